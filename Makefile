@@ -1,0 +1,69 @@
+# The extension, and the project's commands.
+#   make demo     show the main job on a throw-away server
+#   make check    run every test
+#   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
+#
+# The project's commands work on a fresh Debian with only git and make; nothing of PostgreSQL is needed to read them.
+
+PG_CONFIG ?= pg_config
+
+.PHONY: packages demo check check-unit check-abi check-clang
+
+ifneq ($(filter packages demo check check-unit,$(MAKECMDGOALS)),)
+
+packages:
+	@test/install-packages
+
+demo: packages
+	@$(MAKE) --no-print-directory all >build.log 2>&1 || { cat build.log; exit 1; }
+	@test/with-server test/demo
+
+check: packages
+	@test/check
+
+check-unit:
+	cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo >build.log || { cat build.log; exit 1; }
+	cmake --build build
+	ctest --test-dir build --output-on-failure
+
+else
+
+MODULE_big = shedlock
+SOURCES = $(sort $(wildcard extension/*.cpp))
+OBJS = $(SOURCES:.cpp=.o)
+EXTENSION = extension/shedlock
+DATA = extension/shedlock--1.0.sql
+
+REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --outputdir=.
+EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
+
+# The server is C: an error jumps over our frames, and there is no C++ runtime to count on (make check-abi).
+# PostgreSQL's headers are -isystem, because they are not written for our warnings.
+thin = -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CXXFLAGS = $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# PGXS passes PG_CXXFLAGS neither to the rule for bitcode nor knows about headers.
+BITCODE_CXXFLAGS += $(thin) -Wno-register
+-include $(SOURCES:.cpp=.d)
+$(SOURCES:.cpp=.bc): $(wildcard extension/*.hpp)
+
+# Symbols that only the C++ runtime has. That it loads proves nothing: the server has libstdc++ loaded for ICU.
+check-abi: shedlock.so
+	@! nm --dynamic --undefined-only --demangle shedlock.so | grep -v '@GLIBC_' \
+	  | grep -E ' (std::|__cxa_|__gxx_|typeinfo|vtable|operator (new|delete))' || { echo 'shedlock.so needs the C++ runtime'; false; }
+	@echo 'shedlock.so needs no symbol of the C++ runtime'
+
+# The other compiler finds other mistakes.
+check-clang:
+	@for source in $(SOURCES); do \
+	  $(CLANG) $(CPPFLAGS) $(thin) -O2 -Wall -Wextra -Wshadow -Wno-register -Werror -x c++ -c $$source -o /dev/null || exit 1; \
+	done
+	@echo 'no warnings from clang'
+
+endif

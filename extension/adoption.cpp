@@ -1,0 +1,111 @@
+#include "adoption.hpp"
+
+#include "shape.hpp"
+
+namespace shedlock {
+
+namespace {
+
+// "C": names are compared byte by byte, and a new libc that sorts differently cannot corrupt the index.
+// vacuum_truncate: cutting empty pages off the end takes an ACCESS EXCLUSIVE lock, which every acquire would wait for.
+constexpr const char *definition =
+    "CREATE TABLE %1$s ("
+    " name varchar(255) COLLATE pg_catalog.\"C\" PRIMARY KEY,"
+    " lock_until timestamp NOT NULL,"
+    " locked_at timestamp NOT NULL,"
+    " locked_by varchar(255) NOT NULL,"
+    " lock_at_least_until timestamp"
+    ") WITH (vacuum_truncate = false);"
+    "COMMENT ON TABLE %1$s IS 'A row per lock, as Java ShedLock has it. All times are UTC.';"
+    "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
+    "COMMENT ON COLUMN %1$s.lock_until IS 'Held while this is later than now.';"
+    "COMMENT ON COLUMN %1$s.locked_at IS 'The identity of the acquisition; in microseconds since 1970 it is the token.';"
+    "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then /pid.start of its session or #token.';"
+    "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'Released or not, held until then; NULL once released.';"
+    "SELECT pg_catalog.pg_extension_config_dump(%2$s, '')";
+
+constexpr const char *addition = "ALTER TABLE %1$s ADD COLUMN lock_at_least_until timestamp";
+
+void execute(const char *sql)
+{
+    SPI_connect();
+    if (SPI_execute(sql, false, 0) < 0)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not execute: %s", sql)));
+    SPI_finish();
+    CommandCounterIncrement();
+}
+
+Oid extension_owner()
+{
+    // There is no syscache for extensions.
+    const Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(CurrentExtensionObject));
+    const SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &key);
+    const HeapTuple tuple = systable_getnext(scan);
+    const Oid owner = reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner;
+    systable_endscan(scan);
+    table_close(extensions, AccessShareLock);
+    return owner;
+}
+
+// In a trusted installation the script runs as a superuser, who may own what it likes; its caller may not.
+void require_rights_of_owner(Relation table, Oid installer)
+{
+    const Oid owner = table->rd_rel->relowner;
+    if (!has_privs_of_role(installer, owner))
+        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                        errmsg("cannot adopt table \"%s\": it belongs to role \"%s\", and role \"%s\" could not act as it",
+                               RelationGetRelationName(table), GetUserNameFromId(owner, false),
+                               GetUserNameFromId(installer, false)),
+                        errhint("Whoever owns the table could do as they like with the locks. Have a member of that "
+                                "role create the extension, or use another schema.")));
+}
+
+void adopt(Oid table_id, const char *name)
+{
+    const Relation table = relation_open(table_id, AccessExclusiveLock);
+    require_rights_of_owner(table, extension_owner());
+    const bool is_complete = AttributeNumberIsValid(inspect(table, true).lock_at_least_until);
+    const char *const owner = GetUserNameFromId(table->rd_rel->relowner, false);
+    relation_close(table, NoLock);
+
+    ereport(NOTICE, (errmsg("adopting the existing table %s, owned by role \"%s\"", name, owner),
+                     errdetail("DROP EXTENSION will leave it in place.")));
+    if (!is_complete)
+        execute(psprintf(addition, name));
+
+    // pg_dump then restores the table before it creates the extension, which finds it there to adopt.
+    const ObjectAddress extension = {ExtensionRelationId, CurrentExtensionObject, 0};
+    const ObjectAddress adopted = {RelationRelationId, table_id, 0};
+    recordDependencyOn(&extension, &adopted, DEPENDENCY_NORMAL);
+}
+
+void make(const char *name)
+{
+    execute(psprintf(definition, name, quote_literal_cstr(name)));
+
+    // In a trusted installation the table belongs to a superuser. Whoever installed it must be able to dump it, and to
+    // grant it to Java clients.
+    const Oid installer = extension_owner();
+    if (installer != GetUserId())
+        execute(psprintf("GRANT ALL ON TABLE %s TO %s WITH GRANT OPTION", name,
+                         quote_identifier(GetUserNameFromId(installer, false))));
+}
+
+} // namespace
+
+void make_or_adopt_table(Oid schema)
+{
+    if (!creating_extension)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("this function runs only inside CREATE EXTENSION")));
+    const char *const name = quote_qualified_identifier(get_namespace_name(schema), "shedlock");
+    const Oid existing = get_relname_relid("shedlock", schema);
+    if (OidIsValid(existing))
+        adopt(existing, name);
+    else
+        make(name);
+}
+
+} // namespace shedlock

@@ -1,0 +1,12 @@
+// CREATE EXTENSION: makes the lock table, or adopts the one that a Java team's migration made.
+#pragma once
+
+#include "pg.hpp"
+
+namespace shedlock {
+
+// Only from the extension's script; `schema` is where the extension goes. An existing table shedlock is checked, gets
+// the column that it lacks, and stays its owner's. 42501 when the installing role could not act as that owner.
+void make_or_adopt_table(Oid schema);
+
+} // namespace shedlock

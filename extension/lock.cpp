@@ -1,0 +1,327 @@
+#include "lock.hpp"
+
+#include "durability.hpp"
+#include "holder.hpp"
+#include "lost.hpp"
+#include "settings.hpp"
+
+namespace shedlock {
+
+namespace {
+
+// How often an attempt begins anew because a row changed between the look and the write. Each time somebody else got
+// something done, so this many in a row means a crowd, and a crowd is a reason to refuse.
+constexpr int max_rounds = 10;
+
+struct attempt_result {
+    enum class outcomes {
+        granted,
+        refused,
+        refused_for_good, // this tick has had its turn
+        changed,          // look again
+    };
+    outcomes outcome;
+    instant token;
+    instant now;          // when the rows were judged
+    instant worth_a_look; // when a refused lock may become free, if nobody releases it
+};
+
+using outcomes = attempt_result::outcomes;
+
+constexpr attempt_result not_granted(outcomes outcome, instant worth_a_look = never)
+{
+    return {outcome, never, never, worth_a_look};
+}
+
+text *signature(const owner &who, instant token, const lock_table &table)
+{
+    const auto suffix = who.kind == owner::kinds::session ? session_suffix() : token_suffix(token);
+    return make_locked_by(who.holder, suffix, table.shape().locked_by_limit);
+}
+
+void require_finite(const lock_name &name, const lease &times)
+{
+    if (times.locked_at == forever)
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("locked_at of lock \"%.*s\" is infinity, and no token is greater", SV(name.bytes)),
+                 errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
+}
+
+// Judges what was seen of all names at one instant. Granted means: may be taken, with this token.
+attempt_result judge(std::span<const sighting> all, const acquire_request &request, duration unit)
+{
+    for (const auto &seen : all)
+        if (!seen.decided())
+            return not_granted(outcomes::refused);
+
+    // The one reading of the clock, after every row was seen decided.
+    const instant now = pg::clock_now();
+    std::optional<instant> latest_previous;
+    std::optional<instant> held_until;
+    for (size_t i = 0; i < all.size(); i++) {
+        if (all[i].state == sighting::states::absent)
+            continue;
+        const auto &times = all[i].times;
+        switch (availability_of(times, now, request.tick)) {
+        case availability::had_a_turn:
+            return not_granted(outcomes::refused_for_good);
+        case availability::held:
+            held_until = std::max(held_until.value_or(never), times.lock_until);
+            break;
+        case availability::free:
+            require_finite(request.names[i], times);
+            latest_previous = std::max(latest_previous.value_or(never), times.locked_at);
+            break;
+        }
+    }
+    if (held_until)
+        return not_granted(outcomes::refused, *held_until);
+    return {outcomes::granted, new_token(now, request.tick, latest_previous, unit), now, never};
+}
+
+attempt_result attempt(const lock_table &table, const acquire_request &request, const owner &who)
+{
+    const size_t count = request.names.size();
+    auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
+    for (size_t i = 0; i < count; i++)
+        seen[i] = table.look(request.names[i]);
+
+    auto result = judge({seen, count}, request, table.shape().unit);
+    if (result.outcome == outcomes::granted) {
+        const auto times =
+            granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
+        text *const locked_by = signature(who, result.token, table);
+        for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
+            if (!table.take(seen[i], request.names[i], times, locked_by))
+                result = not_granted(outcomes::changed);
+    }
+    for (size_t i = 0; i < count; i++)
+        table.forget(seen[i]);
+    return result;
+}
+
+attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
+{
+    lock_table table = lock_table::open(function);
+    require_names_fit(request.names, table.shape().name_limit);
+
+    auto result = not_granted(outcomes::changed);
+    for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++) {
+        if (request.names.size() == 1)
+            result = attempt(table, request, who);
+        else
+            pg::all_or_nothing([&] {
+                result = attempt(table, request, who);
+                return result.outcome == outcomes::granted;
+            });
+    }
+    table.close(result.outcome == outcomes::granted);
+    return result;
+}
+
+// Sleeps until the lock may have become free: its lease ends or the next poll is due. Polls are spread, so that many
+// hosts waiting for one lock don't ask in step.
+void sleep_before_next_try(instant worth_a_look, duration budget)
+{
+    const double spread = 0.5 + 0.5 * pg_prng_double(&pg_global_prng_state);
+    const auto poll = std::chrono::duration_cast<duration>(settings::poll_interval() * spread);
+    auto nap = std::min(poll, budget);
+    const auto now = pg::clock_now();
+    if (worth_a_look > now)
+        nap = std::min(nap, duration{worth_a_look - now});
+
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
+    (void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, static_cast<long>(milliseconds),
+                     PG_WAIT_EXTENSION);
+    ResetLatch(MyLatch);
+    CHECK_FOR_INTERRUPTS();
+}
+
+// On a clock that does not step, unlike the one that leases are measured by.
+class stopwatch {
+public:
+    stopwatch() { INSTR_TIME_SET_CURRENT(start_); }
+    duration elapsed() const
+    {
+        instr_time now;
+        INSTR_TIME_SET_CURRENT(now);
+        INSTR_TIME_SUBTRACT(now, start_);
+        return duration{INSTR_TIME_GET_MICROSEC(now)};
+    }
+
+private:
+    instr_time start_;
+};
+
+std::optional<instant> wait_to_acquire(Oid function, const acquire_request &request, const owner &who)
+{
+    const stopwatch watch;
+    const MemoryContext caller = CurrentMemoryContext;
+    const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
+    for (;;) {
+        // An hour's wait is tens of thousands of tries.
+        MemoryContextReset(scratch);
+        MemoryContextSwitchTo(scratch);
+        const auto result = try_to_acquire(function, request, who);
+        MemoryContextSwitchTo(caller);
+        const auto budget = request.wait - watch.elapsed();
+        if (result.outcome == outcomes::granted)
+            return result.token;
+        if (result.outcome == outcomes::refused_for_good || budget <= duration::zero())
+            return std::nullopt;
+        sleep_before_next_try(result.worth_a_look, budget);
+    }
+}
+
+// Why an extend or a release was not done. Copied, since the page it was read from is given back.
+struct complaint {
+    const lock_name *name;
+    bool no_row;
+    standing why;
+    lease times;
+    std::string_view holder;
+};
+
+enum class change_result { done, not_ours, again };
+
+// One try to replace the leases of all names by what `new_lease` makes of them.
+template <typename Change>
+change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
+                            complaint &found)
+{
+    const size_t count = names.size();
+    auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
+    for (size_t i = 0; i < count; i++)
+        seen[i] = table.look(names[i]);
+    const instant now = pg::clock_now();
+
+    auto result = change_result::done;
+    for (size_t i = 0; i < count && result == change_result::done; i++) {
+        const bool no_row = seen[i].state == sighting::states::absent;
+        const auto locked_by = no_row ? std::string_view{} : table.locked_by(seen[i]);
+        const auto why = no_row ? standing::foreign : standing_of({seen[i].times, locked_by}, who, now);
+        if (why == standing::ours)
+            continue;
+        const auto holder = holder_of(locked_by);
+        found = {&names[i], no_row, why, seen[i].times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
+        result = change_result::not_ours;
+    }
+    // Ours, but guarded by a transaction that is committing, or being changed by another session of ours.
+    for (size_t i = 0; i < count && result == change_result::done; i++)
+        if (!seen[i].decided()) {
+            table.wait_for_other(seen[i]);
+            result = change_result::again;
+        }
+    for (size_t i = 0; i < count && result == change_result::done; i++)
+        if (!table.rewrite(seen[i], new_lease(seen[i].times, now), nullptr))
+            result = change_result::again;
+    for (size_t i = 0; i < count; i++)
+        table.forget(seen[i]);
+    return result;
+}
+
+const char *utc_text(instant t)
+{
+    const Datum out = DirectFunctionCall1(timestamp_out, TimestampGetDatum(pg::to_timestamp(t)));
+    return psprintf("%s UTC", DatumGetCString(out));
+}
+
+const char *explain(const complaint &found, const claim &who)
+{
+    if (found.no_row)
+        return "Nobody ever acquired it, or its row has been deleted.";
+    if (found.why == standing::released)
+        return "It has been released before.";
+    if (found.why == standing::expired)
+        return psprintf("Its lease ended at %s.", utc_text(found.times.lock_until));
+    if (found.times.lock_until <= pg::clock_now())
+        return psprintf("It is free. It was last held by \"%.*s\", since %s.", SV(found.holder),
+                        utc_text(found.times.locked_at));
+    if (who.token)
+        return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), utc_text(found.times.locked_at));
+    return psprintf("It is held by another session: \"%.*s\", since %s.", SV(found.holder),
+                    utc_text(found.times.locked_at));
+}
+
+const char *advise(const complaint &found, const claim &who)
+{
+    if (found.why == standing::expired)
+        return "Choose a longer at_most, or extend the lock in time.";
+    if (found.why == standing::foreign && !found.no_row && !who.token)
+        return "Session functions change only what the same session acquired. Behind a connection pooler use "
+               "shedlock_acquire_token and its token.";
+    return nullptr;
+}
+
+void warn(const complaint &found, const claim &who, const char *participle)
+{
+    const char *const advice = advise(found, who);
+    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST),
+                      errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
+                      errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
+}
+
+template <typename Change>
+bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease)
+{
+    require_names_fit(names, table.shape().name_limit);
+    complaint found{};
+    auto result = change_result::again;
+    while (result == change_result::again) {
+        CHECK_FOR_INTERRUPTS();
+        if (names.size() == 1)
+            result = try_to_change(table, names, who, new_lease, found);
+        else
+            pg::all_or_nothing([&] {
+                result = try_to_change(table, names, who, new_lease, found);
+                return result == change_result::done;
+            });
+    }
+    if (result == change_result::not_ours)
+        warn(found, who, participle);
+    return result == change_result::done;
+}
+
+} // namespace
+
+std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
+{
+    std::optional<instant> token;
+    if (request.wait > duration::zero()) {
+        token = wait_to_acquire(function, request, who);
+    } else {
+        const auto result = try_to_acquire(function, request, who);
+        if (result.outcome == outcomes::granted)
+            token = result.token;
+    }
+    if (token)
+        durability::required();
+    return token;
+}
+
+bool extend(lock_table &table, const extend_request &request, const claim &who)
+{
+    const auto unit = table.shape().unit;
+    const bool done = change(table, request.names, who, "extended", [&](const lease &current, instant now) {
+        return extended(current, now, request.at_most, request.at_least, unit);
+    });
+    // Lost in a crash, it would let somebody in while its owner counts on it.
+    if (done)
+        durability::required();
+    return done;
+}
+
+bool release(lock_table &table, lock_names names, const claim &who)
+{
+    const auto unit = table.shape().unit;
+    durability::before_release();
+    const bool done = change(table, names, who, "released", [&](const lease &current, instant now) {
+        return released(current, now, unit);
+    });
+    if (done)
+        durability::after_release();
+    return done;
+}
+
+} // namespace shedlock

@@ -1,0 +1,373 @@
+#include "lock_table.hpp"
+
+namespace shedlock {
+
+namespace {
+
+// The checked table of this backend. There is one extension a database, hence one table.
+table_shape known;
+bool is_known = false;
+bool has_changed = false; // since the inspection began
+
+void forget_table()
+{
+    is_known = false;
+    has_changed = true;
+}
+
+void on_relation_change(Datum, Oid relation)
+{
+    if (relation == InvalidOid || relation == known.table)
+        forget_table();
+}
+
+// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
+void on_function_change(Datum, int, uint32)
+{
+    forget_table();
+}
+
+void watch_for_changes()
+{
+    static bool watching = false;
+    if (watching)
+        return;
+    CacheRegisterRelcacheCallback(on_relation_change, 0);
+    CacheRegisterSyscacheCallback(PROCOID, on_function_change, 0);
+    watching = true;
+}
+
+// Taken without waiting, only for the microseconds in which a row is written. Advisory locks made by users have 1 or 2
+// in the fourth field, so these never meet. Two names with the same 48 bits would refuse each other if they were
+// taken in the very same microsecond.
+class taker_lock {
+public:
+    taker_lock(Oid table, const lock_name &name)
+    {
+        const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name.bytes.data()),
+                                                static_cast<int>(name.bytes.size()), 0);
+        SET_LOCKTAG_ADVISORY(tag_, MyDatabaseId, table, static_cast<uint32>(hash),
+                             static_cast<uint16>(3 + ((hash >> 32) & 0x7fff)));
+    }
+    bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
+    void release() const { LockRelease(&tag_, ExclusiveLock, false); }
+
+private:
+    LOCKTAG tag_;
+};
+
+// Looks for lockers of a row that nobody is changing. A dirty snapshot does not tell of them.
+void find_lockers(HeapTupleHeader header, sighting &seen)
+{
+    if (header->t_infomask & HEAP_XMAX_INVALID)
+        return;
+    const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
+    if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
+        if (TransactionIdIsCurrentTransactionId(xmax))
+            seen.locked_by_us = true;
+        else if (TransactionIdIsInProgress(xmax))
+            seen.other = xmax;
+        return;
+    }
+    MultiXactMember *members;
+    const int count = GetMultiXactIdMembers(xmax, &members, HEAP_LOCKED_UPGRADED(header->t_infomask),
+                                            HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
+    for (int i = 0; i < count; i++) {
+        if (TransactionIdIsCurrentTransactionId(members[i].xid))
+            seen.locked_by_us = true;
+        else if (TransactionIdIsInProgress(members[i].xid))
+            seen.other = members[i].xid;
+    }
+    if (count > 0)
+        pfree(members);
+}
+
+template <typename T> T *allocate(int count)
+{
+    return static_cast<T *>(palloc(sizeof(T) * count));
+}
+
+} // namespace
+
+lock_table lock_table::open(Oid function)
+{
+    watch_for_changes();
+    return open_table(is_known ? known.table : find_table(function));
+}
+
+lock_table lock_table::open_table(Oid table)
+{
+    lock_table opened;
+    // Locking may bring news of DDL, which makes the table unknown again.
+    opened.table_ = try_table_open(table, RowExclusiveLock);
+    if (!opened.table_)
+        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
+                        errhint("CREATE EXTENSION shedlock makes a new one.")));
+    while (!is_known || known.table != table) {
+        has_changed = false;
+        known.table = table;
+        is_known = false; // should the inspection fail
+        known = inspect(opened.table_);
+        is_known = !has_changed;
+    }
+    opened.shape_ = known;
+    opened.index_ = index_open(known.index, RowExclusiveLock);
+    return opened;
+}
+
+void lock_table::close(bool keep_lock)
+{
+    const LOCKMODE release = keep_lock ? NoLock : RowExclusiveLock;
+    index_close(index_, release);
+    table_close(table_, release);
+}
+
+bool lock_table::see(ItemPointer tid, Buffer page, sighting &seen) const
+{
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    seen.root = *tid;
+    seen.locked_by_us = false;
+    seen.other = InvalidTransactionId;
+    seen.tuple = {};
+
+    ItemPointerData place = *tid;
+    LockBuffer(page, BUFFER_LOCK_SHARE);
+    const bool found = heap_hot_search_buffer(&place, table_, page, &dirty, &seen.tuple, nullptr, true);
+    if (found && TransactionIdIsValid(dirty.xmin)) {
+        seen.state = sighting::states::undecided;
+        seen.other = dirty.xmin;
+    } else if (found && TransactionIdIsValid(dirty.xmax)) {
+        seen.state = sighting::states::undecided;
+        seen.other = dirty.xmax;
+    } else if (found) {
+        find_lockers(seen.tuple.t_data, seen);
+        seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
+    }
+    LockBuffer(page, BUFFER_LOCK_UNLOCK);
+    return found;
+}
+
+sighting lock_table::look(const lock_name &name) const
+{
+    SnapshotData dirty;
+    InitDirtySnapshot(dirty);
+    ScanKeyData key;
+    ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid, index_->rd_indcollation[0], F_TEXTEQ,
+                           PointerGetDatum(name.datum));
+    const IndexScanDesc scan = pg::begin_index_scan(table_, index_, &dirty, 1);
+    index_rescan(scan, &key, 1, nullptr, 0);
+
+    sighting result{};
+    result.state = sighting::states::absent;
+    result.page = InvalidBuffer;
+    while (const ItemPointer tid = index_getnext_tid(scan, ForwardScanDirection)) {
+        sighting seen{};
+        seen.page = ReadBuffer(table_, ItemPointerGetBlockNumber(tid));
+        if (!see(tid, seen.page, seen)) {
+            ReleaseBuffer(seen.page);
+            continue;
+        }
+        forget(result);
+        result = seen;
+        // An uncommitted insertion may be the new place of a row whose committed version comes later in the index.
+        if (!TransactionIdIsValid(seen.other) || HeapTupleHeaderGetXmin(seen.tuple.t_data) != seen.other)
+            break;
+    }
+    index_endscan(scan);
+
+    if (result.state != sighting::states::absent) {
+        const auto read_time = [&](AttrNumber column) -> std::optional<instant> {
+            bool is_null;
+            const Datum value = heap_getattr(&result.tuple, column, RelationGetDescr(table_), &is_null);
+            if (is_null)
+                return std::nullopt;
+            return pg::to_instant(DatumGetTimestamp(value));
+        };
+        result.times = {*read_time(shape_.lock_until), *read_time(shape_.locked_at),
+                        read_time(shape_.lock_at_least_until)};
+    }
+    return result;
+}
+
+void lock_table::forget(sighting &seen) const
+{
+    if (BufferIsValid(seen.page))
+        ReleaseBuffer(seen.page);
+    seen.page = InvalidBuffer;
+}
+
+std::string_view lock_table::locked_by(const sighting &seen) const
+{
+    bool is_null;
+    HeapTupleData tuple = seen.tuple;
+    return pg::view_of(DatumGetTextPP(heap_getattr(&tuple, shape_.locked_by, RelationGetDescr(table_), &is_null)));
+}
+
+void lock_table::fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const
+{
+    const auto set = [&](AttrNumber column, Datum value) {
+        values[column - 1] = value;
+        nulls[column - 1] = false;
+    };
+    set(shape_.lock_until, TimestampGetDatum(pg::to_timestamp(times.lock_until)));
+    set(shape_.locked_at, TimestampGetDatum(pg::to_timestamp(times.locked_at)));
+    if (locked_by)
+        set(shape_.locked_by, PointerGetDatum(locked_by));
+    if (times.lock_at_least_until)
+        set(shape_.lock_at_least_until, TimestampGetDatum(pg::to_timestamp(*times.lock_at_least_until)));
+    else
+        nulls[shape_.lock_at_least_until - 1] = true;
+}
+
+bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) const
+{
+    const TupleDesc columns = RelationGetDescr(table_);
+    auto *const values = allocate<Datum>(columns->natts);
+    auto *const nulls = allocate<bool>(columns->natts);
+    heap_deform_tuple(&seen.tuple, columns, values, nulls);
+    fill(values, nulls, times, locked_by);
+    const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
+
+    // Looks do not prune, so writers do. This may move the old tuple within the page: all of it has been copied.
+    heap_page_prune_opt(table_, seen.page);
+
+    // Our own row lock makes heap_update report "being modified" unless it may wait. It will not have to once we hold
+    // the row in the mode that an update needs.
+    bool wait = false;
+    if (seen.locked_by_us) {
+        HeapTupleData locked = seen.tuple;
+        Buffer page;
+        TM_FailureData failure;
+        if (heap_lock_tuple(table_, &locked, GetCurrentCommandId(true), LockTupleNoKeyExclusive, LockWaitSkip, false,
+                            &page, &failure) != TM_Ok) {
+            ReleaseBuffer(page);
+            forget(seen);
+            return false;
+        }
+        ReleaseBuffer(page);
+        wait = true;
+    }
+    const auto result = pg::update_tuple(table_, &seen.tuple.t_self, tuple, wait);
+    const bool written = result.code == TM_Ok;
+    if (written) {
+        insert_index_entries(tuple, result.indexes, UNIQUE_CHECK_YES);
+        CommandCounterIncrement(); // so that the same statement can release what it acquired
+    }
+    forget(seen);
+    return written;
+}
+
+bool lock_table::is_unchanged(const sighting &seen) const
+{
+    sighting again{};
+    ItemPointerData root = seen.root;
+    ItemPointerData place = seen.tuple.t_self;
+    return see(&root, seen.page, again) && again.state == sighting::states::settled &&
+           ItemPointerEquals(&again.tuple.t_self, &place);
+}
+
+bool lock_table::take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const
+{
+    const taker_lock lock{RelationGetRelid(table_), name};
+    if (!lock.try_acquire()) {
+        forget(seen);
+        return false;
+    }
+    bool taken = false;
+    if (seen.state == sighting::states::absent) {
+        auto again = look(name);
+        taken = again.state == sighting::states::absent && insert(name, times, locked_by);
+        forget(again);
+    } else if (is_unchanged(seen)) {
+        taken = rewrite(seen, times, locked_by);
+    }
+    forget(seen);
+    lock.release();
+    return taken;
+}
+
+// INSERT … ON CONFLICT DO NOTHING by hand, because the executor's waits for a conflicting insertion in progress, and
+// fails with 40001 in REPEATABLE READ when the conflicting row is newer than the snapshot. A dirty scan can also miss a
+// row that is just being moved to another page; the index then knows, and the insertion yields.
+bool lock_table::insert(const lock_name &name, const lease &times, text *locked_by) const
+{
+    const TupleDesc columns = RelationGetDescr(table_);
+    auto *const values = allocate<Datum>(columns->natts);
+    auto *const nulls = allocate<bool>(columns->natts);
+    std::fill_n(nulls, columns->natts, true);
+    fill(values, nulls, times, locked_by);
+    values[shape_.name - 1] = PointerGetDatum(name.datum);
+    nulls[shape_.name - 1] = false;
+    const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
+
+    // While the insertion is speculative, a Java client's ON CONFLICT waits for its outcome only, not for us to commit.
+    const TransactionId xid = GetCurrentTransactionId();
+    const uint32 speculation = SpeculativeInsertionLockAcquire(xid);
+    HeapTupleHeaderSetSpeculativeToken(tuple->t_data, speculation);
+    heap_insert(table_, tuple, GetCurrentCommandId(true), HEAP_INSERT_SPECULATIVE, nullptr);
+    const bool alone = insert_index_entries(tuple, pg::index_work::all, UNIQUE_CHECK_PARTIAL);
+    if (alone)
+        heap_finish_speculative(table_, &tuple->t_self);
+    else
+        heap_abort_speculative(table_, &tuple->t_self);
+    SpeculativeInsertionLockRelease(xid);
+    CommandCounterIncrement();
+    return alone;
+}
+
+// The table's shape promises that no index has expressions or predicates. False when a unique index knows another row
+// of that name that is not dead.
+bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, IndexUniqueCheck check) const
+{
+    if (work == pg::index_work::none)
+        return true;
+    const TupleDesc columns = RelationGetDescr(table_);
+    auto *const values = allocate<Datum>(columns->natts);
+    auto *const nulls = allocate<bool>(columns->natts);
+    heap_deform_tuple(tuple, columns, values, nulls);
+    bool alone = true;
+    List *const indexes = RelationGetIndexList(table_);
+    ListCell *cell;
+    foreach (cell, indexes) {
+        const Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
+        if (index->rd_index->indisready && pg::wants_entry(index, work)) {
+            Datum entry[INDEX_MAX_KEYS];
+            bool entry_nulls[INDEX_MAX_KEYS];
+            for (int i = 0; i < index->rd_index->indnatts; i++) {
+                const AttrNumber column = index->rd_index->indkey.values[i];
+                entry[i] = values[column - 1];
+                entry_nulls[i] = nulls[column - 1];
+            }
+            const bool unique = index->rd_index->indisunique;
+            const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
+                                               unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));
+            // Only a partial check answers; without one the answer means nothing.
+            if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted)
+                alone = false;
+        }
+        index_close(index, NoLock);
+    }
+    return alone;
+}
+
+bool lock_table::share_lock(sighting &seen) const
+{
+    HeapTupleData tuple = seen.tuple;
+    Buffer page;
+    TM_FailureData failure;
+    const TM_Result result = heap_lock_tuple(table_, &tuple, GetCurrentCommandId(true), LockTupleShare, LockWaitSkip,
+                                             false, &page, &failure);
+    ReleaseBuffer(page);
+    forget(seen);
+    return result == TM_Ok;
+}
+
+void lock_table::wait_for_other(sighting &seen) const
+{
+    ItemPointerData place = seen.tuple.t_self;
+    forget(seen);
+    XactLockTableWait(seen.other, table_, &place, XLTW_Update);
+}
+
+} // namespace shedlock

@@ -1,0 +1,212 @@
+#include "request.hpp"
+
+#include "settings.hpp"
+
+namespace shedlock {
+
+namespace {
+
+// now + wait + at_most + at_least must stay inside timestamp's range. Half of it each is far more than anybody needs
+// (140,000 years) and keeps every sum in lease.cpp from overflowing.
+constexpr double longest_span = 4.5e18;
+
+constexpr bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+void check_name(const lock_name &name, const char *argument)
+{
+    if (name.bytes.empty())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", argument)));
+    if (is_blank(name.bytes.front()) || is_blank(name.bytes.back()))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("%s must not begin or end with blanks: \"%.*s\"", argument, SV(name.bytes)),
+                        errhint("Two names that differ in blanks only would be two locks.")));
+}
+
+lock_name make_name(Datum datum)
+{
+    text *const name = DatumGetTextPP(datum);
+    return {name, pg::view_of(name)};
+}
+
+// Months and days are counted in UTC from this moment, so a day is always 24 hours.
+duration to_duration(const Interval *interval, const char *argument)
+{
+    if (!pg::is_finite(interval))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be finite", argument)));
+
+    const double estimate =
+        interval->time + static_cast<double>(USECS_PER_DAY) * (interval->day + 31.0 * interval->month);
+    if (estimate > longest_span || estimate < -longest_span)
+        ereport(ERROR, (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW),
+                        errmsg("%s is beyond the range of timestamp", argument)));
+    if (interval->month == 0)
+        return duration{interval->time + interval->day * USECS_PER_DAY};
+
+    const Timestamp now = GetCurrentTimestamp();
+    return duration{DatumGetTimestamp(DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(now),
+                                                          IntervalPGetDatum(interval))) -
+                    now};
+}
+
+duration read_at_most(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument)) {
+        if (const auto chosen = settings::default_at_most())
+            return *chosen;
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_most must not be NULL"),
+                        errhint("Say how long the lock may last if nobody releases it, or set "
+                                "shedlock.default_at_most.")));
+    }
+    const auto at_most = to_duration(PG_GETARG_INTERVAL_P(argument), "at_most");
+    if (at_most < shortest_lease)
+        ereport(ERROR,
+                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_most must be at least 1 millisecond")));
+    return at_most;
+}
+
+duration read_at_least(FunctionCallInfo fcinfo, int argument, duration at_most)
+{
+    const auto at_least = to_duration(PG_GETARG_INTERVAL_P(argument), "at_least");
+    if (at_least < duration::zero())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_least must not be negative")));
+    if (at_least > at_most)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_least must not be longer than at_most"),
+                        errhint("at_least keeps the lock that long even if it is released earlier; at_most ends "
+                                "it even if it is not released.")));
+    return at_least;
+}
+
+duration read_wait(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("wait must not be NULL"),
+                        errhint("A wait of '0' answers at once.")));
+    const auto wait = to_duration(PG_GETARG_INTERVAL_P(argument), "wait");
+    if (wait < duration::zero())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative")));
+    return wait;
+}
+
+std::optional<instant> read_tick(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        return std::nullopt;
+    const auto tick = pg::to_instant(PG_GETARG_TIMESTAMPTZ(argument));
+    if (tick == never || tick == forever)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tick must be finite")));
+    if (tick > pg::clock_now() + tick_tolerance)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("tick must not be more than one minute ahead of the database server's clock"),
+                        errhint("Pass the instant that the schedule meant, for example date_trunc('hour', now()).")));
+    return tick;
+}
+
+} // namespace
+
+void require_writable(const char *function)
+{
+    if (RecoveryInProgress())
+        ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot execute %s on a standby", function),
+                        errhint("Connect to the primary, for example with target_session_attrs=read-write.")));
+    if (XactReadOnly)
+        ereport(ERROR,
+                (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+                 errmsg("cannot execute %s in a read-only transaction", function),
+                 errhint("Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.")));
+}
+
+lock_names read_name(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
+    auto *const name = static_cast<lock_name *>(palloc(sizeof(lock_name)));
+    *name = make_name(PG_GETARG_DATUM(argument));
+    check_name(*name, "name");
+    return {name, 1};
+}
+
+lock_names read_names(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
+
+    ArrayType *const array = PG_GETARG_ARRAYTYPE_P(argument);
+    if (ARR_NDIM(array) > 1)
+        ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("name must be an array of one dimension")));
+
+    Datum *elements;
+    bool *nulls;
+    int count;
+    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+    if (count == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("name must not be an empty array")));
+
+    auto *const names = static_cast<lock_name *>(palloc(sizeof(lock_name) * count));
+    for (int i = 0; i < count; i++) {
+        if (nulls[i])
+            ereport(ERROR,
+                    (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not contain NULL elements")));
+        names[i] = make_name(elements[i]);
+        check_name(names[i], "an element of name");
+    }
+
+    // In one order for everybody, so that two callers who extend or guard several locks never wait for each other.
+    std::sort(names, names + count, [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
+    const auto *const twin = std::adjacent_find(
+        names, names + count, [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });
+    if (twin != names + count)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                        errmsg("name must not contain \"%.*s\" twice", SV(twin->bytes))));
+    return {names, static_cast<size_t>(count)};
+}
+
+acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names)
+{
+    const auto at_most = read_at_most(fcinfo, argument);
+    if (PG_ARGISNULL(argument + 1))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_least must not be NULL"),
+                        errhint("An at_least of '0' frees the lock as soon as it is released.")));
+    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most), read_wait(fcinfo, argument + 2),
+            read_tick(fcinfo, argument + 3)};
+}
+
+extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names)
+{
+    const auto at_most = read_at_most(fcinfo, argument);
+    if (PG_ARGISNULL(argument + 1))
+        return {names, at_most, std::nullopt};
+    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most)};
+}
+
+instant read_token(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("token must not be NULL"),
+                        errhint("A NULL token is what shedlock_acquire_token gives when the lock was refused.")));
+    return instant{duration{PG_GETARG_INT64(argument)}};
+}
+
+std::string_view read_holder(FunctionCallInfo fcinfo, int argument)
+{
+    return PG_ARGISNULL(argument) ? std::string_view{} : pg::view_of(PG_GETARG_TEXT_PP(argument));
+}
+
+void require_names_fit(lock_names names, int limit)
+{
+    for (const auto &name : names) {
+        if (name.bytes.size() <= static_cast<size_t>(limit))
+            continue; // no more characters than bytes
+        const int length = pg_mbstrlen_with_len(name.bytes.data(), static_cast<int>(name.bytes.size()));
+        if (length > limit)
+            ereport(ERROR, (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+                            errmsg("name is %d characters long, but the lock table's column holds %d", length, limit),
+                            errdetail("The name begins with \"%.*s\".",
+                                      pg_mbcharcliplen(name.bytes.data(), static_cast<int>(name.bytes.size()), 40),
+                                      name.bytes.data())));
+    }
+}
+
+} // namespace shedlock

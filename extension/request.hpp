@@ -1,0 +1,54 @@
+// What the caller asked for: SQL arguments, read and checked. Every "invalid argument" error of the lock functions stands
+// in request.cpp, names its argument and has an SQLSTATE of its own.
+#pragma once
+
+#include "pg.hpp"
+
+namespace shedlock {
+
+// A lock's name: bytes, compared as bytes.
+struct lock_name {
+    text *datum;
+    std::string_view bytes;
+};
+
+// Sorted, distinct, at least one.
+using lock_names = std::span<lock_name>;
+
+struct acquire_request {
+    lock_names names;
+    duration at_most;
+    duration at_least;
+    duration wait;
+    std::optional<instant> tick;
+};
+
+struct extend_request {
+    lock_names names;
+    duration at_most;
+    std::optional<duration> at_least;
+};
+
+// 25006 in a read-only transaction and on a standby.
+void require_writable(const char *function);
+
+// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023).
+lock_names read_name(FunctionCallInfo fcinfo, int argument);
+lock_names read_names(FunctionCallInfo fcinfo, int argument);
+
+// at_most, at_least, wait, tick from the given argument on. 22004, 22023, 22008.
+acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);
+
+// at_most, at_least. 22004, 22023, 22008.
+extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names);
+
+// A token. 22004.
+instant read_token(FunctionCallInfo fcinfo, int argument);
+
+// Empty when NULL: the caller wants the default holder.
+std::string_view read_holder(FunctionCallInfo fcinfo, int argument);
+
+// 22001 for a name longer than the table's column, which only the opened table knows.
+void require_names_fit(lock_names names, int limit);
+
+} // namespace shedlock

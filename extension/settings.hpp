@@ -1,0 +1,14 @@
+// The settings shedlock.*, read and defined in one place.
+#pragma once
+
+#include "pg.hpp"
+
+namespace shedlock::settings {
+
+void define();
+
+std::optional<duration> default_at_most(); // absent: not set
+duration poll_interval();
+bool async_release();
+
+} // namespace shedlock::settings

@@ -1,0 +1,29 @@
+// The shape of the lock table: found, checked, remembered. The functions write it directly, past everything that runs
+// for an ordinary UPDATE (triggers, rules, row security, constraints), so a table that has any of that is refused.
+#pragma once
+
+#include "pg.hpp"
+
+namespace shedlock {
+
+struct table_shape {
+    Oid table;
+    Oid index; // unique btree on name alone
+    AttrNumber name;
+    AttrNumber lock_until;
+    AttrNumber locked_at;
+    AttrNumber locked_by;
+    AttrNumber lock_at_least_until;
+    int name_limit;      // characters
+    int locked_by_limit; // characters
+    duration unit;       // resolution of the coarsest of the timestamps
+};
+
+// The lock table of the extension that `function` belongs to. Errors when there is none.
+Oid find_table(Oid function);
+
+// Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
+// lock_at_least_until; its attribute number is then invalid.
+table_shape inspect(Relation table, bool may_lack_at_least = false);
+
+} // namespace shedlock

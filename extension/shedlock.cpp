@@ -1,0 +1,188 @@
+// The doors: one short function per SQL function. What they promise stands in shedlock--1.0.sql and the README; what
+// they do, in lock.hpp and guard.hpp.
+#include "adoption.hpp"
+#include "durability.hpp"
+#include "guard.hpp"
+#include "holder.hpp"
+#include "lock.hpp"
+#include "request.hpp"
+#include "settings.hpp"
+
+namespace shedlock {
+
+namespace {
+
+using name_reader = lock_names (*)(FunctionCallInfo, int);
+
+Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_acquire");
+    const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
+    return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::session, {}}).has_value());
+}
+
+Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_acquire_token");
+    const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
+    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, read_holder(fcinfo, 5)});
+    if (!token)
+        PG_RETURN_NULL();
+    PG_RETURN_INT64(token->time_since_epoch().count());
+}
+
+Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const claim &who)
+{
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    const bool done = extend(table, request, who);
+    table.close(true);
+    return BoolGetDatum(done);
+}
+
+Datum extend_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_extend");
+    return do_extend(fcinfo, read_extend(fcinfo, 1, read(fcinfo, 0)), session_claim());
+}
+
+Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_extend_token");
+    const auto names = read(fcinfo, 0);
+    const auto who = token_claim(read_token(fcinfo, 1));
+    return do_extend(fcinfo, read_extend(fcinfo, 2, names), who);
+}
+
+Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+{
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    const bool done = release(table, names, who);
+    table.close(true);
+    return BoolGetDatum(done);
+}
+
+Datum release_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_release");
+    return do_release(fcinfo, read(fcinfo, 0), session_claim());
+}
+
+Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    require_writable("shedlock_release_token");
+    const auto names = read(fcinfo, 0);
+    return do_release(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+}
+
+Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+{
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    require_names_fit(names, table.shape().name_limit);
+    guard::add(table, names.front(), who);
+    table.close(true);
+    PG_RETURN_VOID();
+}
+
+void at_transaction_event(XactEvent event, void *)
+{
+    switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+        guard::at_pre_commit(); // writes, so it goes before durability looks at what was written
+        durability::at_pre_commit();
+        break;
+    case XACT_EVENT_PRE_PREPARE:
+        guard::at_pre_commit();
+        durability::at_pre_prepare();
+        break;
+    case XACT_EVENT_COMMIT:
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PREPARE:
+        guard::at_end();
+        durability::at_end();
+        break;
+    default:
+        break;
+    }
+}
+
+void at_subtransaction_event(SubXactEvent event, SubTransactionId ended, SubTransactionId parent, void *)
+{
+    if (event == SUBXACT_EVENT_COMMIT_SUB || event == SUBXACT_EVENT_ABORT_SUB)
+        guard::at_subtransaction_end(ended, parent, event == SUBXACT_EVENT_COMMIT_SUB);
+}
+
+} // namespace
+} // namespace shedlock
+
+using namespace shedlock;
+
+// Compiled with -fvisibility=hidden; only what the server looks up by name is to be seen. (PostgreSQL 16 has its own
+// macros say so.)
+#pragma GCC visibility push(default)
+extern "C" {
+
+PG_MODULE_MAGIC;
+
+void _PG_init(void);
+
+void _PG_init(void)
+{
+    settings::define();
+    RegisterXactCallback(at_transaction_event, nullptr);
+    RegisterSubXactCallback(at_subtransaction_event, nullptr);
+}
+
+#define DOOR(symbol, expression)                                                                                       \
+    PG_FUNCTION_INFO_V1(symbol);                                                                                       \
+    Datum symbol(PG_FUNCTION_ARGS)                                                                                     \
+    {                                                                                                                  \
+        return expression;                                                                                             \
+    }
+
+DOOR(shedlock_acquire, acquire_door(fcinfo, read_name))
+DOOR(shedlock_acquire_all, acquire_door(fcinfo, read_names))
+DOOR(shedlock_extend, extend_door(fcinfo, read_name))
+DOOR(shedlock_extend_all, extend_door(fcinfo, read_names))
+DOOR(shedlock_release, release_door(fcinfo, read_name))
+DOOR(shedlock_release_all, release_door(fcinfo, read_names))
+DOOR(shedlock_acquire_token, acquire_token_door(fcinfo, read_name))
+DOOR(shedlock_acquire_token_all, acquire_token_door(fcinfo, read_names))
+DOOR(shedlock_extend_token, extend_token_door(fcinfo, read_name))
+DOOR(shedlock_extend_token_all, extend_token_door(fcinfo, read_names))
+DOOR(shedlock_release_token, release_token_door(fcinfo, read_name))
+DOOR(shedlock_release_token_all, release_token_door(fcinfo, read_names))
+
+PG_FUNCTION_INFO_V1(shedlock_guard);
+Datum shedlock_guard(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_guard");
+    return do_guard(fcinfo, read_name(fcinfo, 0), session_claim());
+}
+
+PG_FUNCTION_INFO_V1(shedlock_guard_token);
+Datum shedlock_guard_token(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_guard_token");
+    const auto names = read_name(fcinfo, 0);
+    return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+}
+
+// For the view: whether the backend named by the end of locked_by still runs. NULL on a standby, whose backends are others.
+PG_FUNCTION_INFO_V1(shedlock_session_alive);
+Datum shedlock_session_alive(PG_FUNCTION_ARGS)
+{
+    if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || RecoveryInProgress())
+        PG_RETURN_NULL();
+    PG_RETURN_BOOL(is_session_alive(PG_GETARG_INT32(0), instant{duration{PG_GETARG_INT64(1)}}));
+}
+
+// For the extension's script.
+PG_FUNCTION_INFO_V1(shedlock_make_or_adopt_table);
+Datum shedlock_make_or_adopt_table(PG_FUNCTION_ARGS)
+{
+    make_or_adopt_table(get_func_namespace(fcinfo->flinfo->fn_oid));
+    PG_RETURN_VOID();
+}
+
+} // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,196 @@
+#include "lease.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace shedlock;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr duration microsecond = 1us;
+constexpr instant noon{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + 12h};
+
+constexpr lease held_for_a_minute{noon + 1min, noon, noon};
+
+// Availability
+
+TEST(availability, I1_is_held_until_the_very_end_of_the_lease)
+{
+    EXPECT_EQ(availability_of(held_for_a_minute, noon, {}), availability::held);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min - 1us, {}), availability::held);
+}
+
+TEST(availability, I1_equal_is_free)
+{
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min, {}), availability::free);
+}
+
+TEST(availability, infinity_is_held)
+{
+    EXPECT_EQ(availability_of({forever, noon, {}}, noon + 24h, {}), availability::held);
+}
+
+TEST(availability, a_tick_has_one_turn)
+{
+    const lease ran{noon + 1s, noon, noon};
+    EXPECT_EQ(availability_of(ran, noon + 2s, noon), availability::had_a_turn);
+    EXPECT_EQ(availability_of(ran, noon + 2s, noon - 1h), availability::had_a_turn);
+    EXPECT_EQ(availability_of(ran, noon + 2s, noon + 1us), availability::free);
+}
+
+TEST(availability, a_tick_that_is_running_has_had_its_turn)
+{
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, noon), availability::had_a_turn);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, noon + 1s), availability::held);
+}
+
+// Tokens
+
+TEST(token, I6_is_the_time_of_the_acquisition)
+{
+    EXPECT_EQ(new_token(noon, {}, {}, microsecond), noon);
+    EXPECT_EQ(new_token(noon, {}, noon - 1h, microsecond), noon);
+}
+
+TEST(token, I6_grows_when_the_clock_stands_still_or_steps_back)
+{
+    EXPECT_EQ(new_token(noon, {}, noon, microsecond), noon + 1us);
+    EXPECT_EQ(new_token(noon, {}, noon + 1h, microsecond), noon + 1h + 1us);
+}
+
+TEST(token, I6_grows_in_coarse_columns)
+{
+    EXPECT_EQ(new_token(noon + 200ms, {}, noon, 1s), noon + 1s);
+    EXPECT_EQ(new_token(noon + 1700ms, {}, noon, 1s), noon + 1s);
+    EXPECT_EQ(new_token(noon + 1700ms, {}, noon + 5ms, 1ms), noon + 1700ms);
+}
+
+TEST(token, is_never_before_its_tick)
+{
+    EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon + 30s);
+    EXPECT_EQ(new_token(noon + 5min, noon, {}, microsecond), noon + 5min);
+    // Cut to the column's seconds it would be, and the tick would be free once more.
+    EXPECT_EQ(new_token(noon + 700ms, noon + 500ms, {}, 1s), noon + 1s);
+}
+
+TEST(token, serves_its_tick_once_in_any_unit)
+{
+    for (const duration unit : {duration{1us}, duration{1ms}, duration{1s}})
+        for (const duration ahead : {duration{-3h}, duration{-1ms}, duration{0}, duration{1234us}, duration{59s}}) {
+            const auto tick = noon + ahead;
+            const auto token = new_token(noon, tick, noon - 1h, unit);
+            EXPECT_EQ(availability_of({token, token, {}}, noon + 2h, tick), availability::had_a_turn);
+        }
+}
+
+TEST(token, before_1970_is_rounded_down_too)
+{
+    const instant early{duration{-1500ms}};
+    EXPECT_EQ(new_token(early, {}, {}, 1s), instant{duration{-2s}});
+}
+
+// Grants
+
+TEST(grant, lasts_at_most_and_is_kept_at_least)
+{
+    const auto given = granted(noon, noon + 1us, 10min, 1min, microsecond);
+    EXPECT_EQ(given.lock_until, noon + 10min);
+    EXPECT_EQ(given.locked_at, noon + 1us);
+    EXPECT_EQ(given.lock_at_least_until, noon + 1min);
+}
+
+TEST(grant, is_not_shortened_by_a_coarse_column)
+{
+    const auto given = granted(noon + 400ms, noon, 300ms, 200ms, 1s);
+    EXPECT_EQ(given.lock_until, noon + 1s);
+    EXPECT_EQ(given.lock_at_least_until, noon + 1s);
+}
+
+TEST(grant, without_at_least_keeps_nothing_in_a_coarse_column)
+{
+    const auto given = granted(noon + 400ms, noon, 300ms, 0s, 1s);
+    EXPECT_EQ(released(given, noon + 500ms, 1s).lock_until, noon);
+}
+
+// Ownership
+
+constexpr std::string_view mine = "/42.17";
+
+TEST(standing, I4_session_owns_by_the_end_of_locked_by)
+{
+    const claim session{mine, {}};
+    EXPECT_EQ(standing_of({held_for_a_minute, "job@host/42.17"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, "job@host/42.18"}, session, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, "host"}, session, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, "/42.17#99"}, session, noon), standing::foreign);
+}
+
+TEST(standing, I4_token_owns_by_its_suffix_and_locked_at)
+{
+    const claim holder{"#99", noon};
+    EXPECT_EQ(standing_of({held_for_a_minute, "job#99"}, holder, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, "job#98"}, holder, noon), standing::foreign);
+    // A Java client took the row over: locked_at is another, or by chance the same.
+    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, "job#99"}, holder, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, "java-host"}, holder, noon), standing::foreign);
+}
+
+TEST(standing, I1_a_lease_that_has_ended_is_not_ours_any_more)
+{
+    EXPECT_EQ(standing_of({held_for_a_minute, mine}, {mine, {}}, noon + 1min - 1us), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine}, {mine, {}}, noon + 1min), standing::expired);
+}
+
+TEST(standing, I1_a_released_lease_is_not_ours_any_more_even_if_it_is_kept)
+{
+    const lease kept{noon + 1min, noon, {}};
+    EXPECT_EQ(standing_of({kept, mine}, {mine, {}}, noon + 1s), standing::released);
+}
+
+// Extend and release
+
+TEST(extend, moves_the_end_and_keeps_the_token)
+{
+    const auto later = extended(held_for_a_minute, noon + 30s, 5min, {}, microsecond);
+    EXPECT_EQ(later.lock_until, noon + 30s + 5min);
+    EXPECT_EQ(later.locked_at, noon);
+    EXPECT_EQ(later.lock_at_least_until, noon);
+}
+
+TEST(extend, I5_does_not_undercut_at_least)
+{
+    const lease kept{noon + 10min, noon, noon + 5min};
+    EXPECT_EQ(extended(kept, noon + 1s, 1s, {}, microsecond).lock_until, noon + 5min);
+    EXPECT_EQ(extended(kept, noon + 1s, 1s, {}, microsecond).lock_at_least_until, noon + 5min);
+}
+
+TEST(extend, replaces_at_least_when_given)
+{
+    const lease kept{noon + 10min, noon, noon + 5min};
+    EXPECT_EQ(extended(kept, noon + 1s, 1min, 30s, microsecond).lock_at_least_until, noon + 31s);
+}
+
+TEST(release, frees_now)
+{
+    const auto freed = released(held_for_a_minute, noon + 10s, microsecond);
+    EXPECT_EQ(freed.lock_until, noon + 10s);
+    EXPECT_EQ(freed.locked_at, noon);
+    EXPECT_FALSE(freed.lock_at_least_until);
+    EXPECT_EQ(availability_of(freed, noon + 10s, {}), availability::free);
+}
+
+TEST(release, I5_keeps_for_at_least)
+{
+    const lease kept{noon + 10min, noon, noon + 5min};
+    EXPECT_EQ(released(kept, noon + 1min, microsecond).lock_until, noon + 5min);
+    EXPECT_EQ(released(kept, noon + 6min, microsecond).lock_until, noon + 6min);
+}
+
+TEST(release, is_free_at_once_in_a_coarse_column)
+{
+    const lease running{noon + 1min, noon, noon};
+    const auto now = noon + 10s + 600ms;
+    EXPECT_EQ(availability_of(released(running, now, 1s), now, {}), availability::free);
+}
+
+} // namespace
