@@ -1,30 +1,37 @@
 # The extension, and the project's commands.
-#   make demo     show the main job on a throw-away server
-#   make check    run every test
+#   make demo           shows the main job on a throw-away server
+#   make check          runs every test
+#   make instructions   counts instructions per call, ours and Java's
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
-# The project's commands work on a fresh Debian with only git and make; nothing of PostgreSQL is needed to read them.
+# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
+project_commands = packages demo check check-unit instructions
 
-.PHONY: packages demo check check-unit check-abi check-clang
+ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
-ifneq ($(filter packages demo check check-unit,$(MAKECMDGOALS)),)
+.PHONY: $(project_commands)
 
 packages:
 	@test/install-packages
 
 demo: packages
 	@$(MAKE) --no-print-directory all >build.log 2>&1 || { cat build.log; exit 1; }
-	@test/with-server test/demo
+	@test/demo
 
 check: packages
 	@test/check
 
 check-unit:
-	cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo >build.log || { cat build.log; exit 1; }
-	cmake --build build
-	ctest --test-dir build --output-on-failure
+	@cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo >build.log || { cat build.log; exit 1; }
+	@cmake --build build
+	@ctest --test-dir build --output-on-failure
+
+instructions:
+	@test/install-packages valgrind
+	@$(MAKE) --no-print-directory all >build.log 2>&1 || { cat build.log; exit 1; }
+	@test/bench/instructions
 
 else
 
@@ -34,7 +41,7 @@ OBJS = $(SOURCES:.cpp=.o)
 EXTENSION = extension/shedlock
 DATA = extension/shedlock--1.0.sql
 
-REGRESS = $(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql)))
+REGRESS = install $(filter-out install,$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
@@ -44,6 +51,8 @@ EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
 thin = -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden
 PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server)
 PG_CXXFLAGS = $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
+
+.PHONY: check-abi check-warnings
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -59,11 +68,13 @@ check-abi: shedlock.so
 	  | grep -E ' (std::|__cxa_|__gxx_|typeinfo|vtable|operator (new|delete))' || { echo 'shedlock.so needs the C++ runtime'; false; }
 	@echo 'shedlock.so needs no symbol of the C++ runtime'
 
-# The other compiler finds other mistakes.
-check-clang:
-	@for source in $(SOURCES); do \
-	  $(CLANG) $(CPPFLAGS) $(thin) -O2 -Wall -Wextra -Wshadow -Wno-register -Werror -x c++ -c $$source -o /dev/null || exit 1; \
+# Two compilers find more than one.
+check-warnings:
+	@for compiler in $(CXX) $(CLANG); do \
+	  for source in $(SOURCES); do \
+	    $$compiler $(CPPFLAGS) $(thin) -O2 -Wall -Wextra -Wshadow -Wno-register -Werror -x c++ -c $$source -o /dev/null || exit 1; \
+	  done; \
+	  echo "no warnings from $$compiler"; \
 	done
-	@echo 'no warnings from clang'
 
 endif

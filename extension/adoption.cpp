@@ -19,7 +19,8 @@ constexpr const char *definition =
     "COMMENT ON TABLE %1$s IS 'A row per lock, as Java ShedLock has it. All times are UTC.';"
     "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
     "COMMENT ON COLUMN %1$s.lock_until IS 'Held while this is later than now.';"
-    "COMMENT ON COLUMN %1$s.locked_at IS 'The identity of the acquisition; in microseconds since 1970 it is the token.';"
+    "COMMENT ON COLUMN %1$s.locked_at IS 'The identity of the acquisition; in microseconds since 1970 it is the "
+    "token.';"
     "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then /pid.start of its session or #token.';"
     "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'Released or not, held until then; NULL once released.';"
     "SELECT pg_catalog.pg_extension_config_dump(%2$s, '')";
@@ -54,25 +55,36 @@ void require_rights_of_owner(Relation table, Oid installer)
 {
     const Oid owner = table->rd_rel->relowner;
     if (!has_privs_of_role(installer, owner))
-        ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-                        errmsg("cannot adopt table \"%s\": it belongs to role \"%s\", and role \"%s\" could not act as it",
-                               RelationGetRelationName(table), GetUserNameFromId(owner, false),
-                               GetUserNameFromId(installer, false)),
-                        errhint("Whoever owns the table could do as they like with the locks. Have a member of that "
-                                "role create the extension, or use another schema.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                 errmsg("cannot adopt table \"%s\": it belongs to role \"%s\", and role \"%s\" could not act as it",
+                        RelationGetRelationName(table), GetUserNameFromId(owner, false),
+                        GetUserNameFromId(installer, false)),
+                 errhint("Whoever owns the table could do as they like with the locks. Have a member of that "
+                         "role create the extension, or use another schema.")));
 }
 
 void adopt(Oid table_id, const char *name)
 {
     const Relation table = relation_open(table_id, AccessExclusiveLock);
     require_rights_of_owner(table, extension_owner());
-    const bool is_complete = AttributeNumberIsValid(inspect(table, true).lock_at_least_until);
+    const auto shape = inspect(table, purposes::adoption);
     const char *const owner = GetUserNameFromId(table->rd_rel->relowner, false);
     relation_close(table, NoLock);
 
+    // CREATE EXTENSION silences notices while its script runs; this one must be heard.
+    const int level = client_min_messages;
+    client_min_messages = std::min(level, NOTICE);
     ereport(NOTICE, (errmsg("adopting the existing table %s, owned by role \"%s\"", name, owner),
                      errdetail("DROP EXTENSION will leave it in place.")));
-    if (!is_complete)
+    client_min_messages = level;
+    if (!OidIsValid(shape.index))
+        ereport(WARNING,
+                (errmsg("table %s has no unique index on (name) yet", name),
+                 errhint("Until it has one, every acquire fails. ALTER TABLE %s ADD PRIMARY KEY (name), unless "
+                         "a dump that is being restored is about to do so.",
+                         name)));
+    if (!AttributeNumberIsValid(shape.lock_at_least_until))
         execute(psprintf(addition, name));
 
     // pg_dump then restores the table before it creates the extension, which finds it there to adopt.

@@ -9,7 +9,7 @@ namespace {
 // Of the current transaction.
 bool is_required = false;
 bool has_released = false;
-bool only_released = true;         // as far as WAL positions tell
+bool only_released = true; // as far as WAL positions tell
 XLogRecPtr end_of_release = InvalidXLogRecPtr;
 
 void set_for_this_transaction(const char *synchronous_commit_value)

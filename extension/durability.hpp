@@ -6,8 +6,8 @@
 
 namespace shedlock::durability {
 
-// A lease was granted or extended: this commit waits for the disk, and for the synchronous standby if there is one, whatever
-// synchronous_commit says.
+// A lease was granted or extended: this commit waits for the disk, and for the synchronous standby if there is one,
+// whatever synchronous_commit says.
 void required();
 
 // Around the writes of a release.

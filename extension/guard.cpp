@@ -29,9 +29,9 @@ bool is_ours(const lock_table &table, const sighting &seen, const claim &who)
 
 [[noreturn]] void fail(const lock_name &name, const char *detail)
 {
-    ereport(ERROR, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)),
-                    errdetail("%s", detail),
-                    errhint("The guarded transaction is rolled back, since another run may be under way.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)), errdetail("%s", detail),
+             errhint("The guarded transaction is rolled back, since another run may be under way.")));
     pg_unreachable();
 }
 
@@ -60,10 +60,12 @@ void check(const lock_table &table, const guarded_lock &guarded)
             table.forget(seen);
             return;
         }
-        if (seen.state == sighting::states::undecided)
-            table.wait_for_other(seen);
-        else if (table.share_lock(seen))
+        // Locked by another guard of this acquisition is no obstacle; locked FOR UPDATE by hand is.
+        if (seen.state != sighting::states::undecided && table.share_lock(seen))
             return;
+        if (TransactionIdIsValid(seen.other))
+            table.wait_for_other(seen);
+        CHECK_FOR_INTERRUPTS();
     }
 }
 

@@ -13,7 +13,7 @@ std::string_view client_address()
         if (client && client->addr.ss_family == AF_UNIX)
             strlcpy(address, "[local]", sizeof address);
         else if (!client || client->addr.ss_family == 0 ||
-                 pg_getnameinfo_all(&client->addr, client->salen, address, sizeof address, nullptr, 0,
+                 pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address, nullptr, 0,
                                     NI_NUMERICHOST) != 0)
             strlcpy(address, "[background]", sizeof address);
     }

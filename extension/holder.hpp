@@ -1,5 +1,6 @@
-// Who is asking. The column locked_by is "<holder><suffix>": the holder is text for people, the suffix is what ownership is
-// decided by. A suffix is never missing, so no Java client, whose locked_by is its bare host name, can match it.
+// Who is asking. The column locked_by is "<holder><suffix>": the holder is text for people, the suffix is what
+// ownership is decided by. A suffix is never missing, so no Java client, whose locked_by is its bare host name, can
+// match it.
 //   /<backend pid>.<backend start>   owned by this session; the start in microseconds since 1970, since pids come back
 //   #<token>                         owned by whoever has the token
 // A holder that imitates a suffix changes nothing: the real one is always written behind it.

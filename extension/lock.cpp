@@ -42,10 +42,9 @@ text *signature(const owner &who, instant token, const lock_table &table)
 void require_finite(const lock_name &name, const lease &times)
 {
     if (times.locked_at == forever)
-        ereport(ERROR,
-                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                 errmsg("locked_at of lock \"%.*s\" is infinity, and no token is greater", SV(name.bytes)),
-                 errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("locked_at of lock \"%.*s\" is infinity, and no token is greater", SV(name.bytes)),
+                        errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
 }
 
 // Judges what was seen of all names at one instant. Granted means: may be taken, with this token.
@@ -89,8 +88,7 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
 
     auto result = judge({seen, count}, request, table.shape().unit);
     if (result.outcome == outcomes::granted) {
-        const auto times =
-            granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
+        const auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
         text *const locked_by = signature(who, result.token, table);
         for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
             if (!table.take(seen[i], request.names[i], times, locked_by))
@@ -223,8 +221,14 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
 
 const char *utc_text(instant t)
 {
-    const Datum out = DirectFunctionCall1(timestamp_out, TimestampGetDatum(pg::to_timestamp(t)));
-    return psprintf("%s UTC", DatumGetCString(out));
+    pg_tm parts;
+    fsec_t microseconds;
+    if (t == never || t == forever ||
+        timestamp2tm(pg::to_timestamp(t), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
+        return "infinity";
+    char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
+    EncodeDateTime(&parts, microseconds, false, 0, nullptr, USE_ISO_DATES, out);
+    return psprintf("%s UTC", out);
 }
 
 const char *explain(const complaint &found, const claim &who)
@@ -235,13 +239,17 @@ const char *explain(const complaint &found, const claim &who)
         return "It has been released before.";
     if (found.why == standing::expired)
         return psprintf("Its lease ended at %s.", utc_text(found.times.lock_until));
-    if (found.times.lock_until <= pg::clock_now())
-        return psprintf("It is free. It was last held by \"%.*s\", since %s.", SV(found.holder),
-                        utc_text(found.times.locked_at));
+
+    const char *const since = utc_text(found.times.locked_at);
+    if (who.token && found.times.locked_at < *who.token)
+        return "No acquisition has had this token.";
+    if (who.token && found.times.locked_at == *who.token)
+        return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token)
-        return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), utc_text(found.times.locked_at));
-    return psprintf("It is held by another session: \"%.*s\", since %s.", SV(found.holder),
-                    utc_text(found.times.locked_at));
+        return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), since);
+    if (found.times.lock_until <= pg::clock_now())
+        return psprintf("It is free. It was last held by \"%.*s\", since %s.", SV(found.holder), since);
+    return psprintf("It is held by another session: \"%.*s\", since %s.", SV(found.holder), since);
 }
 
 const char *advise(const complaint &found, const claim &who)
@@ -257,8 +265,7 @@ const char *advise(const complaint &found, const claim &who)
 void warn(const complaint &found, const claim &who, const char *participle)
 {
     const char *const advice = advise(found, who);
-    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST),
-                      errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
+    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
@@ -316,9 +323,8 @@ bool release(lock_table &table, lock_names names, const claim &who)
 {
     const auto unit = table.shape().unit;
     durability::before_release();
-    const bool done = change(table, names, who, "released", [&](const lease &current, instant now) {
-        return released(current, now, unit);
-    });
+    const bool done = change(table, names, who, "released",
+                             [&](const lease &current, instant now) { return released(current, now, unit); });
     if (done)
         durability::after_release();
     return done;

@@ -16,8 +16,8 @@ struct owner {
 // the table anew for every try, so that a waiting caller holds no lock on it while it sleeps.
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who);
 
-// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why, and
-// no row is touched. Waits for a transaction in progress that guards or changes the row.
+// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why,
+// and no row is touched. Waits for a transaction in progress that guards or changes the row.
 bool extend(lock_table &table, const extend_request &request, const claim &who);
 
 // The same for release.

@@ -82,6 +82,9 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         pfree(members);
 }
 
+// Java's four, ours, and some that others may have added.
+constexpr int usual_columns = 8;
+
 template <typename T> T *allocate(int count)
 {
     return static_cast<T *>(palloc(sizeof(T) * count));
@@ -107,19 +110,22 @@ lock_table lock_table::open_table(Oid table)
         has_changed = false;
         known.table = table;
         is_known = false; // should the inspection fail
-        known = inspect(opened.table_);
+        known = inspect(opened.table_, purposes::use);
         is_known = !has_changed;
     }
     opened.shape_ = known;
-    opened.index_ = index_open(known.index, RowExclusiveLock);
+    // Whoever wants to drop or rebuild the index has to lock the table first, so a lock on the index itself would only
+    // cost: two in five instructions of opening.
+    opened.index_ = RelationIdGetRelation(known.index);
+    if (!opened.index_)
+        elog(ERROR, "index %u of the lock table has vanished", known.index);
     return opened;
 }
 
 void lock_table::close(bool keep_lock)
 {
-    const LOCKMODE release = keep_lock ? NoLock : RowExclusiveLock;
-    index_close(index_, release);
-    table_close(table_, release);
+    RelationClose(index_);
+    table_close(table_, keep_lock ? NoLock : RowExclusiveLock);
 }
 
 bool lock_table::see(ItemPointer tid, Buffer page, sighting &seen) const
@@ -176,18 +182,26 @@ sighting lock_table::look(const lock_name &name) const
     }
     index_endscan(scan);
 
-    if (result.state != sighting::states::absent) {
-        const auto read_time = [&](AttrNumber column) -> std::optional<instant> {
-            bool is_null;
-            const Datum value = heap_getattr(&result.tuple, column, RelationGetDescr(table_), &is_null);
-            if (is_null)
-                return std::nullopt;
-            return pg::to_instant(DatumGetTimestamp(value));
-        };
-        result.times = {*read_time(shape_.lock_until), *read_time(shape_.locked_at),
-                        read_time(shape_.lock_at_least_until)};
-    }
+    if (result.state != sighting::states::absent)
+        result.times = read_times(result);
     return result;
+}
+
+lease lock_table::read_times(const sighting &seen) const
+{
+    const TupleDesc columns = RelationGetDescr(table_);
+    Datum values[usual_columns];
+    bool nulls[usual_columns];
+    const bool is_usual = columns->natts <= usual_columns;
+    Datum *const value = is_usual ? values : allocate<Datum>(columns->natts);
+    bool *const is_null = is_usual ? nulls : allocate<bool>(columns->natts);
+    HeapTupleData tuple = seen.tuple;
+    heap_deform_tuple(&tuple, columns, value, is_null);
+
+    const auto time = [&](AttrNumber column) { return pg::to_instant(DatumGetTimestamp(value[column - 1])); };
+    const bool has_at_least = !is_null[shape_.lock_at_least_until - 1];
+    return {time(shape_.lock_until), time(shape_.locked_at),
+            has_at_least ? std::optional{time(shape_.lock_at_least_until)} : std::nullopt};
 }
 
 void lock_table::forget(sighting &seen) const

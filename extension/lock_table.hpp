@@ -16,11 +16,12 @@ struct sighting {
     enum class states {
         absent,
         settled,
-        undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if any
+        undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if
+                   // any
         locked,    // another transaction in progress has locked the row
     };
     states state;
-    bool locked_by_us;  // we locked the row earlier in this transaction
+    bool locked_by_us; // we locked the row earlier in this transaction
     lease times;
     HeapTupleData tuple;
     ItemPointerData root; // where the index points to
@@ -69,6 +70,7 @@ private:
     Relation index_;
     table_shape shape_;
 
+    lease read_times(const sighting &seen) const;
     bool see(ItemPointer tid, Buffer page, sighting &seen) const;
     bool is_unchanged(const sighting &seen) const;
     bool insert(const lock_name &name, const lease &times, text *locked_by) const;

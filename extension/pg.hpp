@@ -55,6 +55,7 @@ extern "C" {
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
@@ -75,8 +76,7 @@ namespace shedlock::pg {
 
 // PostgreSQL counts microseconds from 2000, tokens count them from 1970. The last thirty years of timestamp's range do
 // not fit; they read as forever, and request.cpp keeps us from writing them.
-inline constexpr duration epoch_difference =
-    std::chrono::days{POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE};
+inline constexpr duration epoch_difference = std::chrono::days{POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE};
 
 inline instant to_instant(Timestamp t)
 {

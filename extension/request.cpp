@@ -38,10 +38,10 @@ duration to_duration(const Interval *interval, const char *argument)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be finite", argument)));
 
     const double estimate =
-        interval->time + static_cast<double>(USECS_PER_DAY) * (interval->day + 31.0 * interval->month);
+        static_cast<double>(interval->time) + static_cast<double>(USECS_PER_DAY) * (interval->day + 31.0 * interval->month);
     if (estimate > longest_span || estimate < -longest_span)
-        ereport(ERROR, (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW),
-                        errmsg("%s is beyond the range of timestamp", argument)));
+        ereport(ERROR,
+                (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW), errmsg("%s is beyond the range of timestamp", argument)));
     if (interval->month == 0)
         return duration{interval->time + interval->day * USECS_PER_DAY};
 
@@ -62,8 +62,7 @@ duration read_at_most(FunctionCallInfo fcinfo, int argument)
     }
     const auto at_most = to_duration(PG_GETARG_INTERVAL_P(argument), "at_most");
     if (at_most < shortest_lease)
-        ereport(ERROR,
-                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_most must be at least 1 millisecond")));
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_most must be at least 1 millisecond")));
     return at_most;
 }
 
@@ -112,10 +111,9 @@ void require_writable(const char *function)
         ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot execute %s on a standby", function),
                         errhint("Connect to the primary, for example with target_session_attrs=read-write.")));
     if (XactReadOnly)
-        ereport(ERROR,
-                (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-                 errmsg("cannot execute %s in a read-only transaction", function),
-                 errhint("Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.")));
+        ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+                        errmsg("cannot execute %s in a read-only transaction", function),
+                        errhint("Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.")));
 }
 
 lock_names read_name(FunctionCallInfo fcinfo, int argument)
@@ -147,8 +145,7 @@ lock_names read_names(FunctionCallInfo fcinfo, int argument)
     auto *const names = static_cast<lock_name *>(palloc(sizeof(lock_name) * count));
     for (int i = 0; i < count; i++) {
         if (nulls[i])
-            ereport(ERROR,
-                    (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not contain NULL elements")));
+            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not contain NULL elements")));
         names[i] = make_name(elements[i]);
         check_name(names[i], "an element of name");
     }

@@ -1,5 +1,5 @@
-// What the caller asked for: SQL arguments, read and checked. Every "invalid argument" error of the lock functions stands
-// in request.cpp, names its argument and has an SQLSTATE of its own.
+// What the caller asked for: SQL arguments, read and checked. Every "invalid argument" error of the lock functions
+// stands in request.cpp, names its argument and has an SQLSTATE of its own.
 #pragma once
 
 #include "pg.hpp"

@@ -34,7 +34,7 @@ void check_kind(Relation table)
         unusable(table, "it is a partition or takes part in inheritance",
                  "Detach it: a lock's row must be in exactly one table.");
     if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
-        unusable(table, "its access method is not heap", "ALTER TABLE … SET ACCESS METHOD heap.");
+        unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
 
 void check_no_code_attached(Relation table)
@@ -42,11 +42,9 @@ void check_no_code_attached(Relation table)
     if (table->rd_rules)
         unusable(table, "it has rules, which would not run", "Drop the rules.");
     if (table->trigdesc)
-        unusable(table, "it has triggers or foreign keys, which would not run",
-                 "Drop the triggers and foreign keys.");
+        unusable(table, "it has triggers or foreign keys, which would not run", "Drop the triggers and foreign keys.");
     if (table->rd_rel->relrowsecurity)
-        unusable(table, "it has row security, which would not apply",
-                 "ALTER TABLE … DISABLE ROW LEVEL SECURITY.");
+        unusable(table, "it has row security, which would not apply", "ALTER TABLE ... DISABLE ROW LEVEL SECURITY.");
     if (table->rd_rel->relchecks > 0)
         unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
 }
@@ -86,7 +84,7 @@ void require_not_null(Relation table, Form_pg_attribute column)
 {
     if (!column->attnotnull)
         unusable(table, psprintf("column \"%s\" may be NULL", NameStr(column->attname)),
-                 psprintf("ALTER TABLE … ALTER COLUMN %s SET NOT NULL.", NameStr(column->attname)));
+                 psprintf("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.", NameStr(column->attname)));
 }
 
 Form_pg_attribute require_text(Relation table, const char *name)
@@ -110,7 +108,7 @@ void require_timestamp(Relation table, Form_pg_attribute column)
     if (column->atttypid == TIMESTAMPTZOID)
         unusable(table, psprintf("column \"%s\" is timestamp with time zone", NameStr(column->attname)),
                  psprintf("The UTC values that Java ShedLock writes are read in the session's time zone there, and "
-                          "are off by its hours. ALTER TABLE … ALTER COLUMN %s TYPE timestamp.",
+                          "are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
                           NameStr(column->attname)));
     if (column->atttypid != TIMESTAMPOID)
         unusable(table, psprintf("column \"%s\" is %s", NameStr(column->attname), format_type_be(column->atttypid)),
@@ -148,8 +146,9 @@ bool is_index_on(Form_pg_index index, AttrNumber column)
     return index->indnatts == 1 && index->indkey.values[0] == column;
 }
 
-// Finds the index that decides who has a row, and refuses every index that runs code or rejects rows by other rules.
-Oid check_indexes(Relation table, AttrNumber name)
+// Finds the index that decides who has a row, if there is one, and refuses every index that runs code or rejects rows
+// by other rules.
+Oid find_index(Relation table, AttrNumber name)
 {
     Oid chosen = InvalidOid;
     List *const indexes = RelationGetIndexList(table);
@@ -163,21 +162,19 @@ Oid check_indexes(Relation table, AttrNumber name)
         if (form->indisunique || form->indisexclusion) {
             if (!is_index_on(form, name) || form->indisexclusion || index->rd_rel->relam != BTREE_AM_OID ||
                 index->rd_opfamily[0] != TEXT_BTREE_FAM_OID)
-                unusable(table,
-                         psprintf("index \"%s\" is unique, but not a plain btree on (name)",
-                                  RelationGetRelationName(index)),
-                         "Drop the index: it could refuse rows that the lock needs.");
+                unusable(
+                    table,
+                    psprintf("index \"%s\" is unique, but not a plain btree on (name)", RelationGetRelationName(index)),
+                    "Drop the index: it could refuse rows that the lock needs.");
             if (!get_collation_isdeterministic(index->rd_indcollation[0]))
                 unusable(table, "the collation of its names is nondeterministic",
-                         "Names are compared byte by byte: ALTER TABLE … ALTER COLUMN name TYPE … COLLATE \"C\".");
+                         "Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE \"C\".");
             // While REINDEX CONCURRENTLY runs there are two of them.
             if (form->indisvalid && form->indisready && form->indimmediate)
                 chosen = RelationGetRelid(index);
         }
         index_close(index, AccessShareLock);
     }
-    if (!OidIsValid(chosen))
-        unusable(table, "it has no unique index on (name)", "ALTER TABLE … ADD PRIMARY KEY (name).");
     return chosen;
 }
 
@@ -185,8 +182,8 @@ Oid check_indexes(Relation table, AttrNumber name)
 
 Oid find_table(Oid function)
 {
-    // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is an
-    // adopted one which does not move along, or was renamed.
+    // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is
+    // an adopted one which does not move along, or was renamed.
     const Oid schema = get_func_namespace(function);
     const Oid view_id = OidIsValid(schema) ? get_relname_relid("shedlock_locks", schema) : InvalidOid;
     const Relation view = OidIsValid(view_id) ? relation_open(view_id, AccessShareLock) : nullptr;
@@ -202,12 +199,13 @@ Oid find_table(Oid function)
             }
         }
     }
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the view shedlock_locks, which leads to the lock table, is missing"),
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("the view shedlock_locks, which leads to the lock table, is missing"),
                     errhint("Drop the extension shedlock and create it again.")));
     pg_unreachable();
 }
 
-table_shape inspect(Relation table, bool may_lack_at_least)
+table_shape inspect(Relation table, purposes purpose)
 {
     check_kind(table);
     check_no_code_attached(table);
@@ -216,13 +214,13 @@ table_shape inspect(Relation table, bool may_lack_at_least)
     const Form_pg_attribute locked_by = require_text(table, "locked_by");
     const Form_pg_attribute lock_until = require_time(table, "lock_until");
     const Form_pg_attribute locked_at = require_time(table, "locked_at");
-    const Form_pg_attribute at_least = may_lack_at_least ? find_column(table, "lock_at_least_until")
-                                                         : require_column(table, "lock_at_least_until");
+    const bool is_missing = purpose == purposes::adoption && !find_column(table, "lock_at_least_until");
+    const Form_pg_attribute at_least = is_missing ? nullptr : require_column(table, "lock_at_least_until");
     if (at_least)
         require_timestamp(table, at_least);
     if (at_least && at_least->attnotnull)
         unusable(table, "column \"lock_at_least_until\" is NOT NULL",
-                 "A released lock has none: ALTER TABLE … ALTER COLUMN lock_at_least_until DROP NOT NULL.");
+                 "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
 
     table_shape shape{};
     shape.table = RelationGetRelid(table);
@@ -233,13 +231,15 @@ table_shape inspect(Relation table, bool may_lack_at_least)
     shape.lock_at_least_until = at_least ? at_least->attnum : InvalidAttrNumber;
     shape.name_limit = length_limit(name);
     shape.locked_by_limit = length_limit(locked_by);
-    shape.unit = std::max({unit_of(lock_until->atttypmod), unit_of(locked_at->atttypmod),
-                           unit_of(at_least ? at_least->atttypmod : -1)});
+    shape.unit = std::max(
+        {unit_of(lock_until->atttypmod), unit_of(locked_at->atttypmod), unit_of(at_least ? at_least->atttypmod : -1)});
     if (shape.locked_by_limit < shortest_locked_by)
         unusable(table, psprintf("column \"locked_by\" holds %d characters only", shape.locked_by_limit),
-                 "ALTER TABLE … ALTER COLUMN locked_by TYPE varchar(255).");
+                 "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
     check_further_columns(table, shape);
-    shape.index = check_indexes(table, shape.name);
+    shape.index = find_index(table, shape.name);
+    if (!OidIsValid(shape.index) && purpose == purposes::use)
+        unusable(table, "it has no unique index on (name)", "ALTER TABLE ... ADD PRIMARY KEY (name).");
     return shape;
 }
 

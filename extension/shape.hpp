@@ -23,7 +23,9 @@ struct table_shape {
 Oid find_table(Oid function);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
-// lock_at_least_until; its attribute number is then invalid.
-table_shape inspect(Relation table, bool may_lack_at_least = false);
+// lock_at_least_until, which is then added, and its unique index, which a restored dump brings after everything else:
+// then the attribute number or the index in the shape is invalid.
+enum class purposes { use, adoption };
+table_shape inspect(Relation table, purposes purpose);
 
 } // namespace shedlock

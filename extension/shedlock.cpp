@@ -167,7 +167,8 @@ Datum shedlock_guard_token(PG_FUNCTION_ARGS)
     return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
 }
 
-// For the view: whether the backend named by the end of locked_by still runs. NULL on a standby, whose backends are others.
+// For the view: whether the backend named by the end of locked_by still runs. NULL on a standby, whose backends are
+// others.
 PG_FUNCTION_INFO_V1(shedlock_session_alive);
 Datum shedlock_session_alive(PG_FUNCTION_ARGS)
 {

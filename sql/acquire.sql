@@ -1,0 +1,81 @@
+-- shedlock_acquire: true when the caller now holds the lock, false when refused. Not reentrant.
+SELECT shedlock_acquire('a', '1 min');
+SELECT shedlock_acquire('a', '1 min') AS same_session;
+SELECT shedlock_acquire('b', at_most => '1 min', at_least => '10 s') AS other_name;
+
+-- I9: times are UTC by the server's clock, whatever the session's time zone.
+SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at AS at_least,
+       abs(extract(epoch FROM locked_at - timezone('UTC', clock_timestamp()))) < 60 AS is_utc_now
+  FROM shedlock ORDER BY name;
+-- The holder, then the session by pid and start.
+SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+$') AS is_session FROM shedlock WHERE name = 'a';
+
+-- I4: in one statement, and released and acquired again in one transaction.
+SELECT shedlock_release('a'), shedlock_acquire('a', '1 min'), shedlock_acquire('a', '1 min'), shedlock_release('a');
+
+-- at_most is when the lease ends, even if nobody releases.
+SELECT shedlock_acquire('short', '1 ms');
+SELECT pg_sleep(0.002);
+SELECT shedlock_acquire('short', '1 min') AS after_the_end;
+
+-- A default for at_most, and none.
+\set VERBOSITY terse
+SELECT shedlock_acquire('default');
+SET shedlock.default_at_most = '90s';
+SELECT shedlock_acquire('default');
+SELECT lock_until - locked_at AS at_most FROM shedlock WHERE name = 'default';
+RESET shedlock.default_at_most;
+
+-- Names are bytes: case, composition and inner blanks distinguish, quotes and percent signs mean nothing.
+SELECT n AS name, shedlock_acquire(n, '1 min')
+  FROM unnest(ARRAY['Job', 'job', E'caf\u00e9', E'cafe\u0301', 'two words', 'two  words', '''; DROP TABLE shedlock; --',
+                    '%s%n', 'back\slash', E'new\nline', E'tab\there', E'\U0001F512', '"quoted"', '{a,b}']) n;
+SELECT count(*) FROM shedlock WHERE name IN (E'caf\u00e9', E'cafe\u0301');
+SELECT shedlock_acquire(repeat('x', 255), '1 min') AS ascii_255, shedlock_acquire(repeat(E'\u00e9', 255), '1 min') AS multibyte_255;
+SELECT length(name), octet_length(name) FROM shedlock WHERE length(name) = 255 ORDER BY 2;
+
+-- I12: rolled back, it never happened; nor in a savepoint.
+BEGIN;
+SELECT shedlock_acquire('rolled back', '1 min');
+ROLLBACK;
+SELECT count(*) FROM shedlock WHERE name = 'rolled back';
+BEGIN;
+SAVEPOINT s;
+SELECT shedlock_acquire('rolled back', '1 min');
+ROLLBACK TO s;
+SELECT shedlock_acquire('rolled back', '1 min') AS free_again;
+COMMIT;
+SELECT state FROM shedlock_locks WHERE name = 'rolled back';
+
+-- A lock in a function's exception block vanishes with the block.
+DO $$
+BEGIN
+    BEGIN
+        PERFORM shedlock_acquire('trapped', '1 min');
+        RAISE division_by_zero;
+    EXCEPTION WHEN division_by_zero THEN
+        RAISE NOTICE 'free again: %', shedlock_acquire('trapped', '1 min');
+    END;
+END $$;
+
+-- A row that we have locked ourselves is ours to take.
+SELECT shedlock_release('trapped');
+BEGIN;
+SELECT name FROM shedlock WHERE name = 'trapped' FOR UPDATE;
+SELECT shedlock_acquire('trapped', '1 min');
+COMMIT;
+SELECT state FROM shedlock_locks WHERE name = 'trapped';
+
+-- A deleted row is made again.
+DELETE FROM shedlock;
+SELECT shedlock_acquire('a', '1 min');
+
+-- Edited by hand: an infinite lease is held, an infinite locked_at has no next token.
+UPDATE shedlock SET lock_until = 'infinity';
+SELECT shedlock_acquire('a', '1 min') AS paused;
+UPDATE shedlock SET lock_until = '-infinity', locked_at = 'infinity';
+\set VERBOSITY default
+SELECT shedlock_acquire('a', '1 min');
+UPDATE shedlock SET locked_at = '-infinity';
+SELECT shedlock_acquire('a', '1 min') AS repaired;
+DELETE FROM shedlock;

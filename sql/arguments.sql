@@ -1,0 +1,127 @@
+-- Every line of "Arguments" in the contract, with its SQLSTATE and a message that names the argument.
+CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    hint text;
+    detail text;
+    result text;
+BEGIN
+    EXECUTE 'SELECT ' || call INTO result;
+    RETURN result;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT, detail = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(detail, ''), nullif(hint, ''));
+END $$;
+\pset format unaligned
+\pset tuples_only on
+\pset fieldsep '\n    '
+
+-- name
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire(NULL::text, '1 min')$$,
+    $$shedlock_acquire('', '1 min')$$,
+    $$shedlock_acquire(' ', '1 min')$$,
+    $$shedlock_acquire(' a', '1 min')$$,
+    $$shedlock_acquire('a ', '1 min')$$,
+    $$shedlock_acquire(E'a\n', '1 min')$$,
+    $$shedlock_acquire(repeat('x', 256), '1 min')$$,
+    $$shedlock_acquire(repeat('x', 255) || ' ', '1 min')$$,
+    $$shedlock_acquire(repeat(E'\u00e9', 256), '1 min')$$,
+    $$shedlock_release(NULL::text)$$,
+    $$shedlock_release('')$$,
+    $$shedlock_release(repeat('x', 256))$$,
+    $$shedlock_extend(NULL::text, '1 min')$$,
+    $$shedlock_extend(repeat('x', 256), '1 min')$$,
+    $$shedlock_guard(NULL)$$,
+    $$shedlock_guard(repeat('x', 256))$$
+]) c;
+
+-- name as an array
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire(NULL::text[], '1 min')$$,
+    $$shedlock_acquire('{}'::text[], '1 min')$$,
+    $$shedlock_acquire('{{a},{b}}'::text[], '1 min')$$,
+    $$shedlock_acquire('{a,NULL}'::text[], '1 min')$$,
+    $$shedlock_acquire('{a,b,a}'::text[], '1 min')$$,
+    $$shedlock_acquire('{a,""}'::text[], '1 min')$$,
+    $$shedlock_acquire('{a," b"}'::text[], '1 min')$$,
+    $$shedlock_acquire(ARRAY['a', repeat('x', 256)], '1 min')$$,
+    $$shedlock_release('{}'::text[])$$,
+    $$shedlock_extend('{a,a}'::text[], '1 min')$$
+]) c;
+
+-- at_most
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('a')$$,
+    $$shedlock_acquire('a', NULL)$$,
+    $$shedlock_acquire('a', '0')$$,
+    $$shedlock_acquire('a', '-1 s')$$,
+    $$shedlock_acquire('a', '999 us')$$,
+    $$shedlock_acquire('a', '1 month -31 days')$$,
+    $$shedlock_acquire('a', '10000000 years')$$,
+    $$shedlock_acquire('a', '178956970 years')$$,
+    $$shedlock_acquire('a', '-178956970 years')$$,
+    $$shedlock_extend('a', NULL)$$,
+    $$shedlock_extend('a', '0')$$
+]) c;
+
+-- at_least
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('a', '1 min', NULL)$$,
+    $$shedlock_acquire('a', '1 min', '-1 us')$$,
+    $$shedlock_acquire('a', '1 min', '61 s')$$,
+    $$shedlock_extend('a', '1 min', '-1 s')$$,
+    $$shedlock_extend('a', '1 min', '2 min')$$
+]) c;
+
+-- wait, tick, token, holder
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('a', '1 min', wait => NULL)$$,
+    $$shedlock_acquire('a', '1 min', wait => '-1 s')$$,
+    $$shedlock_acquire('a', '1 min', tick => 'infinity')$$,
+    $$shedlock_acquire('a', '1 min', tick => '-infinity')$$,
+    $$shedlock_acquire('a', '1 min', tick => now() + interval '61 s')$$,
+    $$shedlock_release_token('a', NULL)$$,
+    $$shedlock_extend_token('a', NULL, '1 min')$$,
+    $$shedlock_guard_token('a', NULL)$$
+]) c;
+
+-- None of these left anything behind.
+SELECT count(*) FROM shedlock;
+
+-- The longest that is possible, the shortest, and at_least as long as at_most.
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('long', '140000 years', '140000 years')$$,
+    $$shedlock_acquire('short', '1 ms', '1 ms')$$,
+    $$shedlock_release_token('none', 9223372036854775807)$$,
+    $$shedlock_release_token('none', (-9223372036854775808)::bigint)$$
+]) c;
+\pset tuples_only off
+\pset format aligned
+SELECT lock_until = lock_at_least_until AS same, extract(year FROM lock_until) > 142000 AS far FROM shedlock WHERE name = 'long';
+
+-- Months and days are added in UTC: a day is 24 hours in any time zone, across any change of clocks.
+SET TimeZone = 'America/New_York';
+SELECT shedlock_acquire('day', '1 day'), shedlock_acquire('year', '365 days');
+SELECT name, extract(epoch FROM lock_until - lock_at_least_until) / 3600 AS hours FROM shedlock WHERE name IN ('day', 'year') ORDER BY 1;
+SELECT shedlock_acquire('month', '1 month');
+SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 month'))) < 60 AS one_month FROM shedlock WHERE name = 'month';
+RESET TimeZone;
+
+-- Read-only: 25006 with a hint, before anything else is looked at.
+BEGIN READ ONLY;
+SELECT attempt($$shedlock_acquire(NULL::text)$$) AS "acquire in a read-only transaction";
+SELECT attempt($$shedlock_release(NULL::text)$$) AS "release";
+SELECT attempt($$shedlock_extend(NULL::text, NULL)$$) AS "extend";
+SELECT attempt($$shedlock_guard(NULL)$$) AS "guard";
+SELECT attempt($$shedlock_acquire_token(NULL::text)$$) AS "acquire_token";
+SELECT attempt($$shedlock_release_token(NULL::text, NULL)$$) AS "release_token";
+SELECT attempt($$shedlock_extend_token(NULL::text, NULL, NULL)$$) AS "extend_token";
+SELECT attempt($$shedlock_guard_token(NULL, NULL)$$) AS "guard_token";
+SELECT name FROM shedlock_locks WHERE name = 'long';
+COMMIT;
+
+-- Settings refuse what makes no sense.
+SET shedlock.poll_interval = 0;
+SET shedlock.default_at_most = -1;
+DROP FUNCTION attempt;
+DELETE FROM shedlock;

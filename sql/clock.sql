@@ -1,0 +1,43 @@
+-- I9: the server's clock at the moment of the call, not the start of the transaction; no TimeZone, no DST.
+BEGIN;
+SELECT shedlock_acquire('old', '1 s');
+SELECT pg_sleep(0.3);
+SELECT shedlock_acquire('in an old transaction', '1 h');
+SELECT locked_at - now() >= interval '0.3 s' AS not_the_start_of_the_transaction FROM shedlock_locks WHERE name = 'in an old transaction';
+COMMIT;
+BEGIN;
+SELECT pg_sleep(0.05);
+SELECT shedlock_acquire('short in an old transaction', '10 s');
+SELECT lock_until - now() > interval '10 s' AS not_shortened FROM shedlock_locks WHERE name LIKE 'short in%';
+COMMIT;
+
+-- The same row under five time zones: each session sees the same instants and refuses alike.
+CREATE TABLE seen (zone text, locked_at timestamptz, lock_until timestamptz, utc boolean, refused boolean);
+SELECT shedlock_acquire('zoned', '1 h');
+\set look 'INSERT INTO seen SELECT current_setting(\'TimeZone\'), v.locked_at, v.lock_until, abs(extract(epoch FROM t.locked_at - timezone(\'UTC\', clock_timestamp()))) < 60, NOT shedlock_acquire(\'zoned\', \'1 h\') FROM shedlock_locks v JOIN shedlock t USING (name) WHERE name = \'zoned\';'
+SET TimeZone = 'UTC';
+:look
+SET TimeZone = 'America/St_Johns';
+:look
+SET TimeZone = 'Asia/Kolkata';
+:look
+SET TimeZone = 'Pacific/Kiritimati';
+:look
+SET TimeZone = 'Europe/Berlin';
+:look
+SELECT count(*), count(DISTINCT locked_at) AS instants, count(DISTINCT lock_until) AS ends, bool_and(utc) AS utc, bool_and(refused) AS refused FROM seen;
+
+-- DST: the night in which 02:30 does not exist, and the one in which it comes twice. The stored UTC is plain.
+SET TimeZone = 'Europe/Berlin';
+UPDATE shedlock SET locked_at = '2026-03-29 00:59:59', lock_until = '2026-03-29 01:30:00' WHERE name = 'zoned';
+SELECT locked_at, lock_until, last_duration FROM shedlock_locks WHERE name = 'zoned';
+UPDATE shedlock SET locked_at = '2026-10-25 00:30:00', lock_until = '2026-10-25 01:30:00' WHERE name = 'zoned';
+SELECT locked_at, lock_until, last_duration, token FROM shedlock_locks WHERE name = 'zoned';
+SELECT shedlock_acquire('zoned', '1 min') AS long_over;
+-- A tick is an instant, whatever zone it is written in.
+SELECT shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+02'), shedlock_release('dst');
+UPDATE shedlock SET locked_at = '2026-10-25 00:30:00' WHERE name = 'dst';
+SELECT shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+02') AS same, shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+01') AS an_hour_later;
+RESET TimeZone;
+DROP TABLE seen;
+DELETE FROM shedlock;

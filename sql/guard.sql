@@ -1,0 +1,85 @@
+-- I11: a transaction that called shedlock_guard commits only if no other acquisition of that name has happened.
+CREATE TABLE work (who text);
+SELECT shedlock_acquire('g', '1 min');
+BEGIN;
+SELECT shedlock_guard('g');
+INSERT INTO work VALUES ('first');
+COMMIT;
+SELECT who FROM work;
+
+-- Errors at once when the lock is not ours: never acquired, of another, unknown token.
+SELECT shedlock_guard('nobody');
+SELECT shedlock_guard_token('g', 1);
+\set VERBOSITY sqlstate
+SELECT shedlock_guard_token('g', 1);
+\set VERBOSITY default
+\c
+\set VERBOSITY terse
+SELECT shedlock_guard('g') AS of_another_session;
+
+-- A lease that ran out commits if nobody took the lock, and so does one that was released meanwhile.
+SELECT shedlock_acquire_token('expired', '1 ms') AS token \gset
+SELECT pg_sleep(0.002);
+BEGIN;
+SELECT shedlock_guard_token('expired', :token);
+INSERT INTO work VALUES ('expired');
+COMMIT;
+SELECT shedlock_acquire('released', '1 min');
+BEGIN;
+SELECT shedlock_guard('released');
+INSERT INTO work VALUES ('released');
+SELECT shedlock_release('released');
+COMMIT;
+
+-- An acquire of our own is another acquisition, too.
+SELECT shedlock_acquire_token('expired', '1 min') AS second \gset
+SELECT shedlock_guard_token('expired', :token);
+BEGIN;
+SELECT shedlock_guard_token('expired', :second);
+INSERT INTO work VALUES ('own');
+SELECT shedlock_release_token('expired', :second);
+SELECT shedlock_acquire_token('expired', '1 min') > :second AS again;
+COMMIT;
+
+-- Acquire, extend and guard in one transaction.
+BEGIN;
+SELECT shedlock_acquire('one', '1 min');
+SELECT shedlock_guard('one');
+INSERT INTO work VALUES ('one transaction');
+SELECT shedlock_extend('one', '1 h');
+COMMIT;
+
+-- A deleted row can't vouch for anything.
+BEGIN;
+SELECT shedlock_guard('one');
+INSERT INTO work VALUES ('deleted');
+DELETE FROM shedlock WHERE name = 'one';
+COMMIT;
+
+-- I12: a guard belongs to its savepoint; released into the outer transaction, it stays.
+SELECT shedlock_acquire('s', '1 min');
+BEGIN;
+SAVEPOINT a;
+SELECT shedlock_guard('s');
+ROLLBACK TO a;
+DELETE FROM shedlock WHERE name = 's';
+INSERT INTO work VALUES ('guard rolled back');
+COMMIT;
+SELECT shedlock_acquire('s', '1 min');
+BEGIN;
+SAVEPOINT a;
+SAVEPOINT b;
+SELECT shedlock_guard('s');
+RELEASE b;
+RELEASE a;
+DELETE FROM shedlock WHERE name = 's';
+INSERT INTO work VALUES ('guard kept');
+COMMIT;
+
+-- An autocommitted statement is a transaction as well; several locks may be guarded.
+SELECT shedlock_acquire(ARRAY['x', 'y'], '1 min');
+SELECT shedlock_guard('y'), shedlock_guard('x'), shedlock_guard('y');
+
+SELECT who FROM work ORDER BY who;
+DROP TABLE work;
+DELETE FROM shedlock;

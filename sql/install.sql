@@ -1,0 +1,44 @@
+-- What CREATE EXTENSION makes, and what it says about it.
+CREATE EXTENSION shedlock;
+\d shedlock
+SELECT indexdef FROM pg_indexes WHERE tablename = 'shedlock';
+
+-- Every object has a comment.
+SELECT pg_describe_object(classid, objid, objsubid) AS without_comment
+  FROM pg_depend
+ WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock')
+   AND classid IN ('pg_class'::regclass, 'pg_proc'::regclass)
+   AND obj_description(objid, classid::regclass::name) IS NULL;
+
+-- The lock functions have effects and count calls: VOLATILE, PARALLEL UNSAFE, called on NULL too.
+SELECT proname, pg_get_function_arguments(oid) AS arguments, pg_get_function_result(oid) AS result,
+       provolatile, proparallel, proisstrict, prosecdef
+  FROM pg_proc WHERE proname LIKE 'shedlock%' ORDER BY 1, 2;
+
+-- Settings exist once the library is loaded, and a misspelt one is refused.
+SELECT shedlock_session_alive(NULL, NULL);
+SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
+SET shedlock.poll_intervall = 1;
+
+-- It can be moved to another schema and still finds its table; an untyped literal finds its function.
+CREATE SCHEMA elsewhere;
+SELECT shedlock_acquire('moving', '1 min');
+ALTER EXTENSION shedlock SET SCHEMA elsewhere;
+SELECT elsewhere.shedlock_acquire('moving', '1 min') AS second, elsewhere.shedlock_release('moving') AS released;
+SELECT name, state FROM elsewhere.shedlock_locks;
+ALTER TABLE elsewhere.shedlock RENAME TO renamed;
+SELECT elsewhere.shedlock_acquire('moving', '1 min') AS after_rename;
+ALTER TABLE elsewhere.renamed RENAME TO shedlock;
+ALTER EXTENSION shedlock SET SCHEMA public;
+DROP SCHEMA elsewhere;
+
+-- DROP EXTENSION drops a table of our own; a new one is found at once, by this session too.
+DROP EXTENSION shedlock;
+SELECT to_regclass('shedlock') AS gone;
+CREATE EXTENSION shedlock;
+SELECT shedlock_acquire('moving', '1 min');
+DELETE FROM shedlock;
+
+-- The function that makes the table is gone after installation.
+SELECT count(*) AS left_over FROM pg_proc WHERE proname = 'shedlock_make_or_adopt_table';

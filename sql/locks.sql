@@ -1,0 +1,31 @@
+-- The view shedlock_locks: a row a name, readable times, by the server's clock.
+\d shedlock_locks
+SELECT shedlock_acquire('held', '1 h', at_least => '1 min');
+SELECT shedlock_acquire('kept', '1 h', at_least => '30 min'), shedlock_release('kept');
+SELECT shedlock_acquire('free', '1 h'), shedlock_release('free');
+SELECT shedlock_acquire_token('token', '1 h', holder => 'web-1') IS NOT NULL AS taken;
+-- Java's: held, with a stale lock_at_least_until of ours beside it or none, and free.
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
+    ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()) - interval '10 min', 'build-7.internal'),
+    ('java free', timezone('utc', now()) - interval '1 h', timezone('utc', now()) - interval '2 h', 'build-7'),
+-- Edited by hand.
+    ('paused', 'infinity', timezone('utc', now()), 'Maria: migration'),
+    ('odd', '-infinity', 'infinity', '/.#'),
+    ('odder', 'infinity', '-infinity', '/999999999.999999999999999999'),
+    ('oddest', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#99999999999999999999');
+SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid = pg_backend_pid() AS own_pid, holder_alive,
+       remaining > '29 min' AS remaining, held_for < '1 min' AS just_taken, last_duration >= '0' AS last_duration
+  FROM shedlock_locks ORDER BY name;
+SELECT held_for >= '10 min' AS held_for FROM shedlock_locks WHERE name = 'java';
+SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
+-- One reading of the clock for the whole query: no row contradicts itself.
+SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
+-- The token is the number that shedlock_acquire_token gave.
+DELETE FROM shedlock;
+SELECT shedlock_acquire_token('t', '1 min') = (SELECT token FROM shedlock_locks) AS before_it_was_there;
+SELECT shedlock_extend_token('t', token, '1 h') FROM shedlock_locks;
+-- A view cannot be written, and needs no lock functions.
+BEGIN READ ONLY;
+SELECT count(*) FROM shedlock_locks;
+COMMIT;
+DELETE FROM shedlock;

@@ -1,0 +1,134 @@
+-- A plain role can do nothing before shedlock_grant and only lock afterwards. It never reads or writes the table.
+CREATE ROLE regress_shedlock_app;
+CREATE ROLE "regress shedlock ""oncall""";
+CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    result text;
+BEGIN
+    EXECUTE call INTO result;
+    RETURN result;
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || SQLERRM;
+END $$;
+
+-- Nothing at all is granted to PUBLIC.
+SELECT p.proname FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+ WHERE p.proname LIKE 'shedlock%' AND a.grantee = 0;
+SELECT c.relname FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname LIKE 'shedlock%' AND a.grantee = 0;
+
+SET ROLE regress_shedlock_app;
+SELECT c AS before, attempt(c) FROM unnest(ARRAY[
+    $$SELECT shedlock_acquire('p', '1 min')$$,
+    $$SELECT shedlock_acquire(ARRAY['p'], '1 min')$$,
+    $$SELECT shedlock_acquire_token('p', '1 min')$$,
+    $$SELECT shedlock_extend('p', '1 min')$$,
+    $$SELECT shedlock_release('p')$$,
+    $$SELECT shedlock_release_token('p', 1)$$,
+    $$SELECT shedlock_guard('p')$$,
+    $$SELECT shedlock_grant('regress_shedlock_app')$$,
+    $$SELECT shedlock_session_alive(1, 1)$$,
+    $$SELECT count(*) FROM shedlock_locks$$,
+    $$SELECT count(*) FROM shedlock$$
+]) c;
+RESET ROLE;
+
+SELECT shedlock_grant('regress_shedlock_app');
+SET ROLE regress_shedlock_app;
+SELECT c AS after, attempt(c) FROM unnest(ARRAY[
+    $$SELECT shedlock_acquire('p', '1 min')$$,
+    $$SELECT shedlock_extend('p', '1 min')$$,
+    $$SELECT shedlock_release('p')$$,
+    $$SELECT shedlock_acquire(ARRAY['p', 'q'], '1 min')$$,
+    $$SELECT shedlock_release(ARRAY['p', 'q'])$$,
+    $$SELECT shedlock_acquire_token('p', '1 min') > 0$$,
+    $$SELECT name || ' ' || state FROM shedlock_locks WHERE name = 'p'$$,
+    $$SELECT shedlock_grant('regress_shedlock_app')$$,
+    $$SELECT count(*) FROM shedlock$$,
+    $$INSERT INTO shedlock VALUES ('x', now(), now(), 'x')$$,
+    $$UPDATE shedlock SET lock_until = now()$$,
+    $$DELETE FROM shedlock$$,
+    $$UPDATE shedlock_locks SET name = 'x'$$,
+    $$LOCK TABLE shedlock IN ACCESS SHARE MODE$$,
+    $$CREATE TRIGGER t BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()$$,
+    $$ALTER TABLE shedlock ADD COLUMN mine text$$,
+    $$DROP EXTENSION shedlock$$
+]) c;
+SELECT shedlock_guard_token('p', token) FROM shedlock_locks WHERE name = 'p';
+RESET ROLE;
+
+-- A hostile search_path: fake operators, functions, types and a fake table change nothing.
+CREATE SCHEMA evil;
+GRANT ALL ON SCHEMA evil TO regress_shedlock_app;
+SET ROLE regress_shedlock_app;
+CREATE FUNCTION evil.fail() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil code runs as %', current_user; END $$;
+CREATE FUNCTION evil.eq(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT evil.fail()';
+CREATE FUNCTION evil.eq(varchar, varchar) RETURNS boolean LANGUAGE sql AS 'SELECT evil.fail()';
+CREATE FUNCTION evil.le(timestamp, timestamp) RETURNS boolean LANGUAGE sql AS 'SELECT evil.fail()';
+CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil clock'; END $$;
+CREATE FUNCTION evil.timezone(text, timestamptz) RETURNS timestamp LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil timezone'; END $$;
+CREATE FUNCTION evil.regexp_replace(text, text, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil regexp'; END $$;
+CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.eq);
+CREATE OPERATOR evil.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = evil.eq);
+CREATE OPERATOR evil.<= (LEFTARG = timestamp, RIGHTARG = timestamp, FUNCTION = evil.le);
+CREATE OPERATOR evil.> (LEFTARG = timestamp, RIGHTARG = timestamp, FUNCTION = evil.le);
+CREATE TABLE evil.shedlock (LIKE pg_catalog.pg_class);
+CREATE VIEW evil.shedlock_locks AS SELECT evil.fail() AS name;
+CREATE TEMP TABLE shedlock (name text, lock_until text);
+SET search_path = evil, pg_catalog, pg_temp, public;
+SELECT public.shedlock_acquire('p', '1 min') AS still_held, public.shedlock_acquire('hostile', '1 min') AS acquired,
+       public.shedlock_release('hostile') AS released, public.shedlock_acquire(ARRAY['hostile', 'h2'], '1 min') AS several;
+SELECT public.shedlock_guard('hostile');
+SELECT name, state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'hostile';
+RESET ROLE;
+SELECT public.shedlock_grant('regress_shedlock_app');
+RESET search_path;
+DROP TABLE pg_temp.shedlock;
+DROP SCHEMA evil CASCADE;
+
+-- Administrators also get the administrators' functions; names of roles are taken as they are.
+SELECT shedlock_grant('regress shedlock "oncall"', admin => true);
+SET ROLE "regress shedlock ""oncall""";
+SELECT attempt($$SELECT shedlock_acquire('o', '1 min')$$), attempt($$SELECT shedlock_grant('regress_shedlock_app')$$), attempt($$SELECT count(*) FROM shedlock$$);
+RESET ROLE;
+SELECT attempt($$SELECT shedlock_grant(NULL)$$) AS "NULL", attempt($$SELECT shedlock_grant('no such role')$$) AS unknown,
+       attempt($$SELECT shedlock_grant('x TO PUBLIC; --')$$) AS injected;
+-- In a schema that the role cannot use, the grant says what is missing.
+CREATE SCHEMA regress_hidden;
+ALTER EXTENSION shedlock SET SCHEMA regress_hidden;
+SELECT regress_hidden.shedlock_grant('regress_shedlock_app');
+ALTER EXTENSION shedlock SET SCHEMA public;
+DROP SCHEMA regress_hidden;
+
+-- Trusted: whoever may create objects in the database may create the extension, and then dump and grant it.
+DELETE FROM shedlock;
+DROP EXTENSION shedlock;
+CREATE ROLE regress_shedlock_dba;
+SELECT current_database() AS database \gset
+GRANT CREATE ON DATABASE :"database" TO regress_shedlock_dba;
+GRANT CREATE ON SCHEMA public TO regress_shedlock_dba;
+SET ROLE regress_shedlock_dba;
+CREATE EXTENSION shedlock;
+SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
+SELECT name, state FROM shedlock_locks;
+SELECT count(*) FROM shedlock;
+SELECT shedlock_grant('regress_shedlock_app');
+DROP EXTENSION shedlock;
+RESET ROLE;
+-- Objects planted in the schema beforehand stop the installation instead of being used.
+CREATE FUNCTION shedlock_release(name text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+\set VERBOSITY terse
+CREATE EXTENSION shedlock;
+DROP FUNCTION shedlock_release(text);
+CREATE VIEW shedlock AS SELECT 1 AS name;
+CREATE EXTENSION shedlock;
+DROP VIEW shedlock;
+CREATE VIEW shedlock_locks AS SELECT 1 AS name;
+CREATE EXTENSION shedlock;
+DROP VIEW shedlock_locks;
+CREATE EXTENSION shedlock;
+REVOKE CREATE ON DATABASE :"database" FROM regress_shedlock_dba;
+REVOKE CREATE ON SCHEMA public FROM regress_shedlock_dba;
+DROP FUNCTION attempt;
+DROP ROLE regress_shedlock_dba;
+DROP ROLE regress_shedlock_app;
+DROP ROLE "regress shedlock ""oncall""";

@@ -1,0 +1,48 @@
+-- I3: a refused acquire assigns no transaction id, writes no WAL, locks no row and leaves no dead tuple.
+-- (That it leaves no line in the server's log is shown by test/tap.)
+SELECT shedlock_acquire('held', '1 h', at_least => '1 h');
+SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h');
+SELECT shedlock_acquire('ticked', '1 h', tick => now()), shedlock_release('ticked');
+-- Many dead versions that a look through the table access method would prune, and log that it did.
+SELECT bool_and(shedlock_extend('held', '2 h')) FROM generate_series(1, 500);
+CREATE FUNCTION refuse(times integer, OUT granted bigint, OUT wal_bytes numeric, OUT xid xid8, OUT row_locks bigint, OUT versions bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    begun pg_lsn := pg_current_wal_insert_lsn();
+    written bigint := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass);
+    a boolean; b boolean; c boolean; d bigint;
+BEGIN
+    granted := 0;
+    FOR i IN 1..times LOOP
+        a := shedlock_acquire('held', '1 min');
+        b := shedlock_acquire(ARRAY['a', 'b', 'z'], '1 min');
+        c := shedlock_acquire('ticked', '1 min', tick => now() - interval '1 min');
+        d := shedlock_acquire_token('held', '1 min');
+        IF a OR b OR c OR d IS NOT NULL THEN
+            granted := granted + 1;
+        END IF;
+    END LOOP;
+    wal_bytes := pg_current_wal_insert_lsn() - begun;
+    xid := pg_current_xact_id_if_assigned();
+    versions := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass) - written;
+    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax <> '0';
+END $$;
+SELECT * FROM refuse(1000);
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT * FROM refuse(1000);
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT * FROM refuse(1000);
+COMMIT;
+-- Nor does it keep the table locked.
+BEGIN;
+SELECT shedlock_acquire('held', '1 min');
+SELECT count(*) AS locks FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('shedlock'::regclass, 'shedlock_pkey'::regclass);
+COMMIT;
+-- Release and extend of what is not ours write nothing either.
+SET client_min_messages = error;
+BEGIN;
+SELECT shedlock_release('nobody'), shedlock_extend('nobody', '1 min'), pg_current_xact_id_if_assigned() AS xid;
+COMMIT;
+RESET client_min_messages;
+DROP FUNCTION refuse;
+DELETE FROM shedlock;

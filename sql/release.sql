@@ -1,0 +1,43 @@
+-- shedlock_release: true when the lock was ours and live; it is free now, or when its at_least has passed (I5).
+SELECT shedlock_acquire('r', '1 min');
+SELECT shedlock_release('r');
+SELECT state FROM shedlock_locks WHERE name = 'r';
+SELECT shedlock_acquire('r', '1 min', at_least => '1 min');
+SELECT shedlock_release('r');
+SELECT state, shedlock_acquire('r', '1 min') AS acquired FROM shedlock_locks WHERE name = 'r';
+-- at_least as long as at_most: held and kept are told apart all the same.
+SELECT shedlock_release('r') AS twice;
+SELECT shedlock_extend('r', '1 h') AS extend_after_release;
+
+-- Otherwise false, a WARNING that says why, and the row is not touched.
+SELECT shedlock_release('nobody');
+SELECT shedlock_acquire('x', '1 ms');
+SELECT pg_sleep(0.002);
+CREATE TABLE before AS SELECT ctid AS place, xmin AS writer, * FROM shedlock;
+\set VERBOSITY terse
+SELECT shedlock_release('x') AS expired;
+SELECT count(*) AS touched FROM shedlock s JOIN before b USING (name) WHERE s.ctid <> b.place OR s.xmin <> b.writer OR s.xmax <> '0';
+UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h', locked_by = 'java-host' WHERE name = 'x';
+SELECT shedlock_release('x') AS of_java;
+SELECT name, locked_by FROM shedlock WHERE name = 'x';
+\set VERBOSITY sqlstate
+SELECT shedlock_release('x');
+\set VERBOSITY default
+\c
+SELECT shedlock_acquire('mine', '1 min');
+\c
+-- I4: not an earlier session, even one whose process id has come back.
+\set VERBOSITY terse
+SELECT shedlock_release('mine') AS another_session;
+UPDATE shedlock SET locked_by = regexp_replace(locked_by, '/\d+\.', '/' || pg_backend_pid() || '.') WHERE name = 'mine';
+SELECT shedlock_release('mine') AS same_pid_another_start;
+SELECT state, holder_pid = pg_backend_pid() AS same_pid, holder_alive FROM shedlock_locks WHERE name = 'mine';
+-- I12
+SELECT shedlock_acquire('t', '1 min');
+BEGIN;
+SELECT shedlock_release('t');
+SELECT shedlock_acquire('t', '1 min') AS again_in_the_same_transaction;
+ROLLBACK;
+SELECT shedlock_release('t');
+DROP TABLE before;
+DELETE FROM shedlock;

@@ -1,0 +1,30 @@
+-- tick: at most one acquisition per name and tick, however short the job.
+CREATE FUNCTION run_at(job text, tick timestamptz) RETURNS boolean LANGUAGE sql AS $$
+    SELECT shedlock_acquire(job, '1 min', tick => tick)
+$$;
+SELECT date_trunc('hour', now()) AS hour \gset
+SELECT run_at('t', :'hour'), shedlock_release('t');
+SELECT run_at('t', :'hour') AS same_tick, run_at('t', :'hour'::timestamptz - interval '1 hour') AS older_tick;
+SELECT shedlock_acquire('t', '1 min') AS without_tick, shedlock_release('t');
+-- Late is fine: the tick of a day ago, when nobody has run since.
+SELECT run_at('late', now() - interval '1 day'), shedlock_release('late');
+SELECT locked_at >= now() - interval '1 min' AS locked_now FROM shedlock_locks WHERE name = 'late';
+-- The server's clock may be slightly behind the host's: locked_at is set to the tick, so that it is not served twice.
+SELECT now() + interval '30 s' AS ahead \gset
+SELECT run_at('ahead', :'ahead'), shedlock_release('ahead');
+SELECT locked_at = :'ahead' AS is_the_tick, lock_until < :'ahead' AS lease_by_the_clock FROM shedlock_locks WHERE name = 'ahead';
+SELECT run_at('ahead', :'ahead') AS same_tick, run_at('ahead', :'ahead'::timestamptz - interval '1 s') AS before,
+       run_at('ahead', :'ahead'::timestamptz + interval '1 us') AS next_tick;
+-- While the tick's run is under way, waiting for the lock is no use: the answer comes at once.
+SET statement_timeout = '5s';
+SELECT shedlock_acquire('ahead', '1 min', wait => '1 min', tick => :'ahead');
+RESET statement_timeout;
+-- Several names: all of them must be due.
+SELECT shedlock_acquire(ARRAY['t', 'fresh'], '1 min', tick => :'hour') AS one_ran;
+-- I12: an acquisition that is rolled back did not serve the tick.
+BEGIN;
+SELECT run_at('undone', :'hour');
+ROLLBACK;
+SELECT run_at('undone', :'hour');
+DROP FUNCTION run_at;
+DELETE FROM shedlock;

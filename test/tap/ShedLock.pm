@@ -1,0 +1,50 @@
+# A server of PostgreSQL's own test framework on which CREATE EXTENSION shedlock works.
+package ShedLock;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(new_server configure pgbench_script);
+
+sub configure
+{
+	my ($node, $settings) = @_;
+	my $stage = $ENV{SHEDLOCK_STAGE} or die "run by test/check, which stages the extension";
+	my ($library) = map { chomp; $_ } `pg_config --pkglibdir`;
+	$node->append_conf('postgresql.conf', <<"CONF" . ($settings // ''));
+extension_destdir = '$stage'
+dynamic_library_path = '$stage$library:\$libdir'
+CONF
+}
+
+# Initialised, with the extension created.
+sub new_server
+{
+	my ($name, $settings, @init) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(@init);
+	configure($node, $settings);
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION shedlock');
+	return $node;
+}
+
+# Runs a script with pgbench, in the database postgres unless a last argument names another; gives its exit status, what it said, and how many transactions it completed.
+sub pgbench_script
+{
+	my ($node, $script, @options) = @_;
+	my $database = @options % 2 ? pop @options : 'postgres';
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/script.sql';
+	PostgreSQL::Test::Utils::append_to_file($file, $script);
+	my ($out, $err) = ('', '');
+	local $ENV{PGOPTIONS} = '-c shedlock.poll_interval=1ms -c client_min_messages=error';
+	my $ok = IPC::Run::run([ 'pgbench', '-n', '-f', $file, @options, '-h', $node->host, '-p', $node->port, $database ],
+		'>', \$out, '2>', \$err);
+	my ($done) = $out =~ /transactions actually processed: (\d+)/;
+	return ($ok, $done // 0, $err);
+}
+
+1;

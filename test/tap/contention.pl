@@ -1,0 +1,185 @@
+# Many sessions at once, by pgbench.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = new_server('server', "log_statement = none\nmax_connections = 120\n");
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# I1: read, sleep, write of a counter under the lock, on two names. The sum must be exact.
+sql('CREATE TABLE counter (id int PRIMARY KEY, n int); INSERT INTO counter VALUES (1, 0), (2, 0)');
+sub counting
+{
+	my ($acquire, $release) = @_;
+	return <<"SCRIPT";
+\\set id random(1, 2)
+$acquire
+SELECT n AS old FROM counter WHERE id = :id \\gset
+\\sleep 1 ms
+UPDATE counter SET n = :old + 1 WHERE id = :id;
+$release
+SCRIPT
+}
+my ($ok, $done, $err) = pgbench_script($node,
+	counting("SELECT shedlock_acquire('c' || :id, '1 min', wait => '1 min');", "SELECT shedlock_release('c' || :id);"),
+	'-c', 8, '-j', 2, '-t', 50);
+ok($ok, 'counting under session locks') or diag($err);
+is(sql('SELECT sum(n) FROM counter'), $done, "I1 no update is lost in $done runs of 8 sessions");
+
+sql('UPDATE counter SET n = 0');
+($ok, $done, $err) = pgbench_script($node,
+	counting("SELECT shedlock_acquire_token('c' || :id, '1 min', wait => '1 min') AS token \\gset",
+		"SELECT shedlock_release_token('c' || :id, :token);"),
+	'-c', 8, '-j', 2, '-t', 50);
+ok($ok, 'counting under tokens') or diag($err);
+is(sql('SELECT sum(n) FROM counter'), $done, "I1 no update is lost in $done runs by token");
+
+sql('UPDATE counter SET n = 0');
+($ok, $done) = pgbench_script($node, counting('', ''), '-c', 8, '-j', 2, '-t', 50);
+cmp_ok(sql('SELECT sum(n) FROM counter'), '<', $done, 'control: without the lock updates are lost');
+
+# I2, I3: all go for the same fresh names at the same time, with Java's clients among them. One winner a name, no error,
+# and those of ours who lose have no transaction id to show for it.
+sql(<<'SQL');
+CREATE TABLE winner (name text, who text);
+CREATE FUNCTION go(round int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF shedlock_acquire('fresh' || round, '1 h') THEN
+        INSERT INTO winner VALUES ('fresh' || round, 'us');
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
+SQL
+my $start = sql("SELECT pg_current_xact_id()");
+($ok, $done, $err) = pgbench_script($node, <<'SCRIPT', '-c', 16, '-j', 2, '-t', 300);
+\set round :client_id * 0 + random(1, 200)
+SELECT go(:round);
+SCRIPT
+ok($ok, 'first inserts race') or diag($err);
+is($done, 16 * 300, 'I2 every call got an answer');
+is(sql('SELECT count(*), count(DISTINCT name) FROM winner'), '200|200', 'I1 one winner a name');
+is(sql("SELECT count(*) FROM shedlock WHERE name LIKE 'fresh%'"), 200, 'one row a name');
+my $used = sql("SELECT pg_current_xact_id()::text::bigint - $start - 1");
+is($used, 200, 'I3 200 transaction ids for 200 winners, none for the losers');
+
+# The same for rows that are there and free again every few milliseconds.
+sql(<<'SQL');
+CREATE TABLE grant_log (token bigint PRIMARY KEY);
+CREATE FUNCTION once_more() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    token bigint := shedlock_acquire_token('hot', '2 ms');
+BEGIN
+    IF token IS NOT NULL THEN
+        INSERT INTO grant_log VALUES (token);
+    END IF;
+END $$;
+SQL
+sql('SELECT once_more()');
+$start = sql("SELECT pg_current_xact_id()");
+($ok, $done, $err) = pgbench_script($node, "SELECT once_more();\n", '-c', 16, '-j', 2, '-t', 500);
+ok($ok, 'one hot name') or diag($err);
+$used = sql("SELECT pg_current_xact_id()::text::bigint - $start - 1");
+is($used, sql('SELECT count(*) - 1 FROM grant_log'), "I3 as many transaction ids as grants ($used of $done attempts)");
+is(sql(<<'SQL'), 't', 'I1 grants are at least a lease apart');
+SELECT bool_and(gap >= 2000) FROM (SELECT token - lag(token) OVER (ORDER BY token) AS gap FROM grant_log) g;
+SQL
+
+# I8: ours and Java's first statements race for fresh names: one winner a name, nobody fails.
+sql('TRUNCATE winner');
+sql("DELETE FROM shedlock");
+sql(<<'SQL');
+CREATE FUNCTION go_java(round int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO shedlock(name, lock_until, locked_at, locked_by)
+    VALUES('fresh' || round, timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 3600), timezone('utc', CURRENT_TIMESTAMP), 'host')
+    ON CONFLICT (name) DO UPDATE SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 3600),
+      locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host'
+      WHERE shedlock.name = 'fresh' || round AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
+    IF FOUND THEN
+        INSERT INTO winner VALUES ('fresh' || round, 'java');
+    END IF;
+    RETURN FOUND;
+END $$;
+SQL
+($ok, $done, $err) = pgbench_script($node, <<'SCRIPT', '-c', 16, '-j', 2, '-t', 300);
+\set round random(1, 400)
+\if :client_id % 2
+SELECT go(:round);
+\else
+SELECT go_java(:round);
+\endif
+SCRIPT
+ok($ok, 'first inserts race with Java') or diag($err);
+is($done, 16 * 300, 'I2 every call got an answer');
+is(sql('SELECT count(*) = count(DISTINCT name) AND count(*) = (SELECT count(*) FROM shedlock) FROM winner'), 't', 'I8 one winner a name');
+note(sql("SELECT who, count(*) FROM winner GROUP BY 1"));
+
+# An adopted table with an index on its times: no update is HOT there, so rows move and a scan may miss one that does.
+# Java's updates among ours, and DDL that rebuilds table and index underneath.
+sql('CREATE DATABASE adopted');
+sub adopted { return $node->safe_psql('adopted', $_[0]); }
+adopted(<<'SQL');
+CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE INDEX ON shedlock (lock_until);
+CREATE EXTENSION shedlock;
+CREATE TABLE counter (id int PRIMARY KEY, n int);
+INSERT INTO counter VALUES (1, 0), (2, 0);
+CREATE TABLE java_run (n int);
+CREATE PROCEDURE java(id int) LANGUAGE plpgsql AS $$
+DECLARE
+    old int;
+BEGIN
+    UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + make_interval(secs => 60), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' || pg_backend_pid()
+     WHERE name = 'c' || id AND lock_until <= timezone('utc', clock_timestamp());
+    IF FOUND THEN
+        COMMIT;
+        SELECT n INTO old FROM counter c WHERE c.id = java.id;
+        PERFORM pg_sleep(0.001);
+        UPDATE counter c SET n = old + 1 WHERE c.id = java.id;
+        INSERT INTO java_run VALUES (1);
+        COMMIT;
+        UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name = 'c' || id AND locked_by = 'host' || pg_backend_pid();
+    END IF;
+END $$;
+SQL
+my $ddl_file = PostgreSQL::Test::Utils::tempdir() . '/ddl.sql';
+append_to_file($ddl_file, join(";\n", ('REINDEX TABLE CONCURRENTLY shedlock', 'VACUUM FULL shedlock', 'REINDEX TABLE shedlock', 'VACUUM shedlock', 'CLUSTER shedlock USING shedlock_pkey',
+	'ALTER TABLE shedlock ADD further text', 'ALTER TABLE shedlock DROP further', 'SELECT pg_sleep(0.05)') x 5) . ";\n");
+my $ddl = IPC::Run::start([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $ddl_file, '-d', $node->connstr('adopted') ], '>', '/dev/null', '2>', \my $ddl_err);
+($ok, $done, $err) = pgbench_script($node, "\\set is_java :client_id % 4 = 3\n\\if :is_java\n\\set id random(1, 2)\nCALL java(:id);\n\\else\n"
+	  . counting("SELECT shedlock_acquire('c' || :id, '1 min', wait => '1 min');", "SELECT shedlock_release('c' || :id);") . "\\endif\n",
+	'-c', 8, '-j', 2, '-t', 100, 'adopted');
+ok($ddl->finish, 'DDL went on meanwhile') or diag($ddl_err);
+ok($ok, 'counting on an adopted table, with Java, under DDL') or diag($err);
+is(adopted('SELECT sum(n) FROM counter'), 6 * 100 + adopted('SELECT count(*) FROM java_run'), 'I1, I8 no update is lost');
+
+# tick: fifty sessions, each with its own idea of when to ask for the same slot.
+sql('CREATE TABLE run (tick int)');
+sql(<<'SQL');
+CREATE FUNCTION run_slot(slot int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    base timestamptz := (SELECT pg_postmaster_start_time() - interval '1 day');
+BEGIN
+    IF shedlock_acquire('slotted', '1 ms', tick => base + make_interval(mins => slot)) THEN
+        INSERT INTO run VALUES (slot);
+    END IF;
+END $$;
+SQL
+($ok, $done, $err) = pgbench_script($node, <<'SCRIPT', '-c', 50, '-j', 2, '-t', 20);
+\set skew random(0, 5)
+\sleep :skew ms
+SELECT run_slot(7);
+SCRIPT
+ok($ok, 'fifty sessions, one slot') or diag($err);
+is(sql('SELECT count(*) FROM run'), 1, "one acquisition for the tick in $done attempts");
+
+# I3: no line in the server's log for any of this.
+my $log = slurp_file($node->logfile);
+my @lines = grep { !/LOG:/ } split /\n/, $log;
+is("@lines", '', 'I3 the server has nothing to say about refusals and races');
+
+$node->stop;
+done_testing();

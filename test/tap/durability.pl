@@ -1,0 +1,105 @@
+# I7: an acquire that committed survives a crash, whatever synchronous_commit says; a release that is alone in its
+# transaction does not wait for its flush, and one that is not alone does.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = new_server('primary', "fsync = on\n");
+$node->safe_psql('postgres', 'CREATE TABLE control (n int); CREATE SEQUENCE s; CREATE TABLE t (n int)');
+
+# Nobody but the committing backend flushes while these are stopped.
+sub background_writers
+{
+	return split /\n/, $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer')");
+}
+
+# Whether the WAL of a transaction was flushed by the time its commit returned.
+sub is_flushed
+{
+	my ($before, $transaction) = @_;
+	my $out = $node->safe_psql('postgres', <<"SQL");
+SET client_min_messages = error;
+$before;
+SELECT shedlock_acquire('barrier', '1 ms', wait => '10 s');
+$transaction;
+SELECT CASE WHEN pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn() THEN 'flushed' ELSE 'not flushed' END;
+SQL
+	return (split /\n/, $out)[-1];
+}
+
+my @writers = background_writers();
+kill 'STOP', @writers;
+my $hold = "SELECT shedlock_acquire('a', '1 h'); SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h')";
+my $free = 'DELETE FROM shedlock';
+my $off = 'SET synchronous_commit = off';
+
+# The experiment can tell.
+is(is_flushed('SELECT 1', 'INSERT INTO control VALUES (1)'), 'flushed', 'control: an ordinary commit is flushed');
+is(is_flushed($off, 'INSERT INTO control VALUES (1)'), 'not flushed', 'control: an asynchronous one is not');
+
+my @cases = (
+	[ 'flushed', $off, "SELECT shedlock_acquire('new1', '1 h')", 'I7 acquire, first use of the name' ],
+	[ 'flushed', "$hold; SELECT shedlock_release('a'); $off", "SELECT shedlock_acquire('a', '1 h')", 'I7 acquire' ],
+	[ 'flushed', $off, "SELECT shedlock_acquire_token('new2', '1 h')", 'I7 acquire by token' ],
+	[ 'flushed', $off, "SELECT shedlock_acquire(ARRAY['new3', 'new4'], '1 h')", 'I7 acquire of several' ],
+	[ 'flushed', "$hold; $off", "SELECT shedlock_extend('a', '2 h')", 'I7 extend' ],
+	[ 'flushed', $off, "BEGIN; SELECT shedlock_acquire('new5', '1 h'); SET LOCAL synchronous_commit = off; COMMIT", 'I7 switched off after the acquire' ],
+	[ 'flushed', 'SELECT 1', "BEGIN; SELECT shedlock_acquire('new6', '1 h'), shedlock_release('new6'); COMMIT", 'acquire and release in one transaction' ],
+	[ 'not flushed', $hold, "SELECT shedlock_release('a')", 'release alone' ],
+	[ 'not flushed', $hold, "SELECT shedlock_release(ARRAY['b', 'c'])", 'release of several alone' ],
+	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_release('b'); COMMIT", 'two releases' ],
+	[ 'flushed', $hold, "SET shedlock.async_release = off; SELECT shedlock_release('a')", 'release with async_release = off' ],
+	[ 'flushed', $hold, "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT", 'a write before the release' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); COMMIT", 'a write after the release' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); SELECT shedlock_release('b'); COMMIT", 'a write between two releases' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT nextval('s'); COMMIT", 'a sequence' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SAVEPOINT x; INSERT INTO t VALUES (1); RELEASE x; COMMIT", 'a write in a savepoint' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_extend('b', '2 h'); COMMIT", 'release and extend' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_acquire('a', '1 h'); COMMIT", 'release and acquire' ],
+	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)", 'the transaction after a vain release' ],
+	[ 'flushed', $hold, "SELECT shedlock_release('a'); INSERT INTO t VALUES (1)", 'the transaction after an asynchronous release' ]);
+for my $case (@cases)
+{
+	my ($expected, $before, $transaction, $what) = @$case;
+	$node->safe_psql('postgres', $free);
+	is(is_flushed($before, $transaction), $expected, $what);
+}
+kill 'CONT', @writers;
+
+# Real crashes. The setting comes from the session, the role, the database, the server.
+$node->safe_psql('postgres', $free);
+my %off = (
+	session => [ 'SELECT 1', 'SET synchronous_commit = off' ],
+	role => [ 'ALTER ROLE CURRENT_USER SET synchronous_commit = off', 'SELECT 1' ],
+	database => [ 'ALTER DATABASE postgres SET synchronous_commit = off', 'SELECT 1' ],
+	server => [ 'ALTER SYSTEM SET synchronous_commit = off', 'SELECT pg_reload_conf()' ]);
+for my $where (sort keys %off)
+{
+	$node->safe_psql('postgres', $off{$where}[0]);
+	my $token;
+	for my $subject ('control', 'acquire')
+	{
+		@writers = background_writers();
+		kill 'STOP', @writers;
+		my $statement = $subject eq 'control' ? "INSERT INTO control VALUES (42)"
+		  : "SELECT shedlock_acquire_token('crash $where', '1 h')";
+		$token = (split /\n/, $node->safe_psql('postgres', "$off{$where}[1]; $statement"))[-1];
+		kill 'CONT', @writers;
+		$node->stop('immediate');
+		$node->start;
+	}
+	is($node->safe_psql('postgres', "SELECT token || ' ' || state FROM shedlock_locks WHERE name = 'crash $where'"),
+		"$token held", "I7 synchronous_commit = off in the $where: the acquire is there after a crash");
+	is($node->safe_psql('postgres', "SELECT shedlock_acquire('crash $where', '1 h')"), 'f', '... and refuses others');
+	$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+	$node->reload;
+}
+is($node->safe_psql('postgres', 'SELECT count(*) < 4 FROM control WHERE n = 42'), 't',
+	'control: asynchronous commits were lost in these crashes');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,54 @@
+# Standbys: the functions say 25006 and what to do, the view works; and an acquire waits for a synchronous standby even in
+# a session that would not (I7).
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $primary = new_server('primary', '', allows_streaming => 1);
+$primary->backup('copy');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'copy', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "primary_conninfo = '" . $primary->connstr . " application_name=standby'\n");
+$standby->start;
+
+$primary->safe_psql('postgres', "SELECT shedlock_acquire('j', '1 h')");
+$primary->wait_for_catchup($standby);
+
+for my $call ("shedlock_acquire('j', '1 min')", "shedlock_acquire_token('j', '1 min')", "shedlock_extend('j', '1 min')",
+	"shedlock_release('j')", "shedlock_guard('j')", "shedlock_acquire(NULL::text)")
+{
+	my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
+	like($err, qr/ERROR:  25006: cannot execute shedlock_\w+ on a standby.*HINT: .*target_session_attrs=read-write/s, $call);
+}
+is($standby->safe_psql('postgres', "SELECT name, state, holder_pid IS NOT NULL, holder_alive IS NULL FROM shedlock_locks"),
+	'j|held|t|t', 'shedlock_locks works on a standby; whose backends these are it cannot tell');
+
+# Synchronous replication, and a session that would not wait for it.
+$primary->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'\n");
+$primary->reload;
+$primary->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication");
+$standby->stop;
+my ($out, $err) = ('', '');
+my $waiting = IPC::Run::start(
+	[ 'psql', '-XAtq', '-c', 'SET synchronous_commit = local', '-c', "SELECT shedlock_acquire('k', '1 h')", '-d', $primary->connstr('postgres') ], '>', \$out, '2>', \$err);
+ok($primary->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"),
+	'I7 an acquire waits for the synchronous standby, although synchronous_commit = local');
+is($primary->safe_psql('postgres', "SELECT shedlock_acquire('k', '1 h')"), 'f', 'I2 meanwhile others are refused at once');
+$standby->start;
+$waiting->finish;
+is($out, "t\n", '... and is granted when the standby has it');
+$primary->wait_for_catchup($standby);
+is($standby->safe_psql('postgres', "SELECT state FROM shedlock_locks WHERE name = 'k'"), 'held', '... as it has');
+
+# Promotion: held locks are held, tokens grow.
+my $token = $primary->safe_psql('postgres', "SELECT shedlock_acquire_token('t', '1 ms')");
+$primary->wait_for_catchup($standby);
+$primary->stop('immediate');
+$standby->promote;
+is($standby->safe_psql('postgres', "SELECT shedlock_acquire('k', '1 h')"), 'f', 'a lock held before the fail-over is held after it');
+cmp_ok($standby->safe_psql('postgres', "SELECT shedlock_acquire_token('t', '1 min')"), '>', $token, 'I6 tokens grow over a fail-over');
+
+$standby->stop;
+done_testing();
