@@ -9,10 +9,10 @@ SELECT who FROM work;
 
 -- Errors at once when the lock is not ours: never acquired, of another, unknown token.
 SELECT shedlock_guard('nobody');
-SELECT shedlock_guard_token('g', 1);
 \set VERBOSITY sqlstate
 SELECT shedlock_guard_token('g', 1);
-\set VERBOSITY default
+\set VERBOSITY terse
+SELECT shedlock_guard_token('g', 1);
 \c
 \set VERBOSITY terse
 SELECT shedlock_guard('g') AS of_another_session;
