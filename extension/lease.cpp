@@ -48,12 +48,13 @@ instant new_token(instant now, std::optional<instant> tick, std::optional<instan
 
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit)
 {
-    return {round_up(now + at_most, unit), token, kept_until(now, at_least, unit)};
+    const auto lock_until = at_most == without_end ? forever : round_up(now + at_most, unit);
+    return {lock_until, token, kept_until(now, at_least, unit)};
 }
 
 standing standing_of(const row &current, const claim &who, instant now)
 {
-    if (!current.locked_by.ends_with(who.suffix) || (who.token && current.times.locked_at != *who.token))
+    if (is_paused(current.times) || !current.locked_by.ends_with(who.suffix) || (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
     if (!current.times.lock_at_least_until)
         return standing::released;
@@ -70,6 +71,23 @@ lease released(const lease &current, instant now, duration unit)
 {
     const auto keep = *current.lock_at_least_until;
     return {std::max(round_down(now, unit), keep), current.locked_at, std::nullopt};
+}
+
+lease freed(const lease &current, instant now, duration unit)
+{
+    // An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
+    const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
+    return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
+}
+
+bool is_paused(const lease &current)
+{
+    return current.lock_until == forever;
+}
+
+lease resumed(const lease &current, instant now, duration unit)
+{
+    return {round_down(now, unit), current.locked_at, std::nullopt};
 }
 
 } // namespace shedlock

@@ -15,6 +15,8 @@ using instant = std::chrono::sys_time<duration>; // UTC, on the database server'
 inline constexpr instant forever = instant::max(); // 'infinity' in the table
 inline constexpr instant never = instant::min();   // '-infinity' in the table
 
+inline constexpr duration without_end = duration::max(); // the at_most of a pause
+
 inline constexpr duration shortest_lease = std::chrono::milliseconds{1};
 inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 
@@ -47,7 +49,7 @@ enum class standing {
     ours,     // and live
     released, // ours, but released before
     expired,  // ours, but lock_until has been reached
-    foreign,  // somebody else's, or a different acquisition
+    foreign,  // somebody else's, or a different acquisition; or paused, which is nobody's to release
 };
 
 // Held means lock_until > now; equal is free.
@@ -58,7 +60,7 @@ availability availability_of(const lease &current, instant now, std::optional<in
 // Requires latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
-// What an acquire writes. No promise is shortened by a coarse column: leases are rounded up to the unit.
+// What an acquire writes; without_end gives a lock_until of forever. No promise is shortened by a coarse column: leases are rounded up to the unit.
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit);
 
 standing standing_of(const row &current, const claim &who, instant now);
@@ -68,5 +70,12 @@ lease extended(const lease &current, instant now, duration at_most, std::optiona
 
 // What a release writes over a lease that is ours and live: free now, or when its at_least has passed.
 lease released(const lease &current, instant now, duration unit);
+
+// What force_release writes, whoever holds the lock: free now, and a new token, so that the old holder's is lost.
+lease freed(const lease &current, instant now, duration unit);
+
+// What resume writes over a paused lease: free now.
+bool is_paused(const lease &current);
+lease resumed(const lease &current, instant now, duration unit);
 
 } // namespace shedlock

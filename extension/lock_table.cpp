@@ -365,6 +365,36 @@ bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, Inde
     return alone;
 }
 
+bool lock_table::remove(sighting &seen) const
+{
+    TM_FailureData failure;
+    const TM_Result result = heap_delete(table_, &seen.tuple.t_self, GetCurrentCommandId(true), InvalidSnapshot, false,
+                                         &failure, false);
+    forget(seen);
+    if (result == TM_Ok)
+        CommandCounterIncrement();
+    return result == TM_Ok;
+}
+
+lock_names lock_table::all_names() const
+{
+    List *names = NIL;
+    const TableScanDesc scan = table_beginscan(table_, SnapshotSelf, 0, nullptr);
+    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
+        bool is_null;
+        const Datum name = heap_getattr(tuple, shape_.name, RelationGetDescr(table_), &is_null);
+        names = lappend(names, DatumGetTextPCopy(name));
+    }
+    table_endscan(scan);
+
+    auto *const result = allocate<lock_name>(list_length(names));
+    for (int i = 0; i < list_length(names); i++) {
+        auto *const name = static_cast<text *>(list_nth(names, i));
+        result[i] = {name, pg::view_of(name)};
+    }
+    return {result, static_cast<size_t>(list_length(names))};
+}
+
 bool lock_table::share_lock(sighting &seen) const
 {
     HeapTupleData tuple = seen.tuple;

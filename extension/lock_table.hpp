@@ -58,6 +58,12 @@ public:
     // looked at once more before anything is written. So those who lose the race have no transaction id to show for it.
     bool take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const;
 
+    // Deletes the seen row, without waiting. False when it is no longer the one that was seen. The sighting is forgotten.
+    bool remove(sighting &seen) const;
+
+    // The names of all rows that are committed now, palloc'd.
+    lock_names all_names() const;
+
     // Share-locks the seen row until the end of the transaction. False when it has changed or is being changed.
     // The sighting is forgotten.
     bool share_lock(sighting &seen) const;

@@ -78,15 +78,14 @@ duration read_at_least(FunctionCallInfo fcinfo, int argument, duration at_most)
     return at_least;
 }
 
-duration read_wait(FunctionCallInfo fcinfo, int argument)
+duration read_not_negative(FunctionCallInfo fcinfo, int argument, const char *name)
 {
     if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("wait must not be NULL"),
-                        errhint("A wait of '0' answers at once.")));
-    const auto wait = to_duration(PG_GETARG_INTERVAL_P(argument), "wait");
-    if (wait < duration::zero())
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("wait must not be negative")));
-    return wait;
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+    const auto span = to_duration(PG_GETARG_INTERVAL_P(argument), name);
+    if (span < duration::zero())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
+    return span;
 }
 
 std::optional<instant> read_tick(FunctionCallInfo fcinfo, int argument)
@@ -166,8 +165,18 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
     if (PG_ARGISNULL(argument + 1))
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_least must not be NULL"),
                         errhint("An at_least of '0' frees the lock as soon as it is released.")));
-    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most), read_wait(fcinfo, argument + 2),
+    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most), read_not_negative(fcinfo, argument + 2, "wait"),
             read_tick(fcinfo, argument + 3)};
+}
+
+acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names)
+{
+    return {names, without_end, duration::zero(), read_not_negative(fcinfo, argument, "wait"), std::nullopt};
+}
+
+duration read_unused_for(FunctionCallInfo fcinfo, int argument)
+{
+    return read_not_negative(fcinfo, argument, "unused_for");
 }
 
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names)
@@ -184,6 +193,17 @@ instant read_token(FunctionCallInfo fcinfo, int argument)
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("token must not be NULL"),
                         errhint("A NULL token is what shedlock_acquire_token gives when the lock was refused.")));
     return instant{duration{PG_GETARG_INT64(argument)}};
+}
+
+const char *read_command(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("command must not be NULL")));
+    const char *const command = text_to_cstring(PG_GETARG_TEXT_PP(argument));
+    const std::string_view view{command};
+    if (std::all_of(view.begin(), view.end(), is_blank))
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("command must not be empty")));
+    return command;
 }
 
 std::string_view read_holder(FunctionCallInfo fcinfo, int argument)

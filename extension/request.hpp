@@ -42,8 +42,17 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
 // at_most, at_least. 22004, 22023, 22008.
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names);
 
+// A name to pause: as an acquire without end; reads wait from the given argument. 22004, 22023, 22008.
+acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
+
+// How long a row must have been free to be purged. 22004, 22023, 22008.
+duration read_unused_for(FunctionCallInfo fcinfo, int argument);
+
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);
+
+// Not empty, not NULL. 22004, 22023.
+const char *read_command(FunctionCallInfo fcinfo, int argument);
 
 // Empty when NULL: the caller wants the default holder.
 std::string_view read_holder(FunctionCallInfo fcinfo, int argument);

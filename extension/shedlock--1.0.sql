@@ -115,12 +115,54 @@ CREATE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
 
+-- Run ------------------------------------------------------------------------------------------------------------------
+
+CREATE PROCEDURE shedlock_run(
+    name text,
+    command text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    INOUT executed boolean DEFAULT NULL
+)
+    LANGUAGE c AS 'MODULE_PATHNAME';
+COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean) IS
+'Runs a command under a lock: acquire, commit, run, commit, release. executed: false when refused. If the command fails its work is rolled back, the lock is released and its error reaches the caller. Not inside a transaction block.';
+
+-- Intervene ------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_force_release(text) IS
+'Frees a lock, whoever holds it: true if somebody did. The old holder''s token is lost, its guarded transactions fail. Waits for a transaction in progress that has the row.';
+
+CREATE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
+'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
+
+CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_resume(text) IS
+'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
+
+CREATE FUNCTION shedlock_purge(unused_for interval) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_purge(interval) IS
+'Deletes the rows of locks that have been free for that long, and tells how many. Not while Java clients run: they never make a deleted row again, and skip the job until they are restarted.';
+
 -- See ------------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_session_alive(integer, bigint) IS
 'For the view shedlock_locks: whether the backend with this pid and start, in microseconds since 1970, still runs. NULL on a standby.';
+
+CREATE FUNCTION shedlock_table() RETURNS regclass
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_table() IS
+'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
 
 CREATE VIEW shedlock_locks AS
 SELECT
@@ -161,12 +203,111 @@ FROM shedlock l
 COMMENT ON VIEW shedlock_locks IS
 'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included.';
 
+CREATE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+                            WHERE e.extname = 'shedlock');
+    lock_table regclass;
+    about record;
+BEGIN
+    -- The table. Without a sound one there is nothing more to look at.
+    BEGIN
+        EXECUTE format('SELECT %I.shedlock_table()', home) INTO lock_table;
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        severity := 'error';
+        GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+        RETURN NEXT;
+        RETURN;
+    END;
+
+    IF (SELECT relpersistence = 'u' FROM pg_class WHERE oid = lock_table) THEN
+        severity := 'error';
+        finding := format('table %s is UNLOGGED: a crash of the server forgets every lock', lock_table);
+        hint := format('ALTER TABLE %s SET LOGGED', lock_table);
+        RETURN NEXT;
+    END IF;
+
+    SELECT pg_stat_get_live_tuples(lock_table) AS live, pg_stat_get_dead_tuples(lock_table) AS dead INTO about;
+    IF about.dead > 1000 AND about.dead > 10 * about.live THEN
+        severity := 'warning';
+        finding := format('table %s has %s dead rows beside %s live ones', lock_table, about.dead, about.live);
+        hint := 'Look for transactions that have been open for long, here and on standbys, then VACUUM it';
+        RETURN NEXT;
+    END IF;
+
+    -- Settings that hurt.
+    FOR about IN SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY 1 LOOP
+        severity := 'error';
+        finding := format('%s is off: a crash of the server can forget or corrupt locks', about.name);
+        hint := format('ALTER SYSTEM SET %s = on', about.name);
+        RETURN NEXT;
+    END LOOP;
+    IF EXISTS (SELECT FROM pg_stat_replication) AND NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) THEN
+        severity := 'warning';
+        finding := 'there are standbys, but none is synchronous: a fail-over can forget a lock';
+        hint := 'Set synchronous_standby_names, or guard the work with shedlock_guard';
+        RETURN NEXT;
+    END IF;
+
+    -- Rows. A tick may be a minute ahead of the clock; nothing of ours is further.
+    FOR about IN EXECUTE format($query$
+        SELECT l.name, l.state, l.holder, l.locked_at, l.lock_until, l.remaining, l.held_for, l.holder_pid, l.holder_alive,
+               l.locked_at > clock_timestamp() + interval '2 minutes' AS is_ahead,
+               CASE WHEN isfinite(l.lock_until) THEN l.lock_until - l.locked_at > interval '10 seconds'
+                   AND l.held_for > 0.8 * (l.lock_until - l.locked_at) END AS is_late
+          FROM %I.shedlock_locks l WHERE isfinite(l.locked_at) ORDER BY l.name $query$, home)
+    LOOP
+        IF about.is_ahead THEN
+            severity := 'error';
+            finding := format('lock "%s" was acquired in the future, at %s, by "%s"', about.name, about.locked_at, about.holder);
+            hint := 'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back';
+            RETURN NEXT;
+        END IF;
+        IF about.state = 'held' AND about.holder_alive IS FALSE THEN
+            severity := 'warning';
+            finding := format('lock "%s" is held by a session that is gone (pid %s), for %s more', about.name, about.holder_pid, about.remaining);
+            hint := 'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier';
+            RETURN NEXT;
+        ELSIF about.state = 'held' AND about.is_late THEN
+            severity := 'warning';
+            finding := format('lock "%s" has been held for %s and ends in %s', about.name, about.held_for, about.remaining);
+            hint := 'Another run may start then. Choose a longer at_most, or extend in time';
+            RETURN NEXT;
+        ELSIF about.state = 'paused' THEN
+            severity := 'notice';
+            finding := format('lock "%s" is paused since %s, by "%s"', about.name, about.locked_at, about.holder);
+            hint := 'shedlock_resume ends it';
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+
+    -- Sessions that hold a lock in a long transaction: others are refused, Java clients wait, VACUUM cannot clean up.
+    FOR about IN
+        SELECT a.pid, a.application_name, date_trunc('second', clock_timestamp() - a.xact_start) AS age
+          FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+         WHERE l.relation = lock_table AND l.mode = 'RowExclusiveLock' AND l.granted
+           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+           AND a.xact_start < clock_timestamp() - interval '10 seconds' AND a.pid <> pg_backend_pid()
+         ORDER BY a.pid
+    LOOP
+        severity := 'warning';
+        finding := format('session %s ("%s") has had the lock table in an open transaction for %s', about.pid, about.application_name, about.age);
+        hint := 'Commit after the acquire, then work: a lock needs no open transaction';
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION shedlock_doctor() IS
+'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end, holders that are gone, locks in long transactions. No rows: nothing found.';
+
 -- Privileges -----------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    for_administrators CONSTANT name[] := ARRAY['shedlock_grant'];
+    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_purge', 'shedlock_doctor',
+        'shedlock_table', 'shedlock_grant'];
     home name;
     routine record;
 BEGIN
@@ -210,8 +351,8 @@ BEGIN
            AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e
                                                    WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock'::pg_catalog.name)
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', routine.signature);
-        EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s', routine.signature, $owner$@extowner@$owner$);
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine.signature);
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', routine.signature, $owner$@extowner@$owner$);
     END LOOP;
 END
 $$;

@@ -1,11 +1,13 @@
 // The doors: one short function per SQL function. What they promise stands in shedlock--1.0.sql and the README; what
 // they do, in lock.hpp and guard.hpp.
+#include "acquisition.hpp"
 #include "adoption.hpp"
+#include "change.hpp"
 #include "durability.hpp"
 #include "guard.hpp"
 #include "holder.hpp"
-#include "lock.hpp"
 #include "request.hpp"
+#include "run.hpp"
 #include "settings.hpp"
 
 namespace shedlock {
@@ -81,6 +83,16 @@ Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
     guard::add(table, names.front(), who);
     table.close(true);
     PG_RETURN_VOID();
+}
+
+Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
+{
+    const auto names = read_name(fcinfo, 0);
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    require_names_fit(names, table.shape().name_limit);
+    const bool done = change(table, names.front());
+    table.close(true);
+    return BoolGetDatum(done);
 }
 
 void at_transaction_event(XactEvent event, void *)
@@ -165,6 +177,71 @@ Datum shedlock_guard_token(PG_FUNCTION_ARGS)
     require_writable("shedlock_guard_token");
     const auto names = read_name(fcinfo, 0);
     return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+}
+
+// INOUT executed: a record of one column, even if the caller's value of it is NULL.
+PG_FUNCTION_INFO_V1(shedlock_run);
+Datum shedlock_run(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_run");
+    require_top_level(fcinfo);
+    const auto names = read_name(fcinfo, 0);
+    const char *const command = read_command(fcinfo, 1);
+    Datum executed = BoolGetDatum(run(fcinfo->flinfo->fn_oid, read_acquire(fcinfo, 2, names), command));
+
+    TupleDesc columns;
+    if (get_call_result_type(fcinfo, nullptr, &columns) != TYPEFUNC_COMPOSITE)
+        elog(ERROR, "shedlock_run must have exactly one INOUT argument");
+    bool is_null = false;
+    PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), &executed, &is_null)));
+}
+
+// Who paused it and why stands in locked_by.
+PG_FUNCTION_INFO_V1(shedlock_pause);
+Datum shedlock_pause(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_pause");
+    const auto request = read_pause(fcinfo, 2, read_name(fcinfo, 0));
+    const auto reason = read_holder(fcinfo, 1);
+    const char *const who = GetUserNameFromId(GetSessionUserId(), false);
+    const char *const holder =
+        reason.empty() ? psprintf("paused: %s", who) : psprintf("paused: %s: %.*s", who, SV(reason));
+    PG_RETURN_BOOL(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, holder}).has_value());
+}
+
+PG_FUNCTION_INFO_V1(shedlock_resume);
+Datum shedlock_resume(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_resume");
+    return do_to_one(fcinfo, resume);
+}
+
+PG_FUNCTION_INFO_V1(shedlock_force_release);
+Datum shedlock_force_release(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_force_release");
+    return do_to_one(fcinfo, force_release);
+}
+
+PG_FUNCTION_INFO_V1(shedlock_purge);
+Datum shedlock_purge(PG_FUNCTION_ARGS)
+{
+    require_writable("shedlock_purge");
+    const auto unused_for = read_unused_for(fcinfo, 0);
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    const int64 count = purge(table, unused_for);
+    table.close(true);
+    PG_RETURN_INT64(count);
+}
+
+// For shedlock_doctor: the lock table, after a check of its shape. 55000, 42P01.
+PG_FUNCTION_INFO_V1(shedlock_table);
+Datum shedlock_table(PG_FUNCTION_ARGS)
+{
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    const Oid found = table.shape().table;
+    table.close(false);
+    PG_RETURN_OID(found);
 }
 
 // For the view: whether the backend named by the end of locked_by still runs. NULL on a standby, whose backends are

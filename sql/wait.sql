@@ -10,6 +10,7 @@ RESET statement_timeout;
 
 -- Wakes when the lease ends, not when the next poll is due; also in REPEATABLE READ, with a snapshot that is older.
 SET shedlock.poll_interval = '60s';
+SET statement_timeout = '20s';
 SELECT shedlock_acquire('ends', '200 ms');
 SELECT shedlock_acquire('ends', '200 ms', wait => '30 s') AS after_the_lease;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -18,6 +19,7 @@ SELECT shedlock_acquire('ends', '200 ms', wait => '30 s') AS in_repeatable_read;
 COMMIT;
 SELECT shedlock_acquire_token(ARRAY['ends', 'and another'], '1 min', wait => '30 s') IS NOT NULL AS several;
 RESET shedlock.poll_interval;
+RESET statement_timeout;
 
 -- Timeouts and cancels work at once, also between two polls, and nothing is left behind.
 SET shedlock.poll_interval = '60s';

@@ -59,6 +59,8 @@ my @cases = (
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SAVEPOINT x; INSERT INTO t VALUES (1); RELEASE x; COMMIT", 'a write in a savepoint' ],
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_extend('b', '2 h'); COMMIT", 'release and extend' ],
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_acquire('a', '1 h'); COMMIT", 'release and acquire' ],
+	[ 'not flushed', "$hold; SELECT shedlock_release('a')", "SELECT shedlock_release('b')", 'a release, after a transaction that released' ],
+	[ 'not flushed', "$hold; BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT", "SELECT shedlock_release('b')", 'a release, after a transaction that released and wrote' ],
 	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)", 'the transaction after a vain release' ],
 	[ 'flushed', $hold, "SELECT shedlock_release('a'); INSERT INTO t VALUES (1)", 'the transaction after an asynchronous release' ]);
 for my $case (@cases)

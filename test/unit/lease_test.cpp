@@ -147,6 +147,41 @@ TEST(standing, I1_a_released_lease_is_not_ours_any_more_even_if_it_is_kept)
     EXPECT_EQ(standing_of({kept, mine}, {mine, {}}, noon + 1s), standing::released);
 }
 
+TEST(standing, a_pause_is_nobodys_to_release)
+{
+    EXPECT_EQ(standing_of({{forever, noon, noon}, "x#99"}, {"#99", noon}, noon), standing::foreign);
+}
+
+// Intervention
+
+TEST(force_release, frees_now_and_takes_the_token_away)
+{
+    const lease kept{noon + 10min, noon, noon + 5min};
+    const auto after = freed(kept, noon + 1s, microsecond);
+    EXPECT_EQ(availability_of(after, noon + 1s, {}), availability::free);
+    EXPECT_GT(after.locked_at, kept.locked_at);
+    EXPECT_FALSE(after.lock_at_least_until);
+}
+
+TEST(force_release, I6_grows_when_the_clock_has_stepped_back)
+{
+    EXPECT_EQ(freed(held_for_a_minute, noon - 1h, microsecond).locked_at, noon + 1us);
+}
+
+TEST(force_release, repairs_an_infinite_token)
+{
+    EXPECT_EQ(freed({forever, forever, {}}, noon, microsecond).locked_at, noon);
+}
+
+TEST(pause, has_no_end)
+{
+    const auto paused = granted(noon, noon, without_end, 0s, 1s);
+    EXPECT_TRUE(is_paused(paused));
+    EXPECT_EQ(availability_of(paused, noon + 24h * 365, {}), availability::held);
+    EXPECT_EQ(availability_of(resumed(paused, noon + 1h, 1s), noon + 1h, {}), availability::free);
+    EXPECT_FALSE(is_paused(held_for_a_minute));
+}
+
 // Extend and release
 
 TEST(extend, moves_the_end_and_keeps_the_token)

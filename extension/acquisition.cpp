@@ -1,8 +1,7 @@
-#include "lock.hpp"
+#include "acquisition.hpp"
 
 #include "durability.hpp"
 #include "holder.hpp"
-#include "lost.hpp"
 #include "settings.hpp"
 
 namespace shedlock {
@@ -172,124 +171,6 @@ std::optional<instant> wait_to_acquire(Oid function, const acquire_request &requ
     }
 }
 
-// Why an extend or a release was not done. Copied, since the page it was read from is given back.
-struct complaint {
-    const lock_name *name;
-    bool no_row;
-    standing why;
-    lease times;
-    std::string_view holder;
-};
-
-enum class change_result { done, not_ours, again };
-
-// One try to replace the leases of all names by what `new_lease` makes of them.
-template <typename Change>
-change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
-                            complaint &found)
-{
-    const size_t count = names.size();
-    auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
-    for (size_t i = 0; i < count; i++)
-        seen[i] = table.look(names[i]);
-    const instant now = pg::clock_now();
-
-    auto result = change_result::done;
-    for (size_t i = 0; i < count && result == change_result::done; i++) {
-        const bool no_row = seen[i].state == sighting::states::absent;
-        const auto locked_by = no_row ? std::string_view{} : table.locked_by(seen[i]);
-        const auto why = no_row ? standing::foreign : standing_of({seen[i].times, locked_by}, who, now);
-        if (why == standing::ours)
-            continue;
-        const auto holder = holder_of(locked_by);
-        found = {&names[i], no_row, why, seen[i].times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
-        result = change_result::not_ours;
-    }
-    // Ours, but guarded by a transaction that is committing, or being changed by another session of ours.
-    for (size_t i = 0; i < count && result == change_result::done; i++)
-        if (!seen[i].decided()) {
-            table.wait_for_other(seen[i]);
-            result = change_result::again;
-        }
-    for (size_t i = 0; i < count && result == change_result::done; i++)
-        if (!table.rewrite(seen[i], new_lease(seen[i].times, now), nullptr))
-            result = change_result::again;
-    for (size_t i = 0; i < count; i++)
-        table.forget(seen[i]);
-    return result;
-}
-
-const char *utc_text(instant t)
-{
-    pg_tm parts;
-    fsec_t microseconds;
-    if (t == never || t == forever ||
-        timestamp2tm(pg::to_timestamp(t), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
-        return "infinity";
-    char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
-    EncodeDateTime(&parts, microseconds, false, 0, nullptr, USE_ISO_DATES, out);
-    return psprintf("%s UTC", out);
-}
-
-const char *explain(const complaint &found, const claim &who)
-{
-    if (found.no_row)
-        return "Nobody ever acquired it, or its row has been deleted.";
-    if (found.why == standing::released)
-        return "It has been released before.";
-    if (found.why == standing::expired)
-        return psprintf("Its lease ended at %s.", utc_text(found.times.lock_until));
-
-    const char *const since = utc_text(found.times.locked_at);
-    if (who.token && found.times.locked_at < *who.token)
-        return "No acquisition has had this token.";
-    if (who.token && found.times.locked_at == *who.token)
-        return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
-    if (who.token)
-        return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), since);
-    if (found.times.lock_until <= pg::clock_now())
-        return psprintf("It is free. It was last held by \"%.*s\", since %s.", SV(found.holder), since);
-    return psprintf("It is held by another session: \"%.*s\", since %s.", SV(found.holder), since);
-}
-
-const char *advise(const complaint &found, const claim &who)
-{
-    if (found.why == standing::expired)
-        return "Choose a longer at_most, or extend the lock in time.";
-    if (found.why == standing::foreign && !found.no_row && !who.token)
-        return "Session functions change only what the same session acquired. Behind a connection pooler use "
-               "shedlock_acquire_token and its token.";
-    return nullptr;
-}
-
-void warn(const complaint &found, const claim &who, const char *participle)
-{
-    const char *const advice = advise(found, who);
-    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
-                      errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
-}
-
-template <typename Change>
-bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease)
-{
-    require_names_fit(names, table.shape().name_limit);
-    complaint found{};
-    auto result = change_result::again;
-    while (result == change_result::again) {
-        CHECK_FOR_INTERRUPTS();
-        if (names.size() == 1)
-            result = try_to_change(table, names, who, new_lease, found);
-        else
-            pg::all_or_nothing([&] {
-                result = try_to_change(table, names, who, new_lease, found);
-                return result == change_result::done;
-            });
-    }
-    if (result == change_result::not_ours)
-        warn(found, who, participle);
-    return result == change_result::done;
-}
-
 } // namespace
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
@@ -305,29 +186,6 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     if (token)
         durability::required();
     return token;
-}
-
-bool extend(lock_table &table, const extend_request &request, const claim &who)
-{
-    const auto unit = table.shape().unit;
-    const bool done = change(table, request.names, who, "extended", [&](const lease &current, instant now) {
-        return extended(current, now, request.at_most, request.at_least, unit);
-    });
-    // Lost in a crash, it would let somebody in while its owner counts on it.
-    if (done)
-        durability::required();
-    return done;
-}
-
-bool release(lock_table &table, lock_names names, const claim &who)
-{
-    const auto unit = table.shape().unit;
-    durability::before_release();
-    const bool done = change(table, names, who, "released",
-                             [&](const lease &current, instant now) { return released(current, now, unit); });
-    if (done)
-        durability::after_release();
-    return done;
 }
 
 } // namespace shedlock

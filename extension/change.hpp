@@ -1,0 +1,27 @@
+// Changing a row that is there: extend and release by its owner, force_release, resume and purge by administrators. All of
+// them wait for a transaction in progress that has the row undecided or locked; only acquire never waits.
+#pragma once
+
+#include "lock_table.hpp"
+
+namespace shedlock {
+
+// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why, and
+// no row is touched.
+bool extend(lock_table &table, const extend_request &request, const claim &who);
+
+// The same for release.
+bool release(lock_table &table, lock_names names, const claim &who);
+
+// Frees the lock whoever holds it, and gives the row a new token, so that the old holder's is lost and its guarded
+// transactions fail. Whether it was held; false without a row.
+bool force_release(lock_table &table, const lock_name &name);
+
+// True when the lock was paused and is free now; otherwise false with a WARNING.
+bool resume(lock_table &table, const lock_name &name);
+
+// Deletes the rows that have been free for that long, and tells how many. Rows that are undecided or locked stay; this
+// one does not wait.
+int64 purge(lock_table &table, duration unused_for);
+
+} // namespace shedlock

@@ -1,0 +1,97 @@
+#include "run.hpp"
+
+#include "acquisition.hpp"
+#include "change.hpp"
+#include "holder.hpp"
+
+namespace shedlock {
+
+namespace {
+
+void execute(const char *command)
+{
+    // Not atomic: a CALL or a DO in the command may commit.
+    SPIExecuteOptions options{};
+    options.allow_nonatomic = true;
+    const int result = SPI_execute_extended(command, &options);
+    if (result == SPI_ERROR_TRANSACTION)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+                        errmsg("the command of shedlock_run must not begin or end transactions by itself"),
+                        errhint("Let it CALL a procedure that commits.")));
+    if (result == SPI_ERROR_COPY)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                        errmsg("the command of shedlock_run cannot COPY from or to the client")));
+    if (result < 0)
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                        errmsg("the command of shedlock_run failed: %s", SPI_result_code_string(result))));
+}
+
+void release_own(Oid function, lock_names names, const claim &mine)
+{
+    lock_table table = lock_table::open(function);
+    release(table, names, mine);
+    table.close(true);
+}
+
+// After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke off,
+// it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are still
+// open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the release
+// gets one of its own. Nothing runs in the caller's frame afterwards but the error that is thrown on.
+void release_after_failure(Oid function, lock_names names, const claim &mine)
+{
+    AbortOutOfAnyTransaction();
+    StartTransactionCommand();
+    PushActiveSnapshot(GetTransactionSnapshot());
+    release_own(function, names, mine);
+    PopActiveSnapshot();
+    CommitTransactionCommand();
+    StartTransactionCommand();
+}
+
+} // namespace
+
+void require_top_level(FunctionCallInfo fcinfo)
+{
+    const auto *const call = fcinfo->context;
+    if (!call || !IsA(call, CallContext) || castNode(CallContext, fcinfo->context)->atomic || IsSubTransaction())
+        ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+                        errmsg("shedlock_run cannot run inside a transaction block, a function or an exception block"),
+                        errhint("CALL it by itself. Inside a transaction use shedlock_acquire and shedlock_release.")));
+}
+
+bool run(Oid function, const acquire_request &request, const char *command)
+{
+    SPI_connect_ext(SPI_OPT_NONATOMIC);
+    const auto token = acquire(function, request, {owner::kinds::session, {}});
+    if (!token) {
+        SPI_finish();
+        return false;
+    }
+    // Of this session, so that the command may guard and extend it, and of this acquisition.
+    const claim mine{session_suffix(), token};
+    const MemoryContext context = CurrentMemoryContext;
+    SPI_commit();
+
+    PG_TRY();
+    {
+        execute(command);
+        SPI_commit();
+    }
+    PG_CATCH();
+    {
+        MemoryContextSwitchTo(PortalContext); // outlives the transaction
+        ErrorData *const error = CopyErrorData();
+        FlushErrorState();
+        release_after_failure(function, request.names, mine);
+        ReThrowError(error);
+    }
+    PG_END_TRY();
+
+    MemoryContextSwitchTo(context);
+    EnsurePortalSnapshotExists();
+    release_own(function, request.names, mine);
+    SPI_finish();
+    return true;
+}
+
+} // namespace shedlock

@@ -1,0 +1,46 @@
+-- shedlock_doctor: each finding is provoked. The throw-away server of these tests has fsync off, which it says first.
+CREATE VIEW complaints AS
+    SELECT severity, regexp_replace(finding, '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"', '…', 'g') AS finding, hint
+      FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync is off%';
+\x on
+\pset tuples_only on
+SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding LIKE 'fsync%';
+SELECT * FROM complaints;
+-- Clients that write local time.
+INSERT INTO shedlock VALUES ('local', timezone('utc', now()) + interval '3 h', timezone('utc', now()) + interval '2 h', 'jvm-in-helsinki');
+SELECT * FROM complaints;
+DELETE FROM shedlock;
+-- A tick slightly ahead is none of them.
+SELECT shedlock_acquire('ahead', '1 min', tick => now() + interval '50 s');
+SELECT * FROM complaints;
+-- A holder that is gone.
+SELECT shedlock_acquire('gone', '1 h');
+\c
+SELECT * FROM complaints;
+DELETE FROM shedlock;
+-- A lease about to end.
+SELECT shedlock_acquire('late', '1 min');
+UPDATE shedlock SET locked_at = locked_at - interval '9 min';
+SELECT * FROM complaints;
+DELETE FROM shedlock;
+-- A pause.
+SELECT shedlock_pause('paused', 'x');
+SELECT severity, replace(finding, session_user, '…') AS finding, hint FROM complaints;
+DELETE FROM shedlock;
+-- Odd rows do not confuse it.
+INSERT INTO shedlock VALUES ('odd', '-infinity', 'infinity', '/.#'), ('odder', 'infinity', '-infinity', '#');
+SELECT * FROM complaints;
+DELETE FROM shedlock;
+-- Shape.
+ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
+SELECT * FROM complaints;
+ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
+ALTER TABLE shedlock SET UNLOGGED;
+SET client_min_messages = error;
+SELECT * FROM complaints;
+ALTER TABLE shedlock SET LOGGED;
+RESET client_min_messages;
+SELECT * FROM complaints;
+\pset tuples_only off
+\x off
+DROP VIEW complaints;

@@ -1,0 +1,78 @@
+-- shedlock_force_release: frees a lock whoever holds it; the old holder's token is lost.
+SELECT shedlock_acquire_token('f', '1 h', at_least => '1 h', holder => 'web-1') AS token \gset
+SELECT shedlock_force_release('f') AS was_held;
+SELECT state, holder = 'released by force: ' || session_user AS says_who, token > :token AS token_grew FROM shedlock_locks;
+\set VERBOSITY terse
+SELECT shedlock_release_token('f', :token) AS old_token;
+\set VERBOSITY default
+SELECT shedlock_force_release('f') AS was_held_again, shedlock_force_release('nobody') AS no_such_lock;
+SELECT shedlock_acquire('f', '1 h');
+SELECT shedlock_force_release('f'), shedlock_acquire('f', '1 min') AS free_at_once;
+-- I11: also the guard of a lease that had run out.
+SELECT shedlock_acquire_token('z', '1 ms') AS token \gset
+SELECT pg_sleep(0.002);
+BEGIN;
+SELECT shedlock_guard_token('z', :token);
+SELECT shedlock_force_release('z');
+\set VERBOSITY terse
+COMMIT;
+-- What Java holds, and what somebody paused or edited by hand.
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'), ('odd', 'infinity', 'infinity', 'x');
+SELECT shedlock_force_release('java') AS java, shedlock_force_release('odd') AS odd;
+SELECT shedlock_acquire('java', '1 min') AS java, shedlock_acquire('odd', '1 min') AS odd;
+\set QUIET off
+-- Java's late unlock finds nothing of its own.
+UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) WHERE name = 'java' AND locked_by = 'host';
+\set QUIET on
+DELETE FROM shedlock;
+
+-- shedlock_pause: takes the lock like any acquire, only without end.
+SELECT shedlock_pause('p', 'migration of the ledger');
+SELECT state, holder = 'paused: ' || session_user || ': migration of the ledger' AS says_who_and_why, remaining, held_for < '1 min' AS since, lock_until FROM shedlock_locks;
+SELECT shedlock_acquire('p', '1 min') AS refused, shedlock_pause('p') AS already_paused;
+-- Nobody's to release or extend, not even with its token.
+SELECT shedlock_release('p') AS session;
+SELECT shedlock_release_token('p', token) AS by_token, shedlock_extend_token('p', token, '1 min') AS extend FROM shedlock_locks;
+\set QUIET off
+-- Java honours it.
+UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 60), locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host'
+  WHERE shedlock.name = 'p' AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
+\set QUIET on
+SELECT shedlock_resume('p');
+SELECT state FROM shedlock_locks;
+SELECT shedlock_resume('p') AS again, shedlock_resume('nobody') AS nobody;
+SELECT shedlock_acquire('p', '1 min') AS free;
+-- Not while somebody holds it; resume frees only what is paused.
+SELECT shedlock_pause('p') AS held;
+SELECT shedlock_resume('p') AS not_paused;
+SELECT shedlock_acquire('short', '100 ms');
+SELECT shedlock_pause('short', wait => '30 s') AS after_waiting;
+-- Without a reason, and with one that is too long.
+SELECT holder = 'paused: ' || session_user AS who FROM shedlock_locks WHERE name = 'short';
+SELECT shedlock_pause('long', repeat('x', 300));
+SELECT length(locked_by) FROM shedlock WHERE name = 'long';
+-- force_release ends a pause, too.
+SELECT shedlock_force_release('long');
+DELETE FROM shedlock;
+
+-- shedlock_purge: deletes the rows of locks that have been free for that long.
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) SELECT 'old ' || i, now() - interval '31 days', now() - interval '32 days', 'host' FROM generate_series(1, 5) i;
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('recent', timezone('utc', now()) - interval '29 days', now() - interval '32 days', 'host');
+SELECT shedlock_acquire('held', '1 h'), shedlock_pause('paused');
+SELECT shedlock_purge('30 days');
+SELECT name FROM shedlock ORDER BY name;
+SELECT shedlock_purge('0');
+SELECT name FROM shedlock ORDER BY name;
+
+-- Arguments.
+SELECT shedlock_force_release(NULL);
+SELECT shedlock_pause('');
+SELECT shedlock_pause('x', wait => '-1 s');
+SELECT shedlock_pause('x', wait => NULL);
+SELECT shedlock_resume(repeat('x', 256));
+SELECT shedlock_purge(NULL);
+SELECT shedlock_purge('-1 day');
+BEGIN READ ONLY;
+SELECT shedlock_pause('x');
+ROLLBACK;
+DELETE FROM shedlock;
