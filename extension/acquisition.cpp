@@ -3,6 +3,7 @@
 #include "durability.hpp"
 #include "holder.hpp"
 #include "settings.hpp"
+#include "stats.hpp"
 
 namespace shedlock {
 
@@ -78,6 +79,15 @@ attempt_result judge(std::span<const sighting> all, const acquire_request &reque
     return {outcomes::granted, new_token(now, request.tick, latest_previous, unit), now, never};
 }
 
+// Of a free row: whether its last holder, one of ours, never released it. Java's rows don't tell.
+bool is_abandoned(const lock_table &table, const sighting &seen)
+{
+    if (seen.state == sighting::states::absent || !seen.times.lock_at_least_until)
+        return false;
+    const auto locked_by = table.locked_by(seen);
+    return holder_of(locked_by).size() < locked_by.size();
+}
+
 attempt_result attempt(const lock_table &table, const acquire_request &request, const owner &who)
 {
     const size_t count = request.names.size();
@@ -89,9 +99,13 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
     if (result.outcome == outcomes::granted) {
         const auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
         text *const locked_by = signature(who, result.token, table);
-        for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
+        for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++) {
+            const bool was_abandoned = is_abandoned(table, seen[i]);
             if (!table.take(seen[i], request.names[i], times, locked_by))
                 result = not_granted(outcomes::changed);
+            else if (was_abandoned)
+                stats::record(request.names[i], stats::counter::expired);
+        }
     }
     for (size_t i = 0; i < count; i++)
         table.forget(seen[i]);
@@ -175,6 +189,7 @@ std::optional<instant> wait_to_acquire(Oid function, const acquire_request &requ
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {
+    const stopwatch watch;
     std::optional<instant> token;
     if (request.wait > duration::zero()) {
         token = wait_to_acquire(function, request, who);
@@ -185,6 +200,9 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     }
     if (token)
         durability::required();
+    const auto waited = request.wait > duration::zero() ? watch.elapsed() : duration::zero();
+    for (const auto &name : request.names)
+        stats::record_attempt(name, token.has_value(), waited);
     return token;
 }
 

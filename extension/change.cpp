@@ -3,6 +3,7 @@
 #include "durability.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
+#include "stats.hpp"
 
 namespace shedlock {
 
@@ -20,9 +21,9 @@ struct complaint {
 enum class change_result { done, not_ours, again };
 
 // One try to replace the leases of all names by what `new_lease` makes of them.
-template <typename Change>
+template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
-                            complaint &found)
+                            Count count_change, complaint &found)
 {
     const size_t count = names.size();
     auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
@@ -50,8 +51,11 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
     for (size_t i = 0; i < count && result == change_result::done; i++)
         if (!table.rewrite(seen[i], new_lease(seen[i].times, now), nullptr))
             result = change_result::again;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         table.forget(seen[i]);
+        if (result == change_result::done)
+            count_change(names[i], now - seen[i].times.locked_at);
+    }
     return result;
 }
 
@@ -103,12 +107,15 @@ const char *advise(const complaint &found, const claim &who)
 void warn(const complaint &found, const claim &who, const char *participle)
 {
     const char *const advice = advise(found, who);
+    if (found.why == standing::expired || (found.why == standing::foreign && !found.no_row))
+        stats::record(*found.name, stats::counter::lost);
     ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
-template <typename Change>
-bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease)
+template <typename Change, typename Count>
+bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease,
+            Count count_change)
 {
     require_names_fit(names, table.shape().name_limit);
     complaint found{};
@@ -116,10 +123,10 @@ bool change(lock_table &table, lock_names names, const claim &who, const char *p
     while (result == change_result::again) {
         CHECK_FOR_INTERRUPTS();
         if (names.size() == 1)
-            result = try_to_change(table, names, who, new_lease, found);
+            result = try_to_change(table, names, who, new_lease, count_change, found);
         else
             pg::all_or_nothing([&] {
-                result = try_to_change(table, names, who, new_lease, found);
+                result = try_to_change(table, names, who, new_lease, count_change, found);
                 return result == change_result::done;
             });
     }
@@ -145,9 +152,12 @@ sighting look_until_decided(const lock_table &table, const lock_name &name)
 bool extend(lock_table &table, const extend_request &request, const claim &who)
 {
     const auto unit = table.shape().unit;
-    const bool done = change(table, request.names, who, "extended", [&](const lease &current, instant now) {
-        return extended(current, now, request.at_most, request.at_least, unit);
-    });
+    const bool done = change(
+        table, request.names, who, "extended",
+        [&](const lease &current, instant now) {
+            return extended(current, now, request.at_most, request.at_least, unit);
+        },
+        [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); });
     // Lost in a crash, it would let somebody in while its owner counts on it.
     if (done)
         durability::required();
@@ -158,8 +168,9 @@ bool release(lock_table &table, lock_names names, const claim &who)
 {
     const auto unit = table.shape().unit;
     durability::before_release();
-    const bool done = change(table, names, who, "released",
-                             [&](const lease &current, instant now) { return released(current, now, unit); });
+    const bool done = change(
+        table, names, who, "released", [&](const lease &current, instant now) { return released(current, now, unit); },
+        [](const lock_name &name, duration held) { stats::record_release(name, held); });
     if (done)
         durability::after_release();
     return done;

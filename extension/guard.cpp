@@ -2,6 +2,7 @@
 
 #include "holder.hpp"
 #include "lost.hpp"
+#include "stats.hpp"
 
 namespace shedlock::guard {
 
@@ -29,6 +30,7 @@ bool is_ours(const lock_table &table, const sighting &seen, const claim &who)
 
 [[noreturn]] void fail(const lock_name &name, const char *detail)
 {
+    stats::record(name, stats::counter::lost);
     ereport(ERROR,
             (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)), errdetail("%s", detail),
              errhint("The guarded transaction is rolled back, since another run may be under way.")));

@@ -45,14 +45,20 @@ extern "C" {
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "port/atomics.h"
+#include "port/pg_bitutils.h"
 #include "portability/instr_time.h"
 #include "rewrite/prs2lock.h"
 #include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "storage/shmem.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -70,7 +76,11 @@ extern "C" {
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 #include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
+#endif
 }
 
 #include "lease.hpp"
@@ -178,6 +188,30 @@ inline bool wants_entry([[maybe_unused]] Relation index, index_work work)
         return index->rd_indam->amsummarizing;
 #endif
     return work != index_work::none;
+}
+
+// Shared memory for the whole server. Up to PostgreSQL 16 it is asked for while the server starts, so only a library in
+// shared_preload_libraries gets it: request_shared_memory from _PG_init, and `started` is called with it. From 17 on whoever
+// comes first makes it: attach_shared_memory, which gives null before.
+using memory_size = Size (*)();
+using memory_started = void (*)(void *memory, bool is_new);
+void request_shared_memory(memory_size size, memory_started started);
+
+inline void *attach_shared_memory([[maybe_unused]] Size size, [[maybe_unused]] void (*initialize)(void *))
+{
+#if PG_VERSION_NUM >= 170000
+    bool found;
+    return GetNamedDSMSegment("shedlock", size, initialize, &found);
+#else
+    return nullptr;
+#endif
+}
+
+inline int new_tranche()
+{
+    const int tranche = LWLockNewTrancheId();
+    LWLockRegisterTranche(tranche, "shedlock");
+    return tranche;
 }
 
 // Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails.

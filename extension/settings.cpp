@@ -7,6 +7,7 @@ namespace {
 int default_at_most_ms = 0;
 int poll_interval_ms = 50;
 bool release_asynchronously = true;
+int most_tracked = 1000;
 
 } // namespace
 
@@ -22,6 +23,11 @@ void define()
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
                              "A crash can then undo the release; the lock ends with its lease, as it would without it.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    // Its memory is taken once; a server that is running already cannot be told.
+    if (process_shared_preload_libraries_in_progress)
+        DefineCustomIntVariable("shedlock.max_tracked", "For how many lock names there are counters in shedlock_stats.",
+                                "When there are more, the least recently used leave.", &most_tracked, 1000, 20, 1000000,
+                                PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("shedlock");
 }
 
@@ -35,6 +41,11 @@ std::optional<duration> default_at_most()
 duration poll_interval()
 {
     return std::chrono::milliseconds{poll_interval_ms};
+}
+
+uint32 max_tracked()
+{
+    return static_cast<uint32>(most_tracked);
 }
 
 bool async_release()

@@ -10,5 +10,6 @@ void define();
 std::optional<duration> default_at_most(); // absent: not set
 duration poll_interval();
 bool async_release();
+uint32 max_tracked();
 
 } // namespace shedlock::settings

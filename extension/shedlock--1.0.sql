@@ -203,6 +203,23 @@ FROM shedlock l
 COMMENT ON VIEW shedlock_locks IS
 'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included.';
 
+CREATE FUNCTION shedlock_stats_rows(
+    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT extended bigint,
+    OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_stats_rows() IS
+'For the view shedlock_stats.';
+
+CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
+COMMENT ON VIEW shedlock_stats IS
+'Counters per lock name, since the start of the server or shedlock_stats_reset(). expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+
+CREATE FUNCTION shedlock_stats_reset() RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_stats_reset() IS
+'Forgets what shedlock_stats has counted in this database.';
+
 CREATE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -307,7 +324,7 @@ CREATE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false) RETURNS v
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_purge', 'shedlock_doctor',
-        'shedlock_table', 'shedlock_grant'];
+        'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant'];
     home name;
     routine record;
 BEGIN
@@ -326,7 +343,7 @@ BEGIN
     LOOP
         EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', routine.signature, shedlock_grant.role);
     END LOOP;
-    EXECUTE format('GRANT SELECT ON %I.shedlock_locks TO %I', home, shedlock_grant.role);
+    EXECUTE format('GRANT SELECT ON %1$I.shedlock_locks, %1$I.shedlock_stats TO %2$I', home, shedlock_grant.role);
     IF NOT has_schema_privilege(shedlock_grant.role, home, 'USAGE') THEN
         RAISE NOTICE 'role "%" cannot look into schema "%" yet', shedlock_grant.role, home
             USING HINT = format('GRANT USAGE ON SCHEMA %I TO %I', home, shedlock_grant.role);
@@ -356,4 +373,4 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT SELECT ON shedlock_locks TO @extowner@;
+GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;

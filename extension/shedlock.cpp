@@ -9,6 +9,7 @@
 #include "request.hpp"
 #include "run.hpp"
 #include "settings.hpp"
+#include "stats.hpp"
 
 namespace shedlock {
 
@@ -140,6 +141,7 @@ void _PG_init(void);
 void _PG_init(void)
 {
     settings::define();
+    stats::prepare();
     RegisterXactCallback(at_transaction_event, nullptr);
     RegisterSubXactCallback(at_subtransaction_event, nullptr);
 }
@@ -232,6 +234,22 @@ Datum shedlock_purge(PG_FUNCTION_ARGS)
     const int64 count = purge(table, unused_for);
     table.close(true);
     PG_RETURN_INT64(count);
+}
+
+// For the view shedlock_stats.
+PG_FUNCTION_INFO_V1(shedlock_stats_rows);
+Datum shedlock_stats_rows(PG_FUNCTION_ARGS)
+{
+    stats::put_rows(fcinfo);
+    return Datum{0};
+}
+
+PG_FUNCTION_INFO_V1(shedlock_stats_reset);
+Datum shedlock_stats_reset(PG_FUNCTION_ARGS)
+{
+    (void) fcinfo;
+    stats::reset();
+    PG_RETURN_VOID();
 }
 
 // For shedlock_doctor: the lock table, after a check of its shape. 55000, 42P01.

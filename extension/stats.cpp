@@ -1,0 +1,319 @@
+#include "stats.hpp"
+
+#include "settings.hpp"
+
+namespace shedlock::stats {
+
+namespace {
+
+// 255 characters of four bytes; a longer name, possible in an adopted table only, is not counted.
+constexpr size_t longest_name = 1020;
+
+struct entry {
+    uint64 hash;
+    Oid database;
+    uint32 length;
+    pg_atomic_uint64 last_used; // for the eviction of the least recently used
+    pg_atomic_uint64 counters[counter_count];
+    pg_atomic_uint64 waited; // microseconds, as the next two
+    pg_atomic_uint64 longest_hold;
+    pg_atomic_uint64 total_hold;
+    char name[longest_name];
+};
+
+// Followed by the slots, a hash table of entry numbers with linear probing (0: empty), and the entries. A flat piece of memory,
+// because that is the same in a named segment as in what the server was started with.
+struct shared_state {
+    LWLock lock; // shared to count, exclusive to add, evict and reset
+    pg_atomic_uint64 clock; // ticks with every use
+    uint32 capacity;
+    uint32 used;
+    uint32 slot_count;
+};
+
+shared_state *state = nullptr;
+
+uint32 slots_for(uint32 capacity)
+{
+    return pg_nextpower2_32(capacity) * 2;
+}
+
+Size size_for(uint32 capacity)
+{
+    return MAXALIGN(sizeof(shared_state)) + MAXALIGN(sizeof(uint32) * slots_for(capacity)) + sizeof(entry) * capacity;
+}
+
+uint32 *slots()
+{
+    return reinterpret_cast<uint32 *>(reinterpret_cast<char *>(state) + MAXALIGN(sizeof(shared_state)));
+}
+
+entry *entries()
+{
+    return reinterpret_cast<entry *>(reinterpret_cast<char *>(slots()) + MAXALIGN(sizeof(uint32) * state->slot_count));
+}
+
+void initialize(void *memory)
+{
+    auto *const made = static_cast<shared_state *>(memory);
+    LWLockInitialize(&made->lock, pg::new_tranche());
+    pg_atomic_init_u64(&made->clock, 0);
+    made->capacity = settings::max_tracked();
+    made->used = 0;
+    made->slot_count = slots_for(made->capacity);
+    memset(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)), 0, sizeof(uint32) * made->slot_count);
+}
+
+bool is_available()
+{
+    if (!state)
+        state = static_cast<shared_state *>(pg::attach_shared_memory(size_for(settings::max_tracked()), initialize));
+    return state != nullptr;
+}
+
+uint64 hash_of(std::string_view name)
+{
+    return hash_bytes_extended(reinterpret_cast<const unsigned char *>(name.data()), static_cast<int>(name.size()),
+                               MyDatabaseId);
+}
+
+void put_into_slot(uint32 number)
+{
+    const uint32 mask = state->slot_count - 1;
+    uint32 slot = static_cast<uint32>(entries()[number].hash) & mask;
+    while (slots()[slot] != 0)
+        slot = (slot + 1) & mask;
+    slots()[slot] = number + 1;
+}
+
+entry *find(uint64 hash, std::string_view name)
+{
+    const uint32 mask = state->slot_count - 1;
+    for (uint32 slot = static_cast<uint32>(hash) & mask; slots()[slot] != 0; slot = (slot + 1) & mask) {
+        entry &candidate = entries()[slots()[slot] - 1];
+        if (candidate.hash == hash && candidate.database == MyDatabaseId &&
+            std::string_view{candidate.name, candidate.length} == name)
+            return &candidate;
+    }
+    return nullptr;
+}
+
+// Keeps the entries that `wanted` says, and makes the slots anew. The lock is held exclusively.
+template <typename Wanted> void keep(Wanted wanted)
+{
+    uint32 kept = 0;
+    for (uint32 i = 0; i < state->used; i++) {
+        if (!wanted(entries()[i]))
+            continue;
+        if (kept != i)
+            memcpy(&entries()[kept], &entries()[i], sizeof(entry));
+        kept++;
+    }
+    state->used = kept;
+    memset(slots(), 0, sizeof(uint32) * state->slot_count);
+    for (uint32 i = 0; i < kept; i++)
+        put_into_slot(i);
+}
+
+// One in twenty at a time, so that a crowd of names does not pay for every newcomer.
+void evict()
+{
+    auto *const ages = static_cast<uint64 *>(palloc(sizeof(uint64) * state->used));
+    for (uint32 i = 0; i < state->used; i++)
+        ages[i] = pg_atomic_read_u64(&entries()[i].last_used);
+    uint64 *const limit = ages + state->used / 20;
+    std::nth_element(ages, limit, ages + state->used);
+    keep([&](entry &candidate) { return pg_atomic_read_u64(&candidate.last_used) > *limit; });
+    pfree(ages);
+}
+
+entry *add(uint64 hash, std::string_view name)
+{
+    if (state->used == state->capacity)
+        evict();
+    entry &added = entries()[state->used];
+    added.hash = hash;
+    added.database = MyDatabaseId;
+    added.length = static_cast<uint32>(name.size());
+    memcpy(added.name, name.data(), name.size());
+    pg_atomic_init_u64(&added.last_used, 0);
+    for (auto &one : added.counters)
+        pg_atomic_init_u64(&one, 0);
+    for (auto *one : {&added.waited, &added.longest_hold, &added.total_hold})
+        pg_atomic_init_u64(one, 0);
+    put_into_slot(state->used);
+    state->used++;
+    return &added;
+}
+
+void raise_to(pg_atomic_uint64 *highest, uint64 value)
+{
+    uint64 current = pg_atomic_read_u64(highest);
+    while (current < value && !pg_atomic_compare_exchange_u64(highest, &current, value))
+        ;
+}
+
+template <typename Update> void with_entry(std::string_view name, Update update)
+{
+    if (!is_available() || name.size() > longest_name)
+        return;
+    const uint64 hash = hash_of(name);
+    LWLockAcquire(&state->lock, LW_SHARED);
+    entry *found = find(hash, name);
+    if (!found) {
+        LWLockRelease(&state->lock);
+        LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+        found = find(hash, name);
+        if (!found)
+            found = add(hash, name);
+    }
+    pg_atomic_write_u64(&found->last_used, pg_atomic_fetch_add_u64(&state->clock, 1));
+    update(*found);
+    LWLockRelease(&state->lock);
+}
+
+void add_to(entry &to, counter what)
+{
+    pg_atomic_fetch_add_u64(&to.counters[static_cast<int>(what)], 1);
+}
+
+void require_available()
+{
+    if (!is_available())
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("shedlock counts nothing, because it was not loaded when the server started"),
+                        errhint("Add shedlock to shared_preload_libraries and restart the server.")));
+}
+
+// Over a clean restart the counters go through a file, as those of pg_stat_statements do. Anything unexpected in it, a
+// version of PostgreSQL or of this struct included, means starting from nothing.
+constexpr const char *file_name = "pg_stat/shedlock.stat";
+
+struct file_header {
+    uint32 version;
+    uint32 entry_size;
+    uint32 used;
+};
+constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + 1;
+
+void save(int code, Datum)
+{
+    if (code != 0 || !state)
+        return;
+    FILE *const file = AllocateFile(file_name, PG_BINARY_W);
+    if (!file) {
+        ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", file_name)));
+        return;
+    }
+    const file_header header{file_version, sizeof(entry), state->used};
+    const bool written = fwrite(&header, sizeof header, 1, file) == 1 &&
+                         fwrite(entries(), sizeof(entry), state->used, file) == state->used;
+    if (FreeFile(file) != 0 || !written) {
+        ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", file_name)));
+        unlink(file_name);
+    }
+}
+
+void load()
+{
+    FILE *const file = AllocateFile(file_name, PG_BINARY_R);
+    if (!file)
+        return;
+    file_header header{};
+    if (fread(&header, sizeof header, 1, file) == 1 && header.version == file_version &&
+        header.entry_size == sizeof(entry) && header.used <= state->capacity &&
+        fread(entries(), sizeof(entry), header.used, file) == header.used) {
+        uint64 latest = 0;
+        for (uint32 i = 0; i < header.used; i++) {
+            put_into_slot(i);
+            latest = std::max(latest, pg_atomic_read_u64(&entries()[i].last_used));
+        }
+        state->used = header.used;
+        pg_atomic_write_u64(&state->clock, latest + 1);
+    }
+    FreeFile(file);
+    unlink(file_name); // should the server crash, the next start must not find old counters
+}
+
+void at_server_start(void *memory, bool is_new)
+{
+    state = static_cast<shared_state *>(memory);
+    if (!is_new)
+        return;
+    initialize(memory);
+    if (!IsUnderPostmaster)
+        on_shmem_exit(save, 0);
+    load();
+}
+
+} // namespace
+
+void prepare()
+{
+    pg::request_shared_memory([] { return size_for(settings::max_tracked()); }, at_server_start);
+}
+
+void record(const lock_name &name, counter what)
+{
+    with_entry(name.bytes, [&](entry &to) { add_to(to, what); });
+}
+
+void record_attempt(const lock_name &name, bool granted, duration waited)
+{
+    with_entry(name.bytes, [&](entry &to) {
+        add_to(to, counter::attempts);
+        add_to(to, granted ? counter::acquired : counter::refused);
+        if (waited > duration::zero())
+            pg_atomic_fetch_add_u64(&to.waited, waited.count());
+    });
+}
+
+void record_release(const lock_name &name, duration held)
+{
+    // A tick may have set locked_at ahead of the clock.
+    const uint64 microseconds = std::max(held, duration::zero()).count();
+    with_entry(name.bytes, [&](entry &to) {
+        add_to(to, counter::released);
+        pg_atomic_fetch_add_u64(&to.total_hold, microseconds);
+        raise_to(&to.longest_hold, microseconds);
+    });
+}
+
+void put_rows(FunctionCallInfo fcinfo)
+{
+    require_available();
+    InitMaterializedSRF(fcinfo, 0);
+    auto *const result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+
+    const auto interval = [](const pg_atomic_uint64 &microseconds) {
+        auto *const made = static_cast<Interval *>(palloc0(sizeof(Interval)));
+        made->time = static_cast<TimeOffset>(pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&microseconds)));
+        return IntervalPGetDatum(made);
+    };
+    LWLockAcquire(&state->lock, LW_SHARED);
+    for (uint32 i = 0; i < state->used; i++) {
+        entry &from = entries()[i];
+        if (from.database != MyDatabaseId)
+            continue;
+        Datum values[1 + counter_count + 3];
+        bool nulls[1 + counter_count + 3] = {};
+        values[0] = PointerGetDatum(pg::text_of({from.name, from.length}));
+        for (int k = 0; k < counter_count; k++)
+            values[1 + k] = Int64GetDatum(static_cast<int64>(pg_atomic_read_u64(&from.counters[k])));
+        values[1 + counter_count] = interval(from.waited);
+        values[2 + counter_count] = interval(from.longest_hold);
+        values[3 + counter_count] = interval(from.total_hold);
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    }
+    LWLockRelease(&state->lock);
+}
+
+void reset()
+{
+    require_available();
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    keep([](const entry &candidate) { return candidate.database != MyDatabaseId; });
+    LWLockRelease(&state->lock);
+}
+
+} // namespace shedlock::stats

@@ -1,0 +1,60 @@
+-- shedlock_stats: counters per name. The server of these tests has shedlock in shared_preload_libraries. (Without it:
+-- test/tap/operations.pl.)
+SELECT shedlock_stats_reset();
+SELECT * FROM shedlock_stats;
+CREATE VIEW counts AS SELECT name, attempts, acquired, refused, released, extended, expired, lost FROM shedlock_stats ORDER BY name;
+SELECT shedlock_acquire('a', '1 h'), shedlock_acquire('a', '1 h'), shedlock_extend('a', '2 h');
+SELECT pg_sleep(0.02);
+SELECT shedlock_release('a'), shedlock_acquire('a', '1 h'), shedlock_release('a');
+SELECT * FROM counts;
+SELECT longest_hold >= '20 ms' AS longest, total_hold >= longest_hold AS total, total_hold < '1 min' AS plausible, wait_time FROM shedlock_stats;
+-- expired: somebody else found it run out. Released in time, it is not; nor is Java's, which does not tell.
+SELECT shedlock_acquire('e', '1 ms');
+SELECT pg_sleep(0.002);
+SELECT shedlock_acquire('e', '1 min'), shedlock_release('e'), shedlock_acquire('e', '1 min');
+UPDATE shedlock SET lock_until = timezone('utc', now()), locked_by = 'host' WHERE name = 'e';
+SELECT shedlock_acquire('e', '1 min');
+SELECT * FROM counts WHERE name = 'e';
+-- lost: release, extend or guard came too late.
+\set VERBOSITY terse
+SELECT shedlock_acquire_token('l', '1 ms') AS token \gset
+SELECT pg_sleep(0.002);
+SELECT shedlock_extend_token('l', :token, '1 min');
+SELECT shedlock_acquire('l', '1 min');
+SELECT shedlock_release_token('l', :token);
+SELECT shedlock_guard_token('l', :token);
+SELECT shedlock_release('l');
+-- Released twice, or never acquired: nothing was lost.
+SELECT shedlock_release('l');
+SELECT shedlock_release('never');
+SELECT * FROM counts WHERE name IN ('l', 'never');
+-- Several names count one by one; waiting is summed up.
+SELECT shedlock_acquire(ARRAY['w1', 'w2'], '100 ms');
+SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 min', wait => '10 s');
+SELECT shedlock_release(ARRAY['w1', 'w2']);
+SELECT * FROM counts WHERE name LIKE 'w_';
+SELECT bool_and(wait_time BETWEEN '50 ms' AND '10 s') FROM shedlock_stats WHERE name LIKE 'w_';
+-- Counters are not part of the transaction.
+BEGIN;
+SELECT shedlock_acquire('rolled back', '1 min');
+ROLLBACK;
+SELECT * FROM counts WHERE name = 'rolled back';
+-- A run counts as what it does.
+CALL shedlock_run('run', 'SELECT 1', '1 min');
+SELECT * FROM counts WHERE name = 'run';
+-- Names of all lengths, and of this database only.
+SELECT shedlock_acquire(repeat(E'\U0001F512', 255), '1 min');
+SELECT length(name), attempts FROM counts WHERE length(name) = 255;
+-- A role with shedlock_grant reads it, only administrators reset it.
+CREATE ROLE regress_shedlock_stats;
+SELECT shedlock_grant('regress_shedlock_stats');
+SET ROLE regress_shedlock_stats;
+SELECT count(*) > 0 AS readable FROM shedlock_stats;
+SELECT shedlock_stats_reset();
+RESET ROLE;
+DROP OWNED BY regress_shedlock_stats;
+DROP ROLE regress_shedlock_stats;
+SELECT shedlock_stats_reset();
+SELECT count(*) FROM shedlock_stats;
+DROP VIEW counts;
+DELETE FROM shedlock;

@@ -1,0 +1,120 @@
+# What the people on call rely on: pg_cron with shedlock_run, counters, the doctor's findings that need more than one session.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+# pg_cron fires at full minutes only, so it goes first and the rest is done meanwhile. Five schedules each of two jobs.
+my $cron = new_server('cron', <<'CONF');
+shared_preload_libraries = 'shedlock,pg_cron'
+cron.database_name = 'postgres'
+CONF
+sub cron { return $cron->safe_psql('postgres', $_[0]); }
+$cron->append_conf('postgresql.conf', "cron.host = '" . $cron->host . "'\n");
+$cron->restart;
+cron(<<'SQL');
+CREATE EXTENSION pg_cron;
+CREATE TABLE run (job text, started timestamptz, ended timestamptz);
+CREATE PROCEDURE job(name text) LANGUAGE plpgsql AS $$
+DECLARE
+    begun timestamptz := clock_timestamp();
+BEGIN
+    COMMIT;
+    PERFORM pg_sleep(0.3);
+    INSERT INTO run VALUES (name, begun, clock_timestamp());
+END $$;
+-- Once per minute and job, whichever of the schedules comes first ...
+SELECT cron.schedule('ticked ' || i, '* * * * *', $$CALL shedlock_run('ticked', $x$CALL job('ticked')$x$, '1 min', tick => date_trunc('minute', now()))$$) FROM generate_series(1, 5) i;
+-- ... and queueing up one behind the other.
+SELECT cron.schedule('queued ' || i, '* * * * *', $$CALL shedlock_run('queued', $x$CALL job('queued')$x$, '1 min', wait => '50 s')$$) FROM generate_series(1, 5) i;
+-- One that fails.
+SELECT cron.schedule('broken', '* * * * *', $$CALL shedlock_run('broken', $x$SELECT 1/0$x$, '1 h')$$);
+SQL
+
+# Counters.
+my $node = new_server('counting', "shared_preload_libraries = 'shedlock'\nshedlock.max_tracked = 40\nmax_connections = 40\nrestart_after_crash = on\n", allows_streaming => 1);
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+sql("SELECT shedlock_acquire('hot', '1 h')");
+for my $batch (1 .. 5)
+{
+	sql("SELECT shedlock_acquire('name $batch ' || i, '1 h') FROM generate_series(1, 30) i");
+	sql("SELECT shedlock_acquire('hot', '1 h')");
+}
+cmp_ok(sql('SELECT count(*) FROM shedlock_stats'), '<=', 40, 'no more names than shedlock.max_tracked');
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, 'the least recently used names leave, a busy one stays');
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'name 5 30'"), 1, '... and so does the newest');
+sql('CREATE DATABASE other');
+$node->safe_psql('other', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('hot', '1 h')");
+is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has counters of its own');
+$node->safe_psql('other', 'SELECT shedlock_stats_reset()');
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, '... and resets its own');
+my ($ok, $done, $err) = pgbench_script($node, "SELECT shedlock_acquire('crowd', '1 h');\n", '-c', 16, '-j', 2, '-t', 200);
+is(sql("SELECT attempts || ' ' || acquired || ' ' || refused FROM shedlock_stats WHERE name = 'crowd'"), "3200 1 3199", 'nothing is lost in a crowd');
+$node->restart;
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'crowd'"), 3200, 'the counters survive a clean restart');
+kill 'KILL', sql('SELECT pid FROM pg_stat_activity WHERE backend_type = \'checkpointer\'');
+$node->poll_query_until('postgres', 'SELECT true');
+is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... but not a crash');
+$node->restart;
+is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... for good');
+
+# Without shared_preload_libraries.
+my $plain = new_server('plain', '', allows_streaming => 1);
+my ($rc, $out, $stderr) = $plain->psql('postgres', "\\set VERBOSITY verbose\nSELECT * FROM shedlock_stats");
+like($stderr, qr/ERROR:  55000: .*HINT:  Add shedlock to shared_preload_libraries/s, 'shedlock_stats says what is missing');
+($rc, $out, $stderr) = $plain->psql('postgres', 'SELECT shedlock_stats_reset()');
+like($stderr, qr/shared_preload_libraries/, '... and so does the reset');
+is($plain->safe_psql('postgres', "SELECT shedlock_acquire('a', '1 h'), shedlock_release('a')"), 't|t', 'everything else works');
+
+# The error of a failed command reaches the caller whole.
+($rc, $out, $stderr) = $plain->psql('postgres', <<'SQL');
+\set VERBOSITY verbose
+CALL shedlock_run('r', $$DO 'BEGIN RAISE EXCEPTION ''broken'' USING DETAIL = ''the detail'', HINT = ''the hint'', ERRCODE = ''ZZ123'', SCHEMA = ''s'', TABLE = ''t'', COLUMN = ''c'', DATATYPE = ''d'', CONSTRAINT = ''k''; END'$$, '1 min');
+SQL
+for my $part (qr/ERROR:  ZZ123: broken/, qr/DETAIL:  the detail/, qr/HINT:  the hint/, qr/CONTEXT:  PL\/pgSQL function inline_code_block/,
+	qr/SCHEMA NAME:  s/, qr/TABLE NAME:  t/, qr/COLUMN NAME:  c/, qr/DATATYPE NAME:  d/, qr/CONSTRAINT NAME:  k/)
+{
+	like($stderr, $part, "a failed command: $part");
+}
+
+# The doctor: what one session can't provoke.
+sub findings { return $plain->safe_psql('postgres', "SELECT severity || ': ' || finding FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync%'"); }
+is(findings(), '', 'a healthy server');
+my ($holder_in, $holder_out) = ('', '');
+my $holder = IPC::Run::start([ 'psql', '-XAtq', '-d', $plain->connstr('postgres') ], '<', \$holder_in, '>', \$holder_out);
+$holder_in .= "SET application_name = 'nightly';\nBEGIN;\nSELECT shedlock_acquire('open', '1 h');\n";
+$holder->pump until $holder_out =~ /t/;
+$plain->backup('copy');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($plain, 'copy', has_streaming => 1);
+$standby->start;
+$plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'");
+like(findings(), qr/warning: there are standbys, but none is synchronous/, 'standbys that are all asynchronous');
+$standby->stop;
+# The holder's open transaction also keeps VACUUM from cleaning up.
+$plain->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1..3000 LOOP PERFORM shedlock_acquire('cycle', '1 min'), shedlock_release('cycle'); COMMIT; END LOOP; END \$\$");
+ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE finding LIKE '%dead rows%'"), 'bloat');
+ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE severity = 'warning' AND finding LIKE 'session % (\"nightly\") has had the lock table in an open transaction for %'"),
+	'a lock in a long transaction');
+$holder_in .= "COMMIT;\n\\q\n";
+$holder->finish;
+$plain->stop;
+$node->stop;
+
+# pg_cron's results.
+ok($cron->poll_query_until('postgres', "SELECT count(*) >= 11 AND bool_and(status IN ('succeeded', 'failed')) FROM cron.job_run_details"),
+	'pg_cron: all schedules have run');
+cron('SELECT cron.unschedule(jobid) FROM cron.job');
+is(cron("SELECT count(*) FROM cron.job_run_details WHERE status <> 'succeeded' AND command NOT LIKE '%broken%'"), 0, '... without error');
+is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM cron.job_run_details WHERE command LIKE '%broken%'"), 't',
+	'... but for the broken one, whose error pg_cron sees');
+is(cron("SELECT state FROM shedlock_locks WHERE name = 'broken'"), 'free', '... and whose lock is released');
+is(cron("SELECT count(*) FROM (SELECT job, date_trunc('minute', started) FROM run WHERE job = 'ticked' GROUP BY 1, 2 HAVING count(*) > 1) twice"), 0,
+	'one run per minute, out of five schedules');
+cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and one it is');
+cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'queued'"), '>=', 5, 'those that wait run one after the other');
+is(cron('SELECT count(*) FROM run a JOIN run b ON a.job = b.job AND a.ctid < b.ctid AND tstzrange(a.started, a.ended) && tstzrange(b.started, b.ended)'), 0,
+	'runs never overlap');
+$cron->stop;
+done_testing();
