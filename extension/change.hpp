@@ -1,13 +1,13 @@
-// Changing a row that is there: extend and release by its owner, force_release, resume and purge by administrators. All of
-// them wait for a transaction in progress that has the row undecided or locked; only acquire never waits.
+// Changing a row that is there: extend and release by its owner, force_release, resume and purge by administrators. All
+// of them wait for a transaction in progress that has the row undecided or locked; only acquire never waits.
 #pragma once
 
 #include "lock_table.hpp"
 
 namespace shedlock {
 
-// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why, and
-// no row is touched.
+// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why,
+// and no row is touched.
 bool extend(lock_table &table, const extend_request &request, const claim &who);
 
 // The same for release.

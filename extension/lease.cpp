@@ -54,7 +54,8 @@ lease granted(instant now, instant token, duration at_most, duration at_least, d
 
 standing standing_of(const row &current, const claim &who, instant now)
 {
-    if (is_paused(current.times) || !current.locked_by.ends_with(who.suffix) || (who.token && current.times.locked_at != *who.token))
+    if (is_paused(current.times) || !current.locked_by.ends_with(who.suffix) ||
+        (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
     if (!current.times.lock_at_least_until)
         return standing::released;

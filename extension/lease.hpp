@@ -60,7 +60,8 @@ availability availability_of(const lease &current, instant now, std::optional<in
 // Requires latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
-// What an acquire writes; without_end gives a lock_until of forever. No promise is shortened by a coarse column: leases are rounded up to the unit.
+// What an acquire writes; without_end gives a lock_until of forever. No promise is shortened by a coarse column: leases
+// are rounded up to the unit.
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit);
 
 standing standing_of(const row &current, const claim &who, instant now);

@@ -368,8 +368,8 @@ bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, Inde
 bool lock_table::remove(sighting &seen) const
 {
     TM_FailureData failure;
-    const TM_Result result = heap_delete(table_, &seen.tuple.t_self, GetCurrentCommandId(true), InvalidSnapshot, false,
-                                         &failure, false);
+    const TM_Result result =
+        heap_delete(table_, &seen.tuple.t_self, GetCurrentCommandId(true), InvalidSnapshot, false, &failure, false);
     forget(seen);
     if (result == TM_Ok)
         CommandCounterIncrement();

@@ -58,7 +58,8 @@ public:
     // looked at once more before anything is written. So those who lose the race have no transaction id to show for it.
     bool take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const;
 
-    // Deletes the seen row, without waiting. False when it is no longer the one that was seen. The sighting is forgotten.
+    // Deletes the seen row, without waiting. False when it is no longer the one that was seen. The sighting is
+    // forgotten.
     bool remove(sighting &seen) const;
 
     // The names of all rows that are committed now, palloc'd.

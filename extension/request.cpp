@@ -37,8 +37,8 @@ duration to_duration(const Interval *interval, const char *argument)
     if (!pg::is_finite(interval))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be finite", argument)));
 
-    const double estimate =
-        static_cast<double>(interval->time) + static_cast<double>(USECS_PER_DAY) * (interval->day + 31.0 * interval->month);
+    const double estimate = static_cast<double>(interval->time) +
+                            static_cast<double>(USECS_PER_DAY) * (interval->day + 31.0 * interval->month);
     if (estimate > longest_span || estimate < -longest_span)
         ereport(ERROR,
                 (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW), errmsg("%s is beyond the range of timestamp", argument)));
@@ -165,8 +165,8 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
     if (PG_ARGISNULL(argument + 1))
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_least must not be NULL"),
                         errhint("An at_least of '0' frees the lock as soon as it is released.")));
-    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most), read_not_negative(fcinfo, argument + 2, "wait"),
-            read_tick(fcinfo, argument + 3)};
+    return {names, at_most, read_at_least(fcinfo, argument + 1, at_most),
+            read_not_negative(fcinfo, argument + 2, "wait"), read_tick(fcinfo, argument + 3)};
 }
 
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names)

@@ -33,10 +33,10 @@ void release_own(Oid function, lock_names names, const claim &mine)
     table.close(true);
 }
 
-// After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke off,
-// it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are still
-// open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the release
-// gets one of its own. Nothing runs in the caller's frame afterwards but the error that is thrown on.
+// After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke
+// off, it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are
+// still open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the
+// release gets one of its own. Nothing runs in the caller's frame afterwards but the error that is thrown on.
 void release_after_failure(Oid function, lock_names names, const claim &mine)
 {
     AbortOutOfAnyTransaction();

@@ -21,10 +21,10 @@ struct entry {
     char name[longest_name];
 };
 
-// Followed by the slots, a hash table of entry numbers with linear probing (0: empty), and the entries. A flat piece of memory,
-// because that is the same in a named segment as in what the server was started with.
+// Followed by the slots, a hash table of entry numbers with linear probing (0: empty), and the entries. A flat piece of
+// memory, because that is the same in a named segment as in what the server was started with.
 struct shared_state {
-    LWLock lock; // shared to count, exclusive to add, evict and reset
+    LWLock lock;            // shared to count, exclusive to add, evict and reset
     pg_atomic_uint64 clock; // ticks with every use
     uint32 capacity;
     uint32 used;

@@ -1,8 +1,8 @@
-// Counters per name, in shared memory. They are not part of any transaction: a rolled-back acquire was an attempt all the
-// same. Counting writes no WAL, and costs a hash and a shared lightweight lock.
+// Counters per name, in shared memory. They are not part of any transaction: a rolled-back acquire was an attempt all
+// the same. Counting writes no WAL, and costs a hash and a shared lightweight lock.
 //
-// Up to PostgreSQL 16 the memory has to be asked for when the server starts (shared_preload_libraries); without it nothing is
-// counted and everything else works. From 17 on it is a named segment that the first user makes.
+// Up to PostgreSQL 16 the memory has to be asked for when the server starts (shared_preload_libraries); without it
+// nothing is counted and everything else works. From 17 on it is a named segment that the first user makes.
 #pragma once
 
 #include "request.hpp"
