@@ -299,6 +299,33 @@ BEGIN
         END IF;
     END LOOP;
 
+    -- Counters, where there are any.
+    BEGIN
+        FOR about IN EXECUTE format($query$
+            SELECT s.name, s.expired, s.lost, s.longest_hold, l.lock_until - l.locked_at AS lease,
+                   CASE WHEN l.state = 'held' AND isfinite(l.lock_until) AND isfinite(l.locked_at)
+                       THEN s.longest_hold > 0.8 * (l.lock_until - l.locked_at) END AS is_close
+              FROM %1$I.shedlock_stats s LEFT JOIN %1$I.shedlock_locks l ON l.name::text = s.name
+                   AND isfinite(l.lock_until) AND isfinite(l.locked_at)
+             ORDER BY s.name $query$, home)
+        LOOP
+            IF about.is_close THEN
+                severity := 'warning';
+                finding := format('lock "%s" has been held for up to %s, and this time it ends after %s', about.name, about.longest_hold, about.lease);
+                hint := 'Choose a longer at_most, or extend in time';
+                RETURN NEXT;
+            END IF;
+            IF about.expired > 0 OR about.lost > 0 THEN
+                severity := 'warning';
+                finding := format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', about.name, about.expired, about.lost);
+                hint := 'Holders died, or run longer than at_most. shedlock_stats_reset() once it is mended';
+                RETURN NEXT;
+            END IF;
+        END LOOP;
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        NULL; -- not in shared_preload_libraries
+    END;
+
     -- Sessions that hold a lock in a long transaction: others are refused, Java clients wait, VACUUM cannot clean up.
     FOR about IN
         SELECT a.pid, a.application_name, date_trunc('second', clock_timestamp() - a.xact_start) AS age
@@ -316,7 +343,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION shedlock_doctor() IS
-'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end, holders that are gone, locks in long transactions. No rows: nothing found.';
+'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions. No rows: nothing found.';
 
 -- Privileges -----------------------------------------------------------------------------------------------------------
 
