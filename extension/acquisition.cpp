@@ -189,10 +189,12 @@ std::optional<instant> wait_to_acquire(Oid function, const acquire_request &requ
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {
-    const stopwatch watch;
     std::optional<instant> token;
+    auto waited = duration::zero();
     if (request.wait > duration::zero()) {
+        const stopwatch watch;
         token = wait_to_acquire(function, request, who);
+        waited = watch.elapsed();
     } else {
         const auto result = try_to_acquire(function, request, who);
         if (result.outcome == outcomes::granted)
@@ -200,7 +202,6 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     }
     if (token)
         durability::required();
-    const auto waited = request.wait > duration::zero() ? watch.elapsed() : duration::zero();
     for (const auto &name : request.names)
         stats::record_attempt(name, token.has_value(), waited);
     return token;

@@ -6,17 +6,16 @@ namespace {
 
 std::string_view client_address()
 {
-    // Does not change while the backend lives. A background worker, pg_cron's for example, has no client.
-    static char address[NI_MAXHOST];
-    if (!*address) {
-        const SockAddr *const client = MyBEEntry ? &MyBEEntry->st_clientaddr : nullptr;
-        if (client && client->addr.ss_family == AF_UNIX)
-            strlcpy(address, "[local]", sizeof address);
-        else if (!client || client->addr.ss_family == 0 ||
-                 pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address, nullptr, 0,
-                                    NI_NUMERICHOST) != 0)
-            strlcpy(address, "[background]", sizeof address);
-    }
+    // A background worker, pg_cron's for example, has no client.
+    const SockAddr *const client = MyBEEntry ? &MyBEEntry->st_clientaddr : nullptr;
+    if (!client || client->addr.ss_family == 0)
+        return "[background]";
+    if (client->addr.ss_family == AF_UNIX)
+        return "[local]";
+    static char address[NI_MAXHOST]; // does not change while the backend lives
+    if (!*address && pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address,
+                                        nullptr, 0, NI_NUMERICHOST) != 0)
+        return "[unknown]";
     return address;
 }
 

@@ -228,7 +228,8 @@ table_shape inspect(Relation table, purposes purpose)
     shape.lock_until = lock_until->attnum;
     shape.locked_at = locked_at->attnum;
     shape.locked_by = locked_by->attnum;
-    shape.lock_at_least_until = at_least ? at_least->attnum : InvalidAttrNumber;
+    if (at_least)
+        shape.lock_at_least_until = at_least->attnum;
     shape.name_limit = length_limit(name);
     shape.locked_by_limit = length_limit(locked_by);
     shape.unit = std::max(
