@@ -2,14 +2,6 @@
 
 namespace shedlock::pg {
 
-#if PG_VERSION_NUM >= 170000
-
-void request_shared_memory(memory_size, memory_started)
-{
-}
-
-#else
-
 namespace {
 
 memory_size requested_size;
@@ -48,7 +40,5 @@ void request_shared_memory(memory_size size, memory_started started)
     next_startup = shmem_startup_hook;
     shmem_startup_hook = startup;
 }
-
-#endif
 
 } // namespace shedlock::pg

@@ -189,9 +189,9 @@ inline bool wants_entry([[maybe_unused]] Relation index, index_work work)
     return work != index_work::none;
 }
 
-// Shared memory for the whole server. Up to PostgreSQL 16 it is asked for while the server starts, so only a library in
-// shared_preload_libraries gets it: request_shared_memory from _PG_init, and `started` is called with it. From 17 on
-// whoever comes first makes it: attach_shared_memory, which gives null before.
+// Shared memory for the whole server. A library in shared_preload_libraries asks for it from _PG_init, and `started` is
+// called with it. Otherwise attach_shared_memory: from PostgreSQL 17 on whoever comes first makes it; before, it gives
+// null.
 using memory_size = Size (*)();
 using memory_started = void (*)(void *memory, bool is_new);
 void request_shared_memory(memory_size size, memory_started started);

@@ -121,6 +121,7 @@ SELECT name FROM shedlock_locks WHERE name = 'long';
 COMMIT;
 
 -- Settings refuse what makes no sense.
+\set VERBOSITY sqlstate
 SET shedlock.poll_interval = 0;
 SET shedlock.default_at_most = -1;
 DROP FUNCTION attempt;
