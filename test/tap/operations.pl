@@ -71,7 +71,7 @@ if ($plain->pg_version < 17)
 }
 else
 {
-	$plain->safe_psql('postgres', "SELECT shedlock_acquire('early', '1 h')");
+	$plain->safe_psql('postgres', "SELECT shedlock_acquire('early', '1 h'), shedlock_release('early')");
 	is($plain->safe_psql('postgres', "SELECT attempts FROM shedlock_stats WHERE name = 'early'"), 1, 'shedlock_stats counts all the same');
 	is($plain->safe_psql('postgres', 'SELECT shedlock_stats_reset(); SELECT count(*) FROM shedlock_stats'), "\n0", '... and can be reset');
 }
