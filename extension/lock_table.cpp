@@ -4,39 +4,6 @@ namespace shedlock {
 
 namespace {
 
-// The checked table of this backend. There is one extension a database, hence one table.
-table_shape known;
-bool is_known = false;
-bool has_changed = false; // since the inspection began
-
-void forget_table()
-{
-    is_known = false;
-    has_changed = true;
-}
-
-void on_relation_change(Datum, Oid relation)
-{
-    if (relation == InvalidOid || relation == known.table)
-        forget_table();
-}
-
-// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
-void on_function_change(Datum, int, uint32)
-{
-    forget_table();
-}
-
-void watch_for_changes()
-{
-    static bool watching = false;
-    if (watching)
-        return;
-    CacheRegisterRelcacheCallback(on_relation_change, 0);
-    CacheRegisterSyscacheCallback(PROCOID, on_function_change, 0);
-    watching = true;
-}
-
 // Taken without waiting, only for the microseconds in which a row is written. Advisory locks made by users have 1 or 2
 // in the fourth field, so these never meet. Two names with the same 48 bits would refuse each other if they were
 // taken in the very same microsecond.
@@ -94,31 +61,23 @@ template <typename T> T *allocate(int count)
 
 lock_table lock_table::open(Oid function)
 {
-    watch_for_changes();
-    return open_table(is_known ? known.table : find_table(function));
+    return open_table(find_table(function));
 }
 
 lock_table lock_table::open_table(Oid table)
 {
     lock_table opened;
-    // Locking may bring news of DDL, which makes the table unknown again.
+    // Locking brings news of DDL, before the shape is asked for.
     opened.table_ = try_table_open(table, RowExclusiveLock);
     if (!opened.table_)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
                         errhint("CREATE EXTENSION shedlock makes a new one.")));
-    while (!is_known || known.table != table) {
-        has_changed = false;
-        known.table = table;
-        is_known = false; // should the inspection fail
-        known = inspect(opened.table_, purposes::use);
-        is_known = !has_changed;
-    }
-    opened.shape_ = known;
+    opened.shape_ = shape_of(opened.table_);
     // Whoever wants to drop or rebuild the index has to lock the table first, so a lock on the index itself would only
     // cost: two in five instructions of opening.
-    opened.index_ = RelationIdGetRelation(known.index);
+    opened.index_ = RelationIdGetRelation(opened.shape_.index);
     if (!opened.index_)
-        elog(ERROR, "index %u of the lock table has vanished", known.index);
+        elog(ERROR, "index %u of the lock table has vanished", opened.shape_.index);
     return opened;
 }
 

@@ -178,9 +178,40 @@ Oid find_index(Relation table, AttrNumber name)
     return chosen;
 }
 
-} // namespace
+// The checked table of this backend. There is one extension a database, hence one table.
+table_shape known;
+bool is_known = false;
+bool has_changed = false; // since the inspection began
 
-Oid find_table(Oid function)
+void forget_table()
+{
+    is_known = false;
+    has_changed = true;
+}
+
+void on_relation_change(Datum, Oid relation)
+{
+    if (relation == InvalidOid || relation == known.table)
+        forget_table();
+}
+
+// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
+void on_function_change(Datum, int, uint32)
+{
+    forget_table();
+}
+
+void watch_for_changes()
+{
+    static bool watching = false;
+    if (watching)
+        return;
+    CacheRegisterRelcacheCallback(on_relation_change, 0);
+    CacheRegisterSyscacheCallback(PROCOID, on_function_change, 0);
+    watching = true;
+}
+
+Oid look_for_table(Oid function)
 {
     // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is
     // an adopted one which does not move along, or was renamed.
@@ -203,6 +234,26 @@ Oid find_table(Oid function)
                     errmsg("the view shedlock_locks, which leads to the lock table, is missing"),
                     errhint("Drop the extension shedlock and create it again.")));
     pg_unreachable();
+}
+
+} // namespace
+
+Oid find_table(Oid function)
+{
+    watch_for_changes();
+    return is_known ? known.table : look_for_table(function);
+}
+
+const table_shape &shape_of(Relation table)
+{
+    while (!is_known || known.table != RelationGetRelid(table)) {
+        has_changed = false;
+        is_known = false; // should the inspection fail
+        known.table = RelationGetRelid(table);
+        known = inspect(table, purposes::use);
+        is_known = !has_changed;
+    }
+    return known;
 }
 
 table_shape inspect(Relation table, purposes purpose)

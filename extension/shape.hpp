@@ -19,8 +19,12 @@ struct table_shape {
     duration unit;       // resolution of the coarsest of the timestamps
 };
 
-// The lock table of the extension that `function` belongs to. Errors when there is none.
+// The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
 Oid find_table(Oid function);
+
+// The shape of an open lock table: remembered, or checked anew when it is new to this backend or something about it has
+// changed. 55000 as inspect.
+const table_shape &shape_of(Relation table);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
 // lock_at_least_until, which is then added, and its unique index, which a restored dump brings after everything else:
