@@ -33,7 +33,7 @@ SELECT shedlock_acquire(ARRAY['w1', 'w2'], '100 ms');
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 min', wait => '10 s');
 SELECT shedlock_release(ARRAY['w1', 'w2']);
 SELECT * FROM counts WHERE name LIKE 'w_';
-SELECT bool_and(wait_time BETWEEN '50 ms' AND '10 s') FROM shedlock_stats WHERE name LIKE 'w_';
+SELECT bool_and(wait_time > '0' AND wait_time < '10 s') FROM shedlock_stats WHERE name LIKE 'w_';
 -- Counters are not part of the transaction.
 BEGIN;
 SELECT shedlock_acquire('rolled back', '1 min');
