@@ -1,4 +1,4 @@
--- Every line of "Arguments" in the contract, with its SQLSTATE and a message that names the argument.
+-- I10: nothing is truncated, defaulted or swallowed. Every line of "Arguments" in the contract, with its SQLSTATE and a message that names the argument.
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;

@@ -9,7 +9,7 @@ SELECT state, shedlock_acquire('r', '1 min') AS acquired FROM shedlock_locks WHE
 SELECT shedlock_release('r') AS twice;
 SELECT shedlock_extend('r', '1 h') AS extend_after_release;
 
--- Otherwise false, a WARNING that says why, and the row is not touched.
+-- I10: otherwise false, a WARNING that says why, and the row is not touched.
 SELECT shedlock_release('nobody');
 SELECT shedlock_acquire('x', '1 ms');
 SELECT pg_sleep(0.002);
