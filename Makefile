@@ -17,7 +17,6 @@ packages:
 	@test/install-packages
 
 demo: packages
-	@$(MAKE) --no-print-directory all >build.log 2>&1 || { cat build.log; exit 1; }
 	@test/demo
 
 check: packages
@@ -30,7 +29,6 @@ check-unit:
 
 instructions:
 	@test/install-packages valgrind
-	@$(MAKE) --no-print-directory all >build.log 2>&1 || { cat build.log; exit 1; }
 	@test/bench/instructions
 
 else

@@ -185,7 +185,7 @@ bool force_release(lock_table &table, const lock_name &name)
         const instant now = pg::clock_now();
         const bool was_held = availability_of(seen.times, now, {}) == availability::held;
         const auto times = freed(seen.times, now, table.shape().unit);
-        const auto holder = psprintf("released by force: %s", GetUserNameFromId(GetSessionUserId(), false));
+        const auto holder = psprintf("released by force: %s", session_role());
         if (table.rewrite(seen, times,
                           make_locked_by(holder, token_suffix(times.locked_at), table.shape().locked_by_limit))) {
             durability::required(); // or a crash would give the old holder its token back

@@ -23,7 +23,7 @@ std::string_view application()
 {
     if (application_name && *application_name)
         return application_name;
-    return GetUserNameFromId(GetSessionUserId(), false);
+    return session_role();
 }
 
 constexpr bool is_digit_or_dot(char c)
@@ -32,6 +32,11 @@ constexpr bool is_digit_or_dot(char c)
 }
 
 } // namespace
+
+const char *session_role()
+{
+    return GetUserNameFromId(GetSessionUserId(), false);
+}
 
 std::string_view session_suffix()
 {

@@ -20,6 +20,9 @@ std::string_view token_suffix(instant token); // palloc'd
 // together with the suffix. palloc'd.
 text *make_locked_by(std::string_view holder, std::string_view suffix, int limit);
 
+// The role that the session logged in as, for what is written about people.
+const char *session_role();
+
 // The claims that session functions and token functions make.
 claim session_claim();
 claim token_claim(instant token);

@@ -11,8 +11,7 @@ class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
     {
-        const uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(name.bytes.data()),
-                                                static_cast<int>(name.bytes.size()), 0);
+        const uint64 hash = pg::hash_of(name.bytes, 0);
         SET_LOCKTAG_ADVISORY(tag_, MyDatabaseId, table, static_cast<uint32>(hash),
                              static_cast<uint16>(3 + ((hash >> 32) & 0x7fff)));
     }
@@ -207,21 +206,11 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
 
     // Our own row lock makes heap_update report "being modified" unless it may wait. It will not have to once we hold
     // the row in the mode that an update needs.
-    bool wait = false;
-    if (seen.locked_by_us) {
-        HeapTupleData locked = seen.tuple;
-        Buffer page;
-        TM_FailureData failure;
-        if (heap_lock_tuple(table_, &locked, GetCurrentCommandId(true), LockTupleNoKeyExclusive, LockWaitSkip, false,
-                            &page, &failure) != TM_Ok) {
-            ReleaseBuffer(page);
-            forget(seen);
-            return false;
-        }
-        ReleaseBuffer(page);
-        wait = true;
+    if (seen.locked_by_us && !lock_row(seen, LockTupleNoKeyExclusive)) {
+        forget(seen);
+        return false;
     }
-    const auto result = pg::update_tuple(table_, &seen.tuple.t_self, tuple, wait);
+    const auto result = pg::update_tuple(table_, &seen.tuple.t_self, tuple, seen.locked_by_us);
     const bool written = result.code == TM_Ok;
     if (written) {
         insert_index_entries(tuple, result.indexes, UNIQUE_CHECK_YES);
@@ -354,16 +343,22 @@ lock_names lock_table::all_names() const
     return {result, static_cast<size_t>(list_length(names))};
 }
 
-bool lock_table::share_lock(sighting &seen) const
+bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
 {
     HeapTupleData tuple = seen.tuple;
     Buffer page;
     TM_FailureData failure;
-    const TM_Result result = heap_lock_tuple(table_, &tuple, GetCurrentCommandId(true), LockTupleShare, LockWaitSkip,
-                                             false, &page, &failure);
+    const TM_Result result =
+        heap_lock_tuple(table_, &tuple, GetCurrentCommandId(true), mode, LockWaitSkip, false, &page, &failure);
     ReleaseBuffer(page);
-    forget(seen);
     return result == TM_Ok;
+}
+
+bool lock_table::share_lock(sighting &seen) const
+{
+    const bool locked = lock_row(seen, LockTupleShare);
+    forget(seen);
+    return locked;
 }
 
 void lock_table::wait_for_other(sighting &seen) const

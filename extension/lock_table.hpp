@@ -80,9 +80,19 @@ private:
     lease read_times(const sighting &seen) const;
     bool see(ItemPointer tid, Buffer page, sighting &seen) const;
     bool is_unchanged(const sighting &seen) const;
+    bool lock_row(const sighting &seen, LockTupleMode mode) const;
     bool insert(const lock_name &name, const lease &times, text *locked_by) const;
     bool insert_index_entries(HeapTuple tuple, pg::index_work work, IndexUniqueCheck check) const;
     void fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const;
 };
+
+// Opens the lock table for `work`, and keeps it locked until the end of the transaction, as after a write.
+template <typename Work> auto with_lock_table(Oid function, Work work)
+{
+    lock_table table = lock_table::open(function);
+    const auto result = work(table);
+    table.close(true);
+    return result;
+}
 
 } // namespace shedlock

@@ -124,6 +124,11 @@ inline text *text_of(std::string_view s)
     return cstring_to_text_with_len(s.data(), static_cast<int>(s.size()));
 }
 
+inline uint64 hash_of(std::string_view s, uint64 seed)
+{
+    return hash_bytes_extended(reinterpret_cast<const unsigned char *>(s.data()), static_cast<int>(s.size()), seed);
+}
+
 // For %.*s
 #define SV(s) static_cast<int>((s).size()), (s).data()
 

@@ -28,9 +28,7 @@ void execute(const char *command)
 
 void release_own(Oid function, lock_names names, const claim &mine)
 {
-    lock_table table = lock_table::open(function);
-    release(table, names, mine);
-    table.close(true);
+    with_lock_table(function, [&](lock_table &table) { return release(table, names, mine); });
 }
 
 // After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke

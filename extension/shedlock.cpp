@@ -1,5 +1,5 @@
 // The doors: one short function per SQL function. What they promise stands in shedlock--1.0.sql and the README; what
-// they do, in lock.hpp and guard.hpp.
+// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp and stats.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"
@@ -36,10 +36,8 @@ Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
 
 Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const claim &who)
 {
-    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    const bool done = extend(table, request, who);
-    table.close(true);
-    return BoolGetDatum(done);
+    return BoolGetDatum(
+        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return extend(table, request, who); }));
 }
 
 Datum extend_door(FunctionCallInfo fcinfo, name_reader read)
@@ -58,10 +56,8 @@ Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
 
 Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 {
-    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    const bool done = release(table, names, who);
-    table.close(true);
-    return BoolGetDatum(done);
+    return BoolGetDatum(
+        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return release(table, names, who); }));
 }
 
 Datum release_door(FunctionCallInfo fcinfo, name_reader read)
@@ -89,11 +85,10 @@ Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
 {
     const auto names = read_name(fcinfo, 0);
-    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    require_names_fit(names, table.shape().name_limit);
-    const bool done = change(table, names.front());
-    table.close(true);
-    return BoolGetDatum(done);
+    return BoolGetDatum(with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
+        require_names_fit(names, table.shape().name_limit);
+        return change(table, names.front());
+    }));
 }
 
 void at_transaction_event(XactEvent event, void *)
@@ -129,8 +124,8 @@ void at_subtransaction_event(SubXactEvent event, SubTransactionId ended, SubTran
 
 using namespace shedlock;
 
-// Compiled with -fvisibility=hidden; only what the server looks up by name is to be seen. (PostgreSQL 16 has its own
-// macros say so.)
+// Compiled with -fvisibility=hidden; only what the server looks up by name is to be seen. (From PostgreSQL 16 on
+// its own macros say so.)
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -205,7 +200,7 @@ Datum shedlock_pause(PG_FUNCTION_ARGS)
     require_writable("shedlock_pause");
     const auto request = read_pause(fcinfo, 2, read_name(fcinfo, 0));
     const auto reason = read_holder(fcinfo, 1);
-    const char *const who = GetUserNameFromId(GetSessionUserId(), false);
+    const char *const who = session_role();
     const char *const holder =
         reason.empty() ? psprintf("paused: %s", who) : psprintf("paused: %s: %.*s", who, SV(reason));
     PG_RETURN_BOOL(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, holder}).has_value());
@@ -230,10 +225,8 @@ Datum shedlock_purge(PG_FUNCTION_ARGS)
 {
     require_writable("shedlock_purge");
     const auto unused_for = read_unused_for(fcinfo, 0);
-    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    const int64 count = purge(table, unused_for);
-    table.close(true);
-    PG_RETURN_INT64(count);
+    PG_RETURN_INT64(
+        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return purge(table, unused_for); }));
 }
 
 // For the view shedlock_stats.

@@ -71,12 +71,6 @@ bool is_available()
     return state != nullptr;
 }
 
-uint64 hash_of(std::string_view name)
-{
-    return hash_bytes_extended(reinterpret_cast<const unsigned char *>(name.data()), static_cast<int>(name.size()),
-                               MyDatabaseId);
-}
-
 void put_into_slot(uint32 number)
 {
     const uint32 mask = state->slot_count - 1;
@@ -157,7 +151,7 @@ template <typename Update> void with_entry(std::string_view name, Update update)
 {
     if (!is_available() || name.size() > longest_name)
         return;
-    const uint64 hash = hash_of(name);
+    const uint64 hash = pg::hash_of(name, MyDatabaseId);
     LWLockAcquire(&state->lock, LW_SHARED);
     entry *found = find(hash, name);
     if (!found) {
