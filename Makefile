@@ -17,14 +17,15 @@ packages:
 	@test/install-packages
 
 demo: packages
+	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 	@test/demo
 
 check: packages
 	@test/check
 
 check-unit:
-	@cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo >build.log || { cat build.log; exit 1; }
-	@cmake --build build
+	@cmake -S . -B build -DSHEDLOCK_TESTS=ON >build.log || { cat build.log; exit 1; }
+	@cmake --build build --parallel 2
 	@ctest --test-dir build --output-on-failure
 
 instructions:

@@ -318,7 +318,7 @@ BEGIN
             IF about.expired > 0 OR about.lost > 0 THEN
                 severity := 'warning';
                 finding := format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', about.name, about.expired, about.lost);
-                hint := 'Holders died, or run longer than at_most. shedlock_stats_reset() once it is mended';
+                hint := 'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended';
                 RETURN NEXT;
             END IF;
         END LOOP;

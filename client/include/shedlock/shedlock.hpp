@@ -1,0 +1,244 @@
+// ShedLock for PostgreSQL: lease locks for scheduled jobs. At most one run at a time across all hosts; the others skip.
+//
+//     shedlock::client locks{"dbname=app"};
+//     if (auto lock = locks.try_acquire("nightly", {.at_most = 10min, .at_least = 1min})) {
+//         work();
+//     } // released here
+//
+// The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see the README. The
+// extension is found in whatever schema it was created in. Strings are UTF-8. Link shedlock::shedlock (CMake) or
+// `pkg-config shedlock`.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#define SHEDLOCK_EXPORT __attribute__((visibility("default")))
+
+namespace pqxx {
+class transaction_base;
+}
+
+namespace shedlock {
+
+// ---- Errors ----
+
+// That somebody else holds a lock is an outcome, never an error. what() says what to do.
+
+// The server could not do it. sqlstate() is its code, or empty.
+class SHEDLOCK_EXPORT error : public std::runtime_error {
+public:
+    explicit error(std::string const &message, std::string sqlstate = {});
+    ~error() override;
+    [[nodiscard]] std::string const &sqlstate() const noexcept { return sqlstate_; }
+
+private:
+    std::string sqlstate_;
+};
+
+// No server, a connection that broke, or a server that takes no writes (a standby).
+class SHEDLOCK_EXPORT connection_error : public error {
+public:
+    using error::error;
+    ~connection_error() override;
+};
+
+// The reply was lost, and the truth could not be learned in time: the lock may be held in our name, until at_most at
+// the latest, and nobody must work as if it were.
+class SHEDLOCK_EXPORT in_doubt : public connection_error {
+public:
+    using connection_error::connection_error;
+    ~in_doubt() override;
+};
+
+// The lease is not ours any more: it ended, or somebody else took over (SQLSTATE SL001).
+class SHEDLOCK_EXPORT lock_lost : public error {
+public:
+    using error::error;
+    ~lock_lost() override;
+};
+
+// The caller's or the administrator's to mend: bad arguments, missing privileges, extension missing or too old.
+class SHEDLOCK_EXPORT usage_error : public error {
+public:
+    using error::error;
+    ~usage_error() override;
+};
+
+// ---- Values ----
+
+// The clock that leases are trusted by: it goes on while the machine is suspended, and nobody sets it (CLOCK_BOOTTIME).
+struct SHEDLOCK_EXPORT clock {
+    using duration = std::chrono::microseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<clock>;
+    static constexpr bool is_steady = true;
+    static time_point now() noexcept;
+};
+
+// One acquisition. The tokens of a name only grow.
+enum class token : std::int64_t {};
+
+// One name, or several that are acquired all or none: "nightly", or {"ledger", "stock"}.
+class SHEDLOCK_EXPORT names {
+public:
+    names(char const *name) : names(std::string{name}) {}
+    names(std::string_view name) : names(std::string{name}) {}
+    names(std::string name) { list_.push_back(std::move(name)); }
+    names(std::initializer_list<std::string> list) : list_(list) {}
+    names(std::vector<std::string> list) : list_(std::move(list)) {}
+
+    [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
+    [[nodiscard]] std::string to_text() const; // for people: a, b
+
+private:
+    std::vector<std::string> list_;
+};
+
+struct options {
+    // The lease ends then, even if nobody releases. Must be given; 1 ms at least.
+    std::chrono::microseconds at_most{};
+    // Kept that long, even if released earlier.
+    std::chrono::microseconds at_least{};
+    // A thread with a connection of its own extends the lease, whenever a third of at_most has passed.
+    bool keep_alive = false;
+    // The instant the schedule meant: at most one acquisition per name and tick.
+    std::optional<std::chrono::sys_time<std::chrono::microseconds>> tick{};
+    // Who, for people; by default program@host:pid. Eight random digits are put before it, by which the client finds
+    // its own acquisition again when a reply was lost.
+    std::string holder{};
+};
+
+struct client_settings {
+    // How long a call may wait for the server's answer; then the connection is cut. A lost connection is opened again
+    // within it. (Opening may itself take as long, for each host; set connect_timeout in the connection string.)
+    std::chrono::milliseconds timeout = std::chrono::seconds{5};
+    // Told what nobody is there to catch: trouble in keep-alive and in destructors. May be called from any thread; must
+    // not throw. By default a line on stderr.
+    std::function<void(std::string const &)> on_warning{};
+};
+
+// ---- Lock ----
+
+namespace internal {
+struct core;
+class lease;
+} // namespace internal
+
+// An acquisition of ours. Move-only; moved-from, released or detached it is inert: held() is false, release() does
+// nothing, extend() and guard() throw usage_error. May outlive its client. held(), deadline() and stop_token() may be
+// called from any thread at any time, while others use the lock; everything else by one thread at a time.
+class SHEDLOCK_EXPORT lock {
+public:
+    lock(lock &&) noexcept;
+    lock &operator=(lock &&) noexcept; // releases what it had
+    // Releases. Never throws: what went wrong goes to on_warning, and the lease ends by itself. Does not wait for
+    // keep-alive; for the server's answer as long as client_settings::timeout.
+    ~lock();
+
+    // Whether the lease can be trusted now, from our own clock, without asking the server.
+    [[nodiscard]] bool held() const noexcept;
+    // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
+    // than the server's lock_until, for clocks that run differently and for stopping the work.
+    [[nodiscard]] clock::time_point deadline() const noexcept;
+    // Requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release. Callbacks run
+    // on a thread of the library, which keeps time for all locks of the client: be brief.
+    [[nodiscard]] std::stop_token stop_token() const noexcept;
+
+    [[nodiscard]] shedlock::token token() const;
+    [[nodiscard]] shedlock::names const &names() const;
+
+    // Lets the lease last for at_most from now, and keeps it at_least from now if that is given. Also sets what
+    // keep-alive extends by. Throws lock_lost; connection_error or in_doubt when it is not known to have happened (the
+    // shorter of the two leases is trusted then).
+    void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
+
+    // Releases. Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be
+    // told (the lease ends by itself then). The lock is inert in any case.
+    void release();
+
+    // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Throws
+    // lock_lost; what else goes wrong is thrown by libpqxx, also SQLSTATE SL001 at commit.
+    void guard(pqxx::transaction_base &) const;
+
+    // Gives the acquisition away without releasing it, to whoever uses the token from now on. Ends keep-alive.
+    shedlock::token detach();
+
+private:
+    friend class client;
+    lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
+    internal::lease &require() const;
+    void release_until(clock::time_point);
+    void release_or_warn() noexcept;
+    void warn_unreleased(std::exception const &) const noexcept;
+
+    std::shared_ptr<internal::core> core_;
+    std::shared_ptr<internal::lease> lease_;
+};
+
+// ---- Client ----
+
+// A connection, opened when it is first needed and again whenever it broke. Nothing depends on its session, so it may
+// go through PgBouncer in any pooling mode. Any thread may call anything at any time; calls wait for each other.
+//
+// Everything throws connection_error, usage_error (arguments are checked by the server) and error.
+class SHEDLOCK_EXPORT client {
+public:
+    // A libpq connection string or URI; what it leaves out comes from the PG* variables. With several hosts, the one
+    // that takes writes is used (target_session_attrs=read-write unless you say otherwise).
+    explicit client(std::string const &connection = {}, client_settings settings = {});
+    client(client &&) noexcept;
+    client &operator=(client &&) noexcept;
+    ~client();
+
+    // The lock, or nothing: refused. Never waits for another holder or transaction. Throws in_doubt.
+    [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &);
+
+    // Asks again, every 50 to 100 ms, until granted, or wait has passed, or stop is requested. Also waits for a server
+    // that cannot be reached: connection_error is thrown only when wait has passed. A tick that has had its run is
+    // refused at once.
+    [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
+                                              std::stop_token stop = {});
+
+    // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through.
+    // Throws lock_lost after the work when the lock had been lost before the end of it.
+    template <std::invocable<lock &> Work> bool run(names const &what, options const &how, Work &&work)
+    {
+        auto acquired = try_acquire(what, how);
+        if (!acquired)
+            return false;
+        std::invoke(std::forward<Work>(work), *acquired);
+        finish(*acquired);
+        return true;
+    }
+
+    // For acquisitions known by their token only. Throw lock_lost.
+    void extend(names const &, token, std::chrono::microseconds at_most,
+                std::optional<std::chrono::microseconds> at_least = std::nullopt);
+    void release(names const &, token);
+
+    // For administrators. force_release: true if somebody held it; the old holder's token is lost. pause: false while
+    // somebody holds it, for as long as wait. resume: false if it was not paused.
+    bool force_release(std::string const &name);
+    bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
+               std::chrono::microseconds wait = {});
+    bool resume(std::string const &name);
+
+private:
+    static void finish(lock &);
+    std::shared_ptr<internal::core> core_;
+};
+
+} // namespace shedlock

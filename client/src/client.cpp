@@ -1,0 +1,95 @@
+#include "lease.hpp"
+#include "literal.hpp"
+
+namespace shedlock {
+
+using namespace internal;
+
+error::error(std::string const &message, std::string sqlstate)
+    : std::runtime_error{message}, sqlstate_{std::move(sqlstate)}
+{
+}
+// Here, so that each type has one home, and is the same type in every library that throws or catches it.
+error::~error() = default;
+connection_error::~connection_error() = default;
+in_doubt::~in_doubt() = default;
+lock_lost::~lock_lost() = default;
+usage_error::~usage_error() = default;
+
+std::string names::to_text() const
+{
+    std::string text;
+    for (auto const &name : list_)
+        text += (text.empty() ? "lock \"" : ", \"") + name + '"';
+    return text;
+}
+
+client::client(std::string const &connection, client_settings settings)
+    : core_{std::make_shared<core>(connection, std::move(settings))}
+{
+}
+
+client::client(client &&) noexcept = default;
+client &client::operator=(client &&) noexcept = default;
+client::~client() = default;
+
+std::optional<lock> client::try_acquire(names const &what, options const &how)
+{
+    return acquire(what, how, {});
+}
+
+std::optional<lock> client::acquire(names const &what, options const &how, std::chrono::microseconds wait,
+                                    std::stop_token stop)
+{
+    auto const granted = internal::acquire(core_->shared, what, how, clock::now() + wait, stop);
+    if (!granted)
+        return std::nullopt;
+    lock acquired{core_, std::make_shared<lease>(*core_, what, *granted, how.at_most)};
+    if (how.keep_alive)
+        acquired.lease_->keep_alive();
+    return acquired;
+}
+
+void client::finish(lock &held)
+try {
+    held.release();
+} catch (connection_error const &failure) {
+    held.warn_unreleased(failure); // and the work is done
+}
+
+void client::extend(names const &what, token number, std::chrono::microseconds at_most,
+                    std::optional<std::chrono::microseconds> at_least)
+{
+    core_->extend(what, number, at_most, at_least);
+}
+
+void client::release(names const &what, token number)
+{
+    core_->release(what, number, core_->timeout());
+}
+
+bool client::force_release(std::string const &name)
+{
+    return core_->ask_bool("shedlock_force_release($1)", {text_literal("name", name)});
+}
+
+bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
+{
+    auto const until = clock::now() + wait;
+    libpqxx::parameters const arguments{text_literal("name", name),
+                                        reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
+    for (;;) {
+        if (persist(until, [&] { return core_->ask_bool("shedlock_pause($1, $2)", arguments); }))
+            return true;
+        if (clock::now() >= until)
+            return false;
+        rest(until);
+    }
+}
+
+bool client::resume(std::string const &name)
+{
+    return core_->ask_bool("shedlock_resume($1)", {text_literal("name", name)});
+}
+
+} // namespace shedlock

@@ -1,0 +1,128 @@
+#include "lease.hpp"
+
+#include <algorithm>
+
+namespace shedlock::internal {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Less than what the server was asked for: for clocks that run at different rates, and, from a minute or so on, for the
+// five seconds that a command has between SIGTERM and SIGKILL.
+clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
+{
+    auto const margin = std::min<clock::duration>(at_most / 10, 6s) + at_most / 1000;
+    return sent + std::min<clock::duration>(at_most - margin, std::chrono::years{1000});
+}
+
+} // namespace
+
+lease::lease(core &owner, shedlock::names what, grant const &granted, clock::duration at_most)
+    : names{std::move(what)}, token{granted.token}, core_{owner},
+      deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most}, extended_{
+                                                                                                         granted.sent}
+{
+    alarm_.emplace(core_.time, deadline(), stop_);
+}
+
+void lease::trust(clock::time_point until)
+{
+    deadline_ = until.time_since_epoch().count();
+    if (alarm_)
+        alarm_->move_to(until);
+}
+
+void lease::lose() noexcept
+{
+    deadline_ = clock::time_point::min().time_since_epoch().count();
+    stop_.request_stop();
+}
+
+void lease::extend(clock::duration at_most, std::function<clock::time_point()> const &ask)
+try {
+    std::lock_guard const one_at_a_time{extending_};
+    {
+        // Until the answer is here, either may be true.
+        std::lock_guard const hold{mutex_};
+        trust(std::min(deadline(), trusted_until(clock::now(), at_most)));
+    }
+    auto const sent = ask();
+    std::lock_guard const hold{mutex_};
+    at_most_ = at_most;
+    extended_ = sent;
+    trust(trusted_until(sent, at_most));
+    due_changed_.notify_all();
+} catch (lock_lost const &) {
+    lose();
+    throw;
+}
+
+void lease::keep_alive()
+{
+    keeper_ = std::async(std::launch::async, [self = shared_from_this()] { self->keep(); });
+}
+
+void lease::end() noexcept
+{
+    ended_.request_stop();
+    std::unique_lock hold{mutex_};
+    alarm_.reset();
+    hold.unlock();
+    if (keeper_.valid())
+        core_.retire(std::move(keeper_));
+}
+
+// A third of at_most has passed, or the last try failed. False: there is nothing to keep any more.
+bool lease::wait_until_due()
+{
+    std::unique_lock hold{mutex_};
+    while (!ended_.stop_requested() && clock::now() < deadline()) {
+        auto const due = extended_ + at_most_ / 3;
+        if (clock::now() >= due)
+            return true;
+        due_changed_.wait_for(hold, ended_.get_token(), nap(due), [&] { return extended_ + at_most_ / 3 != due; });
+    }
+    return false;
+}
+
+void lease::keep()
+{
+    session own{core_.connection, core_.settings.timeout, core_.time};
+    bool in_trouble = false;
+    try {
+        own.open(); // now, while there are connections to be had
+    } catch (error const &) {
+    }
+    while (wait_until_due()) {
+        try {
+            extend_over(own);
+            in_trouble = false;
+        } catch (lock_lost const &failure) {
+            return core_.warn(failure.what());
+        } catch (std::exception const &failure) {
+            if (ended_.stop_requested())
+                return;
+            if (!std::exchange(in_trouble, true))
+                core_.warn(names.to_text() + " could not be extended yet: " + failure.what());
+            auto const rest = std::clamp<clock::duration>((deadline() - clock::now()) / 10, 10ms, 1s);
+            sleep_until(clock::now() + rest, ended_.get_token());
+        }
+    }
+    if (!ended_.stop_requested())
+        core_.warn(names.to_text() + " could not be extended in time: the work under it must stop");
+}
+
+void lease::extend_over(session &own)
+{
+    std::unique_lock hold{mutex_};
+    auto const at_most = at_most_;
+    hold.unlock();
+    // Several tries fit into what is left of the lease.
+    auto const patience = std::min(core_.settings.timeout, std::chrono::ceil<std::chrono::milliseconds>(at_most / 6));
+    extend(at_most, [&] {
+        return internal::extend(own, names, token, at_most, std::nullopt, {patience, ended_.get_token()});
+    });
+}
+
+} // namespace shedlock::internal

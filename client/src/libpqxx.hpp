@@ -1,0 +1,84 @@
+// The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.10 (Debian 13) or 8.0.
+#pragma once
+
+#include <optional>
+#include <pqxx/pqxx>
+#include <string>
+#include <vector>
+
+namespace shedlock::libpqxx {
+
+using parameters = std::vector<std::optional<std::string>>;
+
+inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const &sql, parameters const &values)
+{
+#if PQXX_VERSION_MAJOR < 7
+    std::vector<char const *> pointers;
+    for (auto const &value : values)
+        pointers.push_back(value ? value->c_str() : nullptr);
+    return transaction.exec_params(sql, pqxx::prepare::make_dynamic_params(pointers));
+#else
+    pqxx::params list;
+    for (auto const &value : values)
+        value ? list.append(*value) : list.append();
+    return transaction.exec(sql, list);
+#endif
+}
+
+// 6.4 opens a lost connection again behind our back: a request would be repeated that may have been granted.
+inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
+{
+#if PQXX_VERSION_MAJOR < 7
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    connection.inhibit_reactivation(true);
+#pragma GCC diagnostic pop
+#endif
+}
+
+// Empty: the server did not say it. 6.4 does not keep the code of every error that it has a type for.
+inline std::string sqlstate(pqxx::failure const &failure)
+{
+#if PQXX_VERSION_MAJOR < 7
+    if (dynamic_cast<pqxx::insufficient_privilege const *>(&failure))
+        return "42501";
+    if (dynamic_cast<pqxx::serialization_failure const *>(&failure))
+        return "40001";
+    if (dynamic_cast<pqxx::deadlock_detected const *>(&failure))
+        return "40P01";
+#endif
+    auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
+    return reported ? reported->sqlstate() : "";
+}
+
+// Collects what the server says beside its answers, for as long as it lives; on no account on stderr.
+#if PQXX_VERSION_MAJOR < 8
+class notices final : pqxx::errorhandler {
+public:
+    explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
+    std::vector<std::string> texts;
+
+    bool operator()(char const text[]) noexcept override
+    {
+        texts.emplace_back(text);
+        return false;
+    }
+};
+#else
+class notices final {
+public:
+    explicit notices(pqxx::connection &connection) : connection_{connection}
+    {
+        connection_.set_notice_handler([this](pqxx::zview text) noexcept { texts.emplace_back(text); });
+    }
+    ~notices() { connection_.set_notice_handler({}); }
+    notices(notices const &) = delete;
+    notices &operator=(notices const &) = delete;
+    std::vector<std::string> texts;
+
+private:
+    pqxx::connection &connection_;
+};
+#endif
+
+} // namespace shedlock::libpqxx

@@ -1,0 +1,169 @@
+#include "command.hpp"
+
+#include "shedlock/shedlock.hpp"
+#include "text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace shedlock::tool {
+
+namespace {
+
+constexpr auto grace = std::chrono::seconds{5}; // between SIGTERM and SIGKILL
+
+// To be handed on to the command. Not in a pipeline, whose other members need it as well: "... | less".
+bool we_have_terminal()
+{
+    return ::isatty(STDOUT_FILENO) && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
+std::vector<char *> pointers(std::vector<std::string> &words)
+{
+    std::vector<char *> list;
+    for (auto &word : words)
+        list.push_back(word.data());
+    return list;
+}
+
+bool is_among(std::string_view variable, std::vector<std::string> const &variables)
+{
+    auto const name = variable.substr(0, variable.find('=') + 1);
+    return std::any_of(variables.begin(), variables.end(), [&](auto const &one) { return one.starts_with(name); });
+}
+
+// In the new process, of which only this thread exists: nothing here may take a lock or memory.
+[[noreturn]] void become(std::vector<char *> const &words, std::vector<char *> const &environment, events const &events,
+                         bool take_terminal, pid_t parent, int report)
+{
+    ::setpgid(0, 0);
+    if (take_terminal)
+        ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+    // Not SIGTERM: nobody would be left to see to it that the command ends before its lease does.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent)
+        ::_exit(125);
+    events.restore();
+    ::execvpe(words.front(), words.data(), environment.data());
+    int const failure = errno;
+    [[maybe_unused]] auto const written = ::write(report, &failure, sizeof failure);
+    ::_exit(125);
+}
+
+} // namespace
+
+command::command(events &events, std::vector<std::string> words, std::vector<std::string> variables)
+    : events_{events}, has_terminal_{we_have_terminal()}
+{
+    auto arguments = pointers(words);
+    arguments.push_back(nullptr);
+    auto environment = pointers(variables);
+    for (char **variable = ::environ; *variable; ++variable)
+        if (!is_among(*variable, variables))
+            environment.push_back(*variable);
+    environment.push_back(nullptr);
+
+    int report[2]; // of an exec that failed; closed by one that succeeded
+    if (::pipe2(report, O_CLOEXEC) != 0)
+        throw std::system_error{errno, std::generic_category(), "pipe"};
+    auto const parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0)
+        throw std::system_error{errno, std::generic_category(), "cannot start a process"};
+    if (pid_ == 0)
+        become(arguments, environment, events, has_terminal_, parent, report[1]);
+    ::setpgid(pid_, pid_); // here, too: whoever comes first
+    ::close(report[1]);
+
+    int failure = 0;
+    while (::read(report[0], &failure, sizeof failure) < 0 && errno == EINTR) {
+    }
+    ::close(report[0]);
+    if (failure == 0)
+        return;
+    ::waitpid(pid_, nullptr, 0);
+    end(failure == ENOENT ? 127 : 126);
+    say("cannot run " + words.front() + ": " + std::strerror(failure));
+}
+
+void command::signal_group(int number) const noexcept
+{
+    ::kill(-pid_, number);
+    ::kill(-pid_, SIGCONT); // one that is stopped would not see it
+}
+
+int command::wait(std::stop_token const &stop)
+{
+    std::stop_callback const when_stopped{stop, [this] { events_.call(); }};
+    std::optional<clock::time_point> kill_at;
+    while (pid_ != 0) {
+        if (stop.stop_requested() && !kill_at) {
+            signal_group(SIGTERM);
+            kill_at = clock::now() + grace;
+        }
+        if (kill_at && clock::now() >= *kill_at) {
+            signal_group(SIGKILL);
+            kill_at = clock::time_point::max();
+        }
+        auto const number = events_.wait(kill_at);
+        if (number == SIGCHLD)
+            reap(stop.stop_requested());
+        else if (number == SIGTSTP)
+            stop_with_it();
+        else if (number != 0)
+            signal_group(number);
+    }
+    return exit_status_;
+}
+
+// Every child is waited for: as process 1 of a container we inherit the orphans of others.
+void command::reap(bool stopping)
+{
+    siginfo_t next{};
+    while (::waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0) {
+        bool const is_ours = next.si_pid == pid_;
+        bool const is_over = next.si_code != CLD_STOPPED;
+        // What is left of the group, as long as the number of the group is certainly its own.
+        if (is_ours && is_over && stopping)
+            signal_group(SIGKILL);
+        int status = 0;
+        ::waitpid(next.si_pid, &status, WUNTRACED | WNOHANG);
+        if (is_ours && is_over) {
+            end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        } else if (is_ours && next.si_status != SIGSTOP) { // SIGSTOP is somebody's who will also continue it
+            stop_with_it();
+        }
+        next = {};
+    }
+}
+
+void command::end(int exit_status) noexcept
+{
+    pid_ = 0;
+    exit_status_ = exit_status;
+    if (has_terminal_)
+        ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+}
+
+// Ctrl-Z reaches the command or us, whoever has the terminal; one that reads the terminal in the background is stopped,
+// too. The shell waits for us, and a lease must not be extended for good for one who does nothing. So we stop and go on
+// together.
+void command::stop_with_it() noexcept
+{
+    ::kill(-pid_, SIGSTOP);
+    if (has_terminal_)
+        ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+    ::raise(SIGSTOP);
+    has_terminal_ = we_have_terminal(); // fg or bg
+    if (has_terminal_)
+        ::tcsetpgrp(STDIN_FILENO, pid_);
+    ::kill(-pid_, SIGCONT);
+}
+
+} // namespace shedlock::tool

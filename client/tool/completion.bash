@@ -1,0 +1,201 @@
+# bash completion for shedlock(1). Needs nothing else, but makes use of the package bash-completion where that is loaded.
+
+# The line up to the cursor as the user wrote it, into words: bash splits at : = @ as well. command_at is the index in COMP_WORDS
+# of the first word after the mark --, or empty.
+_shedlock_words()
+{
+    local i word joins=
+    words=() command_at=
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]-}
+        [[ $word == -- && -z $command_at && $i -lt $COMP_CWORD ]] && command_at=$((i + 1))
+        if [[ -n $word && ${#words[@]} -gt 0 && (-n $joins || $word =~ ^[:=@]+$) ]]; then
+            words[${#words[@]} - 1]+=$word
+        else
+            words+=("$word")
+        fi
+        [[ $word =~ ^[:=@]+$ ]] && joins=1 || joins=
+    done
+}
+
+# A word without its quotes, into plain. False if only the shell could tell what it stands for; nothing is executed here.
+_shedlock_unquote()
+{
+    local quoted=$1 letter quote=
+    plain=
+    [[ $quoted == *[\$\`]* ]] && return 1
+    while [[ -n $quoted ]]; do
+        letter=${quoted:0:1} quoted=${quoted:1}
+        if [[ $letter == "$quote" ]]; then
+            quote=
+        elif [[ -z $quote && $letter == [\'\"] ]]; then
+            quote=$letter
+        elif [[ $letter == \\ && $quote != \' ]]; then
+            plain+=${quoted:0:1} quoted=${quoted:1}
+        else
+            plain+=$letter
+        fi
+    done
+}
+
+# The names of the locks in these states (a pattern), a line each. Left out are those with control characters, which nobody can
+# type, and those that look like options. Asks the database that the line asks for, for two seconds at most.
+_shedlock_names()
+{
+    local line name='' plain arguments=(list --json) is_name='^ *"name": "(.*)",$' is_state='^ *"state": "(.*)",$'
+    if [[ -n $dsn ]]; then
+        _shedlock_unquote "$dsn" || return
+        arguments+=(--dsn "$plain")
+    fi
+    _shedlock_unquote "${words[0]}" || return
+    while IFS= read -r line; do
+        if [[ $line =~ $is_name ]]; then
+            name=${BASH_REMATCH[1]//\\\\/$'\001'}
+            name=${name//\\\"/\"}
+            [[ $name == *\\* || $name == -* ]] && name= # \n, \u001b and the like
+            name=${name//$'\001'/\\}
+        elif [[ -n $name && $line =~ $is_state ]]; then
+            # shellcheck disable=SC2053 # a pattern, yes
+            [[ ${BASH_REMATCH[1]} == $1 ]] && printf '%s\n' "$name"
+        fi
+    done < <(timeout -k 1 2 "${plain/#\~\//${HOME-}/}" "${arguments[@]}" </dev/null 2>/dev/null)
+}
+
+# Those of the words that begin like the one under the cursor.
+_shedlock_offer()
+{
+    local word
+    for word; do
+        [[ $word == "$current"* ]] && COMPREPLY+=("$word")
+    done
+}
+
+_shedlock_offer_names()
+{
+    local name plain quote=${current:0:1}
+    if [[ $quote == [\'\"] ]]; then # bash puts what we give between the quotes
+        plain=${current:1}
+    else
+        quote=
+        _shedlock_unquote "$current" || return
+    fi
+    while IFS= read -r name; do
+        [[ $name == "$plain"* ]] || continue
+        case $quote in
+        \') [[ $name == *\'* ]] || COMPREPLY+=("$name") ;;
+        \") [[ $name == *[\"\$\`\\!]* ]] || COMPREPLY+=("$name") ;;
+        *) COMPREPLY+=("$(printf %q "$name")") ;;
+        esac
+    done < <(_shedlock_names "$1")
+}
+
+_shedlock_offer_durations()
+{
+    if [[ $current =~ ^[0-9]+$ ]]; then
+        COMPREPLY+=("$current"{ms,s,m,h,d})
+    else
+        _shedlock_offer 30s 1m 10m 1h 1d
+    fi
+}
+
+# After the mark of run: any command with its arguments.
+_shedlock_offer_command()
+{
+    if declare -F _comp_command_offset >/dev/null; then
+        _comp_command_offset "$command_at"
+    elif declare -F _command_offset >/dev/null; then
+        _command_offset "$command_at"
+    else
+        local kind=-c word=${COMP_WORDS[COMP_CWORD]}
+        [[ $command_at -lt $COMP_CWORD || $word == */* ]] && kind=-f
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen "$kind" -- "$word")
+    fi
+}
+
+_shedlock()
+{
+    local words command_at current option='' subcommand='' name='' states='*' dsn='' given=' ' i
+    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --holder' options='--dsn --help'
+    local IFS=$' \t\n'
+    COMPREPLY=()
+    _shedlock_words
+
+    # What stands before the cursor: a subcommand, its lock, options; option is the one whose value is to come.
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        if [[ -n $option ]]; then
+            [[ $option == --dsn ]] && dsn=${words[i]}
+            option=
+        elif [[ ${words[i]} == -- ]]; then
+            [[ $subcommand == run ]] && break
+        elif [[ ${words[i]} == -?* ]]; then
+            option=${words[i]%%=*}
+            given+="$option "
+            case ${words[i]} in
+            --dsn=*) dsn=${words[i]#*=} option= ;;
+            --dsn | --at-most | --at-least | --wait | --every | --holder | --token | --reason | -E) ;;
+            *) option= ;;
+            esac
+        elif [[ -z $subcommand ]]; then
+            subcommand=${words[i]}
+        else
+            name=${words[i]}
+        fi
+    done
+    current=${words[${#words[@]} - 1]}
+    if [[ $subcommand == run && -n $command_at ]]; then
+        _shedlock_offer_command
+        return
+    fi
+
+    case $subcommand in
+    run) options+=" $acquire --no-keep-alive -E --verbose" ;;
+    acquire) options+=" $acquire" ;;
+    extend) options+=" $lease --token" states=held ;;
+    release)
+        [[ $given == *' --token '* || $given == *' --force '* ]] || options+=' --token --force'
+        states='[!f]*' # all but free
+        ;;
+    pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused
+    resume) states=paused ;;
+    list) options+=' --watch --json' name=none ;;
+    doctor | metrics) name=none ;;
+    '') options+=' --version' name=none ;;
+    *) return ;;
+    esac
+
+    local prefix=
+    if [[ -z $option && $current == --*=* ]]; then
+        option=${current%%=*} prefix=${current%%=*}= current=${current#*=}
+    fi
+    case $option in
+    --at-most | --at-least | --wait | --every) _shedlock_offer_durations ;;
+    ?*) ;; # a text or a number that only the user knows
+    *)
+        if [[ $current != -* ]]; then
+            [[ -n $subcommand ]] || _shedlock_offer run list acquire extend release pause resume doctor metrics
+            [[ -n $name ]] || _shedlock_offer_names "$states"
+        fi
+        if [[ $current == -* || -z $current && -n $subcommand && ${#COMPREPLY[@]} -eq 0 ]]; then
+            [[ $subcommand == run && -n $name ]] && options+=' --'
+            for i in $options; do
+                [[ $given == *" $i "* ]] || _shedlock_offer "$i"
+            done
+        fi
+        ;;
+    esac
+
+    # Bash replaces no more than what stands behind the last of these letters.
+    local letter breaks='' kept=''
+    for letter in : = @; do
+        [[ ${COMP_WORDBREAKS-} == *"$letter"* ]] && breaks+=$letter
+    done
+    current=$prefix$current
+    [[ -n $breaks && $current =~ ^([^\"\'].*)?["$breaks"] ]] && kept=${BASH_REMATCH[0]}
+    for i in "${!COMPREPLY[@]}"; do
+        COMPREPLY[i]=$prefix${COMPREPLY[i]}
+        COMPREPLY[i]=${COMPREPLY[i]#"$kept"}
+    done
+}
+
+complete -F _shedlock shedlock

@@ -1,0 +1,87 @@
+#include "events.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace shedlock::tool {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_ignored(int number)
+{
+    struct sigaction action {};
+    ::sigaction(number, nullptr, &action);
+    return action.sa_handler == SIG_IGN;
+}
+
+int require(int descriptor, char const *what)
+{
+    if (descriptor < 0)
+        throw std::system_error{errno, std::generic_category(), what};
+    return descriptor;
+}
+
+} // namespace
+
+events::events()
+{
+    sigset_t ours;
+    ::sigemptyset(&ours);
+    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})
+        if (!is_ignored(number))
+            ::sigaddset(&ours, number);
+    // If whoever started us ignores it, our children would vanish without a status.
+    std::signal(SIGCHLD, SIG_DFL);
+    ::sigaddset(&ours, SIGCHLD);
+
+    auto blocked = ours;
+    ::sigaddset(&blocked, SIGTTOU); // lets us take the terminal back
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &found_);
+    signals_ = require(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
+    calls_ = require(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
+}
+
+events::~events()
+{
+    ::close(signals_);
+    ::close(calls_);
+}
+
+int events::wait(std::optional<clock::time_point> until)
+{
+    pollfd either[] = {{signals_, POLLIN, 0}, {calls_, POLLIN, 0}};
+    auto const now = clock::now();
+    int at_most = -1;
+    if (until) // an hour at a time, for poll counts in int
+        at_most = static_cast<int>(
+            std::chrono::ceil<std::chrono::milliseconds>(std::clamp(*until, now, now + 1h) - now).count());
+    ::poll(either, 2, at_most);
+
+    signalfd_siginfo signal{};
+    if (::read(signals_, &signal, sizeof signal) == sizeof signal)
+        return static_cast<int>(signal.ssi_signo);
+    std::uint64_t count = 0;
+    [[maybe_unused]] auto const forgotten = ::read(calls_, &count, sizeof count);
+    return 0;
+}
+
+void events::call() const noexcept
+{
+    std::uint64_t const one = 1;
+    [[maybe_unused]] auto const written = ::write(calls_, &one, sizeof one);
+}
+
+void events::restore() const noexcept
+{
+    ::pthread_sigmask(SIG_SETMASK, &found_, nullptr);
+}
+
+} // namespace shedlock::tool

@@ -1,0 +1,91 @@
+#include "run.hpp"
+
+#include "command.hpp"
+#include "text.hpp"
+
+#include <future>
+#include <thread>
+#include <time.h>
+
+namespace shedlock::tool {
+
+namespace {
+
+// By our own clock, which the command can read, too: until then the lease is certain even if it cannot be extended any
+// more.
+std::string until(lock const &held)
+{
+    auto const left = held.deadline() - clock::now();
+    auto const at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + left);
+    tm parts{};
+    ::gmtime_r(&at, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+// Acquires while signals are listened to: they end the waiting. The signal's number is left in interrupted_by.
+std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by)
+{
+    std::promise<std::optional<lock>> promise;
+    auto acquired = promise.get_future();
+    std::jthread waiting{[&](std::stop_token const &stop) {
+        try {
+            promise.set_value(locks.acquire(request.name, request.how, request.wait, stop));
+        } catch (...) {
+            promise.set_exception(std::current_exception());
+        }
+        events.call();
+    }};
+    while (acquired.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
+        auto const number = events.wait();
+        if (number == SIGTSTP) {
+            ::raise(SIGSTOP);
+        } else if (number != 0 && number != SIGCHLD) {
+            interrupted_by = number;
+            waiting.request_stop();
+        }
+    }
+    if (interrupted_by != 0)
+        return std::nullopt; // what was acquired nevertheless is released, and what went wrong does not matter any more
+    return acquired.get();
+}
+
+} // namespace
+
+int run(std::string const &connection, run_request const &request)
+{
+    events events;
+    client locks{connection, {.on_warning = say}};
+    int interrupted_by = 0;
+    auto held = acquire(locks, request, events, interrupted_by);
+    if (interrupted_by != 0)
+        return 128 + interrupted_by;
+    if (!held) {
+        if (request.verbose)
+            say("skipped: lock \"" + request.name + "\" is held or paused" +
+                (request.how.tick ? ", or has had its run" : ""));
+        return request.status_if_refused;
+    }
+
+    command running{events,
+                    request.command,
+                    {"SHEDLOCK_NAME=" + request.name,
+                     "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
+                     "SHEDLOCK_UNTIL=" + until(*held)}};
+    int const status = running.wait(held->stop_token());
+    bool const stopped = held->stop_token().stop_requested();
+    if (stopped)
+        say("lock \"" + request.name + "\" was lost, or its lease about to end: the command was stopped");
+    try {
+        held->release();
+    } catch (lock_lost const &failure) {
+        say(failure.what());
+        return lease_was_lost;
+    } catch (error const &failure) {
+        say(std::string{"not released, and ends by itself: "} + failure.what());
+    }
+    return stopped ? lease_was_lost : status;
+}
+
+} // namespace shedlock::tool

@@ -1,0 +1,234 @@
+#include "views.hpp"
+
+#include "text.hpp"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace shedlock::tool {
+
+namespace {
+
+constexpr auto locks_query = R"(
+    SELECT name, state, holder, token::pg_catalog.text,
+           pg_catalog.to_char(pg_catalog.timezone('UTC', locked_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           COALESCE(pg_catalog.to_char(pg_catalog.timezone('UTC', lock_until), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                    'infinity'),
+           extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
+           holder_pid, holder_alive, extract(epoch FROM locked_at)
+      FROM @extschema@.shedlock_locks ORDER BY name)";
+enum column {
+    name,
+    state,
+    holder,
+    token,
+    locked_at,
+    lock_until,
+    remaining,
+    held_for,
+    last_duration,
+    holder_pid,
+    holder_alive,
+    acquired
+};
+
+constexpr auto stats_query = R"(
+    SELECT name, attempts, acquired, refused, released, extended, expired, lost, extract(epoch FROM wait_time),
+           extract(epoch FROM total_hold), extract(epoch FROM longest_hold)
+      FROM @extschema@.shedlock_stats ORDER BY name)";
+
+std::string text(pqxx::field const &field)
+{
+    return field.is_null() ? "" : field.c_str();
+}
+
+// Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
+std::string duration(pqxx::field const &seconds)
+{
+    if (seconds.is_null())
+        return "-";
+    auto const total = seconds.as<double>();
+    auto const whole = static_cast<long long>(total);
+    char out[48];
+    if (total < 1)
+        std::snprintf(out, sizeof out, "%.0f ms", total * 1000);
+    else if (total < 60)
+        std::snprintf(out, sizeof out, "%.1f s", total);
+    else if (whole < 3600)
+        std::snprintf(out, sizeof out, "%lldm%02llds", whole / 60, whole % 60);
+    else if (whole < 86400)
+        std::snprintf(out, sizeof out, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
+    else
+        std::snprintf(out, sizeof out, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
+    return out;
+}
+
+// Without the client's mark, which is not for people.
+std::string without_mark(std::string const &holder)
+{
+    return holder.size() > 9 && holder[8] == ' ' && holder.find_first_not_of("0123456789abcdef") == 8 ? holder.substr(9)
+                                                                                                      : holder;
+}
+
+std::size_t width(std::string const &utf8)
+{
+    std::size_t letters = 0;
+    for (char const byte : utf8)
+        letters += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+    return letters;
+}
+
+char const *colour(std::string const &state)
+{
+    if (state == "held")
+        return "\033[32m";
+    if (state == "kept")
+        return "\033[36m";
+    return state == "paused" ? "\033[33m" : "\033[2m";
+}
+
+using line = std::array<std::string, 6>;
+
+std::vector<line> table(pqxx::result const &rows)
+{
+    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN"}};
+    for (auto const &row : rows) {
+        auto const current = text(row[state]);
+        bool const is_free = current == "free";
+        lines.push_back({printable(text(row[name])), current,
+                         is_free ? "-" : printable(without_mark(text(row[holder]))), duration(row[held_for]),
+                         current == "paused" ? "until resumed" : duration(row[remaining]),
+                         duration(row[last_duration])});
+    }
+    return lines;
+}
+
+// A label's value as Prometheus reads it.
+std::string label(pqxx::field const &field)
+{
+    std::string quoted = "\"";
+    for (char const letter : text(field)) {
+        if (letter == '\\' || letter == '"')
+            quoted += '\\';
+        letter == '\n' ? quoted += "\\n" : quoted += letter;
+    }
+    return quoted + '"';
+}
+
+struct metric {
+    char const *name;
+    char const *type;
+    char const *help;
+    std::string (*value)(pqxx::row const &);
+};
+
+template <int Column> std::string number(pqxx::row const &row)
+{
+    auto const value = row[Column].is_null() ? "0" : text(row[Column]);
+    return value == "Infinity" ? "+Inf" : value == "-Infinity" ? "-Inf" : value;
+}
+
+void print(pqxx::result const &rows, metric const &one, std::ostream &out)
+{
+    out << "# HELP " << one.name << ' ' << one.help << "\n# TYPE " << one.name << ' ' << one.type << '\n';
+    for (auto const &row : rows)
+        out << one.name << "{name=" << label(row[0]) << "} " << one.value(row) << '\n';
+}
+
+constexpr metric of_locks[] = {
+    {"shedlock_lock_held", "gauge", "1 while somebody holds it.",
+     [](pqxx::row const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
+    {"shedlock_lock_paused", "gauge", "1 while it is paused.",
+     [](pqxx::row const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
+    {"shedlock_lock_held_seconds", "gauge", "How long the holder has had it.", number<held_for>},
+    {"shedlock_lock_remaining_seconds", "gauge", "How long the lease still runs.", number<remaining>},
+    {"shedlock_lock_last_duration_seconds", "gauge", "How long the last holder had it.", number<last_duration>},
+    {"shedlock_lock_last_acquired_seconds", "gauge", "When it was last acquired, as Unix time.", number<acquired>},
+};
+
+constexpr metric of_stats[] = {
+    {"shedlock_attempts_total", "counter", "Calls of acquire.", number<1>},
+    {"shedlock_acquired_total", "counter", "Those that got the lock.", number<2>},
+    {"shedlock_refused_total", "counter", "Those that did not.", number<3>},
+    {"shedlock_released_total", "counter", "Releases.", number<4>},
+    {"shedlock_extended_total", "counter", "Extends.", number<5>},
+    {"shedlock_expired_total", "counter", "Leases that somebody else found run out: the holder died or overran.",
+     number<6>},
+    {"shedlock_lost_total", "counter", "Releases, extends and guards that came too late.", number<7>},
+    {"shedlock_wait_seconds_total", "counter", "Time spent in acquires with a wait.", number<8>},
+    {"shedlock_hold_seconds_total", "counter", "Time from acquire to release.", number<9>},
+    {"shedlock_longest_hold_seconds", "gauge", "The longest of these.", number<10>},
+};
+
+} // namespace
+
+void list_as_table(internal::session &session, std::ostream &out, bool with_colours)
+{
+    auto const lines = table(session.ask(locks_query, {}).rows);
+    std::array<std::size_t, std::tuple_size_v<line>> widths{};
+    for (auto const &one : lines)
+        for (std::size_t i = 0; i < one.size(); ++i)
+            widths[i] = std::max(widths[i], width(one[i]));
+    for (auto const &one : lines) {
+        std::string printed;
+        for (std::size_t i = 0; i < one.size(); ++i)
+            printed += one[i] + std::string(i + 1 < one.size() ? widths[i] - width(one[i]) + 2 : 0, ' ');
+        if (with_colours)
+            printed = (&one == &lines.front() ? "\033[1m" : colour(one[1])) + printed + "\033[0m";
+        out << printed << '\n';
+    }
+}
+
+void list_as_json(internal::session &session, std::ostream &out)
+{
+    using json = nlohmann::ordered_json;
+    auto const number_or_null = [](pqxx::field const &field) {
+        return field.is_null() ? json{} : json(field.as<double>());
+    };
+    auto const text_or_null = [](pqxx::field const &field) { return field.is_null() ? json{} : json(field.c_str()); };
+    auto list = json::array();
+    for (auto const &row : session.ask(locks_query, {}).rows)
+        list.push_back({{"name", text(row[name])},
+                        {"state", text(row[state])},
+                        {"holder", text(row[holder])},
+                        {"token", row[token].is_null() ? json{} : json(row[token].as<std::int64_t>())},
+                        {"locked_at", text_or_null(row[locked_at])},
+                        {"lock_until", text_or_null(row[lock_until])},
+                        {"remaining_seconds", number_or_null(row[remaining])},
+                        {"held_for_seconds", number_or_null(row[held_for])},
+                        {"last_duration_seconds", number_or_null(row[last_duration])},
+                        {"holder_pid", row[holder_pid].is_null() ? json{} : json(row[holder_pid].as<int>())},
+                        {"holder_alive", row[holder_alive].is_null() ? json{} : json(row[holder_alive].as<bool>())}});
+    // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.
+    out << list.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+}
+
+void metrics(internal::session &session, std::ostream &out)
+{
+    auto const locks = session.ask(locks_query, {}).rows;
+    for (auto const &one : of_locks)
+        print(locks, one, out);
+    try {
+        auto const counters = session.ask(stats_query, {}).rows;
+        for (auto const &one : of_stats)
+            print(counters, one, out);
+    } catch (usage_error const &failure) {
+        if (failure.sqlstate() != "55000")
+            throw;
+        out << "# No counters: " << failure.what() << '\n';
+    }
+}
+
+bool doctor(internal::session &session, std::ostream &out)
+{
+    bool is_ill = false;
+    for (auto const &row : session.ask("SELECT severity, finding, hint FROM @extschema@.shedlock_doctor()", {}).rows) {
+        is_ill = is_ill || text(row[0]) != "notice";
+        out << text(row[0]) << ": " << printable(text(row[1])) << "\n    " << printable(text(row[2])) << '\n';
+    }
+    return is_ill;
+}
+
+} // namespace shedlock::tool

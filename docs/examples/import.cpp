@@ -1,0 +1,35 @@
+// A long job in steps. The lease is short, so that another host takes over soon if this one dies; keep_alive extends it
+// for as long as the job runs. And if we are paused until the lease has ended, the guard keeps our late transaction
+// from committing.
+#include <iostream>
+#include <pqxx/pqxx>
+#include <shedlock/shedlock.hpp>
+
+using namespace std::chrono_literals;
+
+int main()
+{
+    shedlock::client locks;
+    pqxx::connection application;
+    pqxx::nontransaction{application}.exec("CREATE TABLE IF NOT EXISTS imported (batch int)");
+    try {
+        bool const ran = locks.run("import", {.at_most = 30s, .keep_alive = true}, [&](shedlock::lock &lock) {
+            auto const stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
+            for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
+                pqxx::work transaction{application};
+                lock.guard(transaction); // commits only if nobody else has acquired the lock since
+                transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ")");
+                transaction.commit();
+                std::cout << "imported batch " << batch << '\n';
+            }
+        });
+        if (!ran)
+            std::cout << "skipped: another host imports\n";
+    } catch (shedlock::lock_lost const &lost) {
+        std::cerr << lost.what() << '\n';
+        return 1;
+    } catch (pqxx::sql_error const &failure) { // at commit: SQLSTATE SL001 if the lock was lost
+        std::cerr << failure.what() << '\n';
+        return 1;
+    }
+}

@@ -1,0 +1,345 @@
+#include "fixture.hpp"
+
+#include <unistd.h>
+
+using client_test = with_server;
+
+TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    ASSERT_TRUE(mine);
+    EXPECT_TRUE(mine->held());
+    EXPECT_EQ(server::state(name), "held");
+    EXPECT_EQ(server::token(name), number(mine->token()));
+    EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min}));
+    EXPECT_EQ(server::token(name), number(mine->token()));
+}
+
+TEST_F(client_test, acquires_several_all_or_none)
+{
+    {
+        auto const both = locks.try_acquire({name + " a", name + " \"b\\"}, {.at_most = 1min});
+        ASSERT_TRUE(both);
+        EXPECT_EQ(server::token(name + " a"), number(both->token()));
+        EXPECT_EQ(server::token(name + " \"b\\"), number(both->token()));
+        EXPECT_FALSE(locks.try_acquire({name + " a", name + " c"}, {.at_most = 1min}));
+        EXPECT_EQ(server::state(name + " c"), "");
+    }
+    EXPECT_EQ(server::state(name + " a"), "free");
+    EXPECT_EQ(server::state(name + " \"b\\"), "free");
+}
+
+TEST_F(client_test, keeps_a_lock_for_at_least)
+{
+    locks.run(name, {.at_most = 1min, .at_least = 30s}, [](shedlock::lock &) {});
+    EXPECT_EQ(server::state(name), "kept");
+    EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min}));
+}
+
+TEST_F(client_test, acquires_once_per_tick)
+{
+    auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    auto const ran = [&](std::chrono::sys_seconds tick) {
+        return locks.run(name, {.at_most = 1min, .tick = tick}, [](shedlock::lock &) {});
+    };
+    EXPECT_TRUE(ran(now - 10s));
+    EXPECT_FALSE(ran(now - 10s));
+    EXPECT_TRUE(ran(now + 10s)) << "of a clock that is ahead";
+    EXPECT_FALSE(ran(now + 10s));
+    EXPECT_THROW(ran(now + 1h), shedlock::usage_error);
+}
+
+TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
+{
+    auto const tick = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
+    ASSERT_TRUE(locks.run(name, {.at_most = 1min, .tick = tick}, [](shedlock::lock &) {}));
+    auto const begin = shedlock::clock::now();
+    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .tick = tick}, 1h));
+    EXPECT_LT(shedlock::clock::now() - begin, 10min);
+}
+
+TEST_F(client_test, waits_for_the_holder_and_no_longer_than_asked)
+{
+    locks.try_acquire(name, {.at_most = 1s})->detach();
+    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, 200ms));
+    auto const mine = locks.acquire(name, {.at_most = 1min}, 30s);
+    ASSERT_TRUE(mine);
+    EXPECT_TRUE(mine->held());
+}
+
+TEST_F(client_test, stops_waiting_when_told)
+{
+    auto const held = locks.try_acquire(name, {.at_most = 10min});
+    std::stop_source stop;
+    std::jthread const later{[&] {
+        std::this_thread::sleep_for(200ms);
+        stop.request_stop();
+    }};
+    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, 1h, stop.get_token()));
+}
+
+TEST_F(client_test, waiting_leaves_the_client_to_others)
+{
+    auto held = locks.try_acquire(name, {.at_most = 10min});
+    std::optional<shedlock::lock> mine;
+    std::jthread waiting{[&] { mine = locks.acquire(name, {.at_most = 1min}, 1h); }};
+    std::this_thread::sleep_for(200ms);
+    held->release(); // over the same connection
+    waiting.join();
+    EXPECT_TRUE(mine);
+}
+
+TEST_F(client_test, waits_for_a_server_that_is_away)
+{
+    auto nowhere = client("host=127.0.0.1 port=1");
+    auto const begin = shedlock::clock::now();
+    EXPECT_THROW((void) nowhere.acquire(name, {.at_most = 1min}, 500ms), shedlock::connection_error);
+    EXPECT_GE(shedlock::clock::now() - begin, 500ms);
+}
+
+TEST_F(client_test, run_releases_and_passes_exceptions_on)
+{
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [&](shedlock::lock &lock) {
+        EXPECT_TRUE(lock.held());
+        EXPECT_FALSE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { FAIL(); }));
+    }));
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_THROW(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { throw std::out_of_range{"work"}; }),
+                 std::out_of_range);
+    EXPECT_EQ(server::state(name), "free");
+}
+
+TEST_F(client_test, run_reports_a_lock_that_was_lost_meanwhile)
+{
+    EXPECT_THROW(locks.run(name, {.at_most = 1min}, [&](shedlock::lock &) { EXPECT_TRUE(locks.force_release(name)); }),
+                 shedlock::lock_lost);
+}
+
+TEST_F(client_test, says_who_holds_it)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min, .holder = "reporting on höst"});
+    EXPECT_EQ(server::holder(name).substr(9), "reporting on höst");
+    auto const other = locks.try_acquire(name + " 2", {.at_most = 1min});
+    EXPECT_NE(server::holder(name + " 2").find("client_test@"), std::string::npos) << server::holder(name + " 2");
+    EXPECT_NE(server::holder(name + " 2").find(':' + std::to_string(::getpid())), std::string::npos);
+}
+
+TEST_F(client_test, works_with_a_token_from_elsewhere)
+{
+    auto const number = locks.try_acquire(name, {.at_most = 1s})->detach();
+    EXPECT_EQ(server::state(name), "held");
+    auto other = client(server::connection());
+    other.extend(name, number, 10min, 5min);
+    EXPECT_GT(server::remaining(name), 9min);
+    other.release(name, number);
+    EXPECT_EQ(server::state(name), "kept");
+    EXPECT_THROW(other.release(name, number), shedlock::lock_lost);
+    EXPECT_THROW(other.extend(name, number, 1min), shedlock::lock_lost);
+}
+
+TEST_F(client_test, pauses_resumes_and_frees_by_force)
+{
+    {
+        auto const held = locks.try_acquire(name, {.at_most = 1min});
+        EXPECT_FALSE(locks.pause(name, "maintenance"));
+        EXPECT_FALSE(locks.resume(name));
+        EXPECT_TRUE(locks.force_release(name));
+        EXPECT_FALSE(locks.force_release(name));
+    }
+    EXPECT_NE(warned.all().find("taken over"), std::string::npos) << warned.all(); // the destructor's release
+    EXPECT_TRUE(locks.pause(name, "maintenance"));
+    EXPECT_NE(server::holder(name).find("maintenance"), std::string::npos);
+    EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min}));
+    EXPECT_TRUE(locks.resume(name));
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
+}
+
+TEST_F(client_test, pause_waits_for_the_holder)
+{
+    locks.try_acquire(name, {.at_most = 500ms})->detach();
+    EXPECT_TRUE(locks.pause(name, std::nullopt, 30s));
+    locks.resume(name);
+}
+
+// Errors: each names what is wrong, and what to do.
+
+template <typename Error, typename Work> std::string message(Work const &work)
+{
+    try {
+        work();
+    } catch (Error const &failure) {
+        return failure.what();
+    }
+    return "no error of that type";
+}
+
+TEST_F(client_test, refuses_bad_arguments_with_a_reason)
+{
+    auto const attempt = [&](shedlock::names const &what, shedlock::options const &how) {
+        return message<shedlock::usage_error>([&] { (void) locks.try_acquire(what, how); });
+    };
+    EXPECT_NE(attempt(name, {}).find("at_most must be at least 1 millisecond"), std::string::npos);
+    EXPECT_NE(attempt(name, {.at_most = 1s, .at_least = 2s}).find("at_least"), std::string::npos);
+    EXPECT_NE(attempt("", {.at_most = 1s}).find("must not be empty"), std::string::npos);
+    EXPECT_NE(attempt(std::vector<std::string>{}, {.at_most = 1s}).find("name"), std::string::npos);
+    EXPECT_NE(attempt(std::string{"a\0b", 3}, {.at_most = 1s}).find("NUL"), std::string::npos);
+    EXPECT_NE(attempt({name, name}, {.at_most = 1s}).find(name), std::string::npos);
+    EXPECT_NE(attempt("\xff", {.at_most = 1s}).find("0xff"), std::string::npos);
+    EXPECT_NE(attempt(std::string(256, 'x'), {.at_most = 1s}).find("255"), std::string::npos);
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1s})) << "and the connection is still good";
+}
+
+TEST_F(client_test, says_that_there_is_no_server)
+{
+    auto nowhere = client("host=127.0.0.1 port=1");
+    auto const text = message<shedlock::connection_error>([&] { (void) nowhere.try_acquire(name, {.at_most = 1s}); });
+    EXPECT_NE(text.find("cannot connect"), std::string::npos) << text;
+    EXPECT_NE(text.find("Is the server running"), std::string::npos) << text;
+    auto nonsense = client("no such parameter");
+    EXPECT_THROW((void) nonsense.try_acquire(name, {.at_most = 1s}), shedlock::connection_error);
+}
+
+TEST_F(client_test, says_that_the_extension_is_missing)
+{
+    auto elsewhere = client("dbname=template1");
+    auto const text = message<shedlock::usage_error>([&] { (void) elsewhere.try_acquire(name, {.at_most = 1s}); });
+    EXPECT_NE(text.find("database \"template1\""), std::string::npos) << text;
+    EXPECT_NE(text.find("CREATE EXTENSION shedlock"), std::string::npos) << text;
+    EXPECT_THROW((void) elsewhere.try_acquire(name, {.at_most = 1s}), shedlock::usage_error)
+        << "the second time as well";
+}
+
+TEST_F(client_test, says_that_the_extension_is_of_another_version)
+{
+    for (auto const &[version, advice] :
+         {std::pair{"0.9", "ALTER EXTENSION shedlock UPDATE"}, {"2.0", "install a newer client"}}) {
+        server::ask("UPDATE pg_extension SET extversion = '" + std::string{version} + "' WHERE extname = 'shedlock'");
+        auto other = client(server::connection());
+        auto const text = message<shedlock::usage_error>([&] { (void) other.try_acquire(name, {.at_most = 1s}); });
+        EXPECT_NE(text.find(advice), std::string::npos) << text;
+    }
+    server::ask("UPDATE pg_extension SET extversion = '1.0' WHERE extname = 'shedlock'");
+}
+
+TEST_F(client_test, says_what_privilege_is_missing)
+{
+    server::ask("SELECT 1 FROM pg_roles WHERE rolname = 'nobody'") == "1"
+        ? ""
+        : server::ask("CREATE ROLE nobody LOGIN PASSWORD 'n'");
+    auto poor = client("user=nobody password=n");
+    auto const text = message<shedlock::usage_error>([&] { (void) poor.try_acquire(name, {.at_most = 1s}); });
+    EXPECT_NE(text.find("permission denied"), std::string::npos) << text;
+    EXPECT_NE(text.find("SELECT shedlock_grant("), std::string::npos) << text;
+}
+
+TEST_F(client_test, says_that_the_server_takes_no_writes)
+{
+    auto reader = client("options='-c default_transaction_read_only=on' target_session_attrs=any");
+    auto const text = message<shedlock::connection_error>([&] { (void) reader.try_acquire(name, {.at_most = 1s}); });
+    EXPECT_NE(text.find("target_session_attrs=read-write"), std::string::npos) << text;
+}
+
+// The extension may be anywhere, and the settings of the role whatever they like.
+
+TEST_F(client_test, finds_the_extension_in_any_schema_and_when_it_moves)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    server::ask("CREATE SCHEMA \"else where\"");
+    server::ask("ALTER EXTENSION shedlock SET SCHEMA \"else where\"");
+    EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min})) << "the same connection as before";
+    EXPECT_TRUE(client(server::connection()).try_acquire(name + " 2", {.at_most = 1min}));
+    server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
+    server::ask("DROP SCHEMA \"else where\"");
+}
+
+TEST_F(client_test, is_not_fooled_by_functions_of_the_same_name)
+{
+    server::ask("CREATE SCHEMA evil");
+    server::ask("CREATE FUNCTION evil.shedlock_acquire_token(name text[], at_most interval, at_least interval, tick "
+                "timestamptz, holder text)"
+                " RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'");
+    server::ask(
+        "CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'");
+    server::ask("ALTER ROLE postgres SET search_path = evil, pg_catalog, public");
+    auto other = client(server::connection());
+    auto const mine = other.try_acquire(name, {.at_most = 1min});
+    server::ask("ALTER ROLE postgres RESET search_path");
+    server::ask("DROP SCHEMA evil CASCADE");
+    ASSERT_TRUE(mine);
+    EXPECT_NE(number(mine->token()), 1);
+}
+
+TEST_F(client_test, bears_strange_settings_of_the_role)
+{
+    for (auto const *const setting :
+         {"synchronous_commit = off", "default_transaction_isolation = serializable", "client_min_messages = error",
+          "intervalstyle = sql_standard", "datestyle = 'SQL, DMY'", "timezone = 'Asia/Kathmandu'",
+          "standard_conforming_strings = off", "client_encoding = LATIN1", "lc_messages = 'de_DE.UTF-8'"}) {
+        try {
+            server::ask(std::string{"ALTER ROLE postgres SET "} + setting);
+        } catch (pqxx::sql_error const &) {
+            continue; // a locale that this machine does not have
+        }
+        auto other = client(server::connection());
+        auto const tick = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+        auto mine = other.try_acquire(name + " ß " + setting, {.at_most = 1min, .tick = tick});
+        EXPECT_TRUE(mine) << setting;
+        if (mine) {
+            mine->extend(2h);
+            EXPECT_GT(server::remaining(name + " ß " + setting), 1h) << setting;
+            mine->release();
+            auto const why = message<shedlock::lock_lost>([&] { other.release(name + " ß " + setting, token{1}); });
+            EXPECT_NE(why.find("was not released"), std::string::npos) << setting << ": " << why;
+        }
+        server::ask("ALTER ROLE postgres RESET ALL");
+    }
+}
+
+// The promise itself, and that the test would notice if it were broken.
+
+namespace {
+
+struct outcome {
+    int counter; // read, pause, write: what is lost when two do it at a time
+    int done;
+};
+
+template <typename Acquire> outcome count_in_a_crowd(Acquire const &acquire)
+{
+    std::atomic<int> counter = 0, done = 0;
+    {
+        std::vector<std::jthread> crowd;
+        for (int i = 0; i < 8; ++i)
+            crowd.emplace_back([&] {
+                for (int j = 0; j < 5; ++j) {
+                    [[maybe_unused]] auto const mine = acquire();
+                    int const seen = counter;
+                    std::this_thread::sleep_for(2ms);
+                    counter = seen + 1;
+                    ++done;
+                }
+            });
+    }
+    return {counter, done};
+}
+
+} // namespace
+
+TEST_F(client_test, one_at_a_time_among_many)
+{
+    auto const [counter, done] = count_in_a_crowd([&] {
+        thread_local auto own = client(server::connection());
+        auto mine = own.acquire(name, {.at_most = 1min}, 5min);
+        EXPECT_TRUE(mine);
+        return mine;
+    });
+    EXPECT_EQ(done, 40);
+    EXPECT_EQ(counter, 40);
+}
+
+TEST_F(client_test, without_the_lock_updates_are_lost)
+{
+    auto const [counter, done] = count_in_a_crowd([] { return 0; });
+    EXPECT_EQ(done, 40);
+    EXPECT_LT(counter, 40);
+}

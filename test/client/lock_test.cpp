@@ -1,0 +1,184 @@
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+using lock_test = with_server;
+
+TEST_F(lock_test, releases_at_the_end_of_its_scope)
+{
+    {
+        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        EXPECT_EQ(server::state(name), "held");
+    }
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(warned.all(), "");
+}
+
+void expect_inert(shedlock::lock &lock)
+{
+    EXPECT_FALSE(lock.held());
+    EXPECT_EQ(lock.deadline(), shedlock::clock::time_point::min());
+    EXPECT_FALSE(lock.stop_token().stop_requested());
+    EXPECT_NO_THROW(lock.release());
+    EXPECT_THROW(lock.extend(1min), shedlock::usage_error);
+    EXPECT_THROW(lock.detach(), shedlock::usage_error);
+    EXPECT_THROW((void) lock.token(), shedlock::usage_error);
+    pqxx::connection connection{server::connection()};
+    pqxx::work transaction{connection};
+    EXPECT_THROW(lock.guard(transaction), shedlock::usage_error) << "it must not pass for guarded";
+}
+
+TEST_F(lock_test, is_inert_when_moved_from)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    auto const other = std::move(*mine);
+    EXPECT_TRUE(other.held());
+    expect_inert(*mine);
+    mine.reset();
+    EXPECT_EQ(server::state(name), "held");
+}
+
+TEST_F(lock_test, is_inert_when_released_and_when_detached)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    mine->release();
+    expect_inert(*mine);
+    auto again = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    locks.release(name, again->detach());
+    expect_inert(*again);
+    EXPECT_EQ(warned.all(), "");
+}
+
+TEST_F(lock_test, release_twice_does_not_free_the_next_holders_lock)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    mine->release();
+    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    mine->release();
+    mine.reset();
+    EXPECT_EQ(server::state(name), "held");
+    EXPECT_EQ(server::token(name), number(next->token()));
+}
+
+TEST_F(lock_test, a_late_release_does_not_free_the_next_holders_lock)
+{
+    auto late = locks.try_acquire(name, {.at_most = 100ms});
+    auto const next = locks.acquire(name, {.at_most = 1min}, 1min);
+    EXPECT_FALSE(late->held());
+    try {
+        late->release();
+        FAIL() << "a loss must be reported";
+    } catch (shedlock::lock_lost const &lost) {
+        EXPECT_NE(std::string{lost.what()}.find("taken over"), std::string::npos) << lost.what();
+        EXPECT_EQ(lost.sqlstate(), "SL001");
+    }
+    EXPECT_EQ(server::token(name), number(next->token()));
+    EXPECT_EQ(server::state(name), "held");
+}
+
+TEST_F(lock_test, assignment_releases_what_it_had)
+{
+    auto one = locks.try_acquire(name + " 1", {.at_most = 1min});
+    auto two = locks.try_acquire(name + " 2", {.at_most = 1min});
+    *one = std::move(*two);
+    EXPECT_EQ(server::state(name + " 1"), "free");
+    EXPECT_EQ(server::state(name + " 2"), "held");
+    EXPECT_EQ(one->names().list().front(), name + " 2");
+    auto &self = *one;
+    self = std::move(*one);
+    EXPECT_TRUE(one->held());
+}
+
+TEST_F(lock_test, outlives_its_client)
+{
+    std::optional<shedlock::lock> mine;
+    {
+        auto brief = client(server::connection());
+        mine = brief.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    }
+    EXPECT_TRUE(mine->held());
+    mine->extend(2min);
+    mine->release();
+    EXPECT_EQ(server::state(name), "free");
+}
+
+TEST_F(lock_test, destructor_does_not_throw_or_dawdle_when_the_server_is_gone)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto mine = through.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    network.cut();
+    network.refuse_newcomers();
+    auto const begin = shedlock::clock::now();
+    EXPECT_NO_THROW(mine.reset());
+    EXPECT_LT(shedlock::clock::now() - begin, 30s) << "the lease is longer";
+    EXPECT_NE(warned.all().find("not released, and ends by itself"), std::string::npos) << warned.all();
+}
+
+TEST_F(lock_test, releases_over_a_new_connection_when_the_old_one_broke)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto mine = through.try_acquire(name, {.at_most = 1min});
+    network.cut();
+    mine.reset();
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(warned.all(), "");
+}
+
+TEST_F(lock_test, a_release_whose_reply_is_lost_is_not_reported_as_a_loss)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto mine = through.try_acquire(name, {.at_most = 1min});
+    network.hold_replies();
+    std::jthread releasing{[&] { EXPECT_NO_THROW(mine->release()); }};
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    network.cut();
+    releasing.join();
+    EXPECT_NE(warned.all().find("It has been released before"), std::string::npos) << warned.all();
+}
+
+TEST_F(lock_test, guards_a_transaction_until_its_commit)
+{
+    auto const mine = locks.try_acquire({name + " a", name + " b"}, {.at_most = 1min});
+    pqxx::connection connection{server::connection()};
+    {
+        pqxx::work transaction{connection};
+        mine->guard(transaction);
+        transaction.commit();
+    }
+    pqxx::work transaction{connection};
+    mine->guard(transaction);
+    locks.force_release(name + " b");
+    try {
+        transaction.commit();
+        FAIL() << "somebody else has acquired it";
+    } catch (pqxx::sql_error const &lost) {
+        EXPECT_EQ(lost.sqlstate(), "SL001");
+    }
+}
+
+TEST_F(lock_test, guard_fails_at_once_when_the_lock_is_lost)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    locks.force_release(name);
+    pqxx::connection connection{server::connection()};
+    pqxx::work transaction{connection};
+    EXPECT_THROW(mine->guard(transaction), shedlock::lock_lost);
+}
+
+TEST_F(lock_test, extends_from_now_and_learns_of_a_loss)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    auto const before = mine->deadline();
+    mine->extend(10min, 5min);
+    EXPECT_GT(mine->deadline(), before + 8min);
+    EXPECT_GT(server::remaining(name), 9min);
+    mine->extend(6min);
+    EXPECT_LT(server::remaining(name), 7min);
+    EXPECT_LT(mine->deadline(), shedlock::clock::now() + 6min);
+    locks.force_release(name);
+    EXPECT_THROW(mine->extend(1min), shedlock::lock_lost);
+    EXPECT_FALSE(mine->held());
+    EXPECT_TRUE(mine->stop_token().stop_requested());
+}

@@ -1,0 +1,171 @@
+// In doubt: the server did it, or perhaps not, and the reply never came.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+namespace {
+
+using outcome = std::future<std::optional<shedlock::lock>>;
+
+bool a_commit_waits_for_the_standby()
+{
+    return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1";
+}
+
+} // namespace
+
+class protocol_test : public with_server {
+protected:
+    proxy network;
+    shedlock::client through = client(network.connection());
+
+    // An acquire that is carried out, while its reply stays on the way.
+    outcome acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
+    {
+        (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+        network.hold_replies();
+        return acquire_behind(through, how);
+    }
+
+    outcome acquire_behind(shedlock::client &by, shedlock::options const &how = {.at_most = 1min})
+    {
+        return std::async(std::launch::async, [this, &by, how] { return by.try_acquire(name, how); });
+    }
+};
+
+TEST_F(protocol_test, finds_out_that_it_was_granted)
+{
+    auto acquiring = acquire_without_reply();
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    auto const granted = server::token(name);
+    network.cut();
+    auto const mine = acquiring.get();
+    ASSERT_TRUE(mine) << "it is ours";
+    EXPECT_EQ(number(mine->token()), granted) << "by the very acquisition whose reply was lost";
+    EXPECT_TRUE(mine->held());
+}
+
+TEST_F(protocol_test, finds_out_that_the_server_is_merely_silent)
+{
+    auto hasty = client(network.connection(), 500ms);
+    auto const connected = hasty.try_acquire(name + " to connect", {.at_most = 1min});
+    network.hold_replies();
+    auto acquiring = acquire_behind(hasty);
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    network.let_go(); // for new connections; the old one is given up after half a second, if not already
+    auto const mine = acquiring.get();
+    ASSERT_TRUE(mine);
+    EXPECT_EQ(number(mine->token()), server::token(name));
+}
+
+TEST_F(protocol_test, finds_out_that_it_was_refused)
+{
+    auto const theirs = locks.try_acquire(name, {.at_most = 1min});
+    auto acquiring = acquire_without_reply();
+    std::this_thread::sleep_for(200ms);
+    network.cut();
+    EXPECT_FALSE(acquiring.get());
+    EXPECT_EQ(server::token(name), number(theirs->token()));
+}
+
+TEST_F(protocol_test, acquires_when_the_request_never_arrived)
+{
+    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    network.cut();
+    auto const mine = through.try_acquire(name, {.at_most = 1min});
+    ASSERT_TRUE(mine);
+    EXPECT_EQ(number(mine->token()), server::token(name));
+}
+
+TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
+{
+    auto acquiring = acquire_without_reply({.at_most = 200ms});
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    network.cut();
+    EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
+}
+
+TEST_F(protocol_test, says_that_it_cannot_know_when_the_server_stays_away)
+{
+    auto acquiring = acquire_without_reply();
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    network.cut();
+    network.refuse_newcomers();
+    EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+    network.let_go();
+}
+
+// Somebody else's uncommitted acquire looks like our own that is still on its way to the disk.
+TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
+{
+    pqxx::connection connection;
+    pqxx::work undecided{connection};
+    auto acquiring = acquire_without_reply();
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    server::ask("SELECT shedlock_force_release('" + name + "')");
+    undecided.exec("SELECT shedlock_acquire('" + name + "', '1 min')");
+    network.cut();
+    std::this_thread::sleep_for(300ms);
+    EXPECT_NE(acquiring.wait_for(0s), std::future_status::ready) << "neither refused nor granted is known yet";
+    undecided.commit();
+    EXPECT_FALSE(acquiring.get());
+}
+
+// A commit that waits for its synchronous standby has happened already: when the wait ends by cancel, termination or
+// the client's death, the lock is held here, and a fail-over would forget it.
+
+TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_cancelled)
+{
+    auto quick = client(server::connection(), 1s);
+    {
+        server::missing_standby const missing;
+        auto acquiring = acquire_behind(quick);
+        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        EXPECT_EQ(server::cancel("shedlock_acquire_token"), 1);
+        EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+    }
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "and it is not left lying about";
+}
+
+TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_in_that_wait)
+{
+    server::missing_standby const missing;
+    auto quick = client(server::connection(), 1s);
+    auto acquiring = acquire_behind(quick);
+    EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+    EXPECT_EQ(server::terminate("shedlock_acquire_token"), 1);
+    EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+}
+
+TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
+{
+    for (auto const end_wait : {server::cancel, server::terminate}) {
+        auto patient = client(server::connection(), 10s);
+        std::optional<server::missing_standby> missing{std::in_place};
+        auto acquiring = acquire_behind(patient);
+        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        EXPECT_EQ(end_wait("shedlock_acquire_token"), 1);
+        EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+        missing.reset();
+        auto const mine = acquiring.get();
+        ASSERT_TRUE(mine);
+        EXPECT_EQ(number(mine->token()), server::token(name));
+    }
+}
+
+TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was_cancelled)
+{
+    auto quick = client(server::connection(), 1s);
+    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    auto const before = mine->deadline();
+    server::missing_standby const missing;
+    std::atomic<bool> done = false;
+    std::jthread const cancelling{[&] {
+        while (!done)
+            server::cancel("shedlock_extend_token");
+    }};
+    EXPECT_THROW(mine->extend(1h), shedlock::connection_error);
+    done = true;
+    EXPECT_LE(mine->deadline(), before) << "the shorter of two that may be true";
+}

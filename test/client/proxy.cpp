@@ -1,0 +1,140 @@
+#include "proxy.hpp"
+
+#include "server.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+int connect_to_server()
+{
+    addrinfo wanted{};
+    wanted.ai_family = AF_INET;
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo *found = nullptr;
+    if (::getaddrinfo(server::host().c_str(), server::port().c_str(), &wanted, &found) != 0)
+        throw std::runtime_error{"no address of the server"};
+    int const to_server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::connect(to_server, found->ai_addr, found->ai_addrlen); // if not, the first write says so
+    ::freeaddrinfo(found);
+    return to_server;
+}
+
+// False: the other side has gone.
+bool pass(int from, int to)
+{
+    char bytes[65536];
+    auto const count = ::recv(from, bytes, sizeof bytes, 0);
+    return count > 0 && ::send(to, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+}
+
+} // namespace
+
+proxy::proxy() : listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}
+{
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (::bind(listener_, reinterpret_cast<sockaddr *>(&address), size) != 0 || ::listen(listener_, 64) != 0 ||
+        ::getsockname(listener_, reinterpret_cast<sockaddr *>(&address), &size) != 0)
+        throw std::runtime_error{"cannot listen"};
+    port_ = ::ntohs(address.sin_port);
+    thread_ = std::jthread{[this](std::stop_token const &end) { work(end); }};
+}
+
+proxy::~proxy()
+{
+    thread_.request_stop();
+    thread_.join();
+    cut();
+    ::close(listener_);
+}
+
+std::string proxy::connection() const
+{
+    return "host=127.0.0.1 port=" + std::to_string(port_) + " sslmode=disable";
+}
+
+void proxy::hold_replies()
+{
+    std::lock_guard const hold{mutex_};
+    newcomers_ = fate::hold;
+    for (auto &one : pairs_)
+        one.held = true;
+}
+
+void proxy::hold_newcomers()
+{
+    std::lock_guard const hold{mutex_};
+    newcomers_ = fate::hold;
+}
+
+void proxy::refuse_newcomers()
+{
+    std::lock_guard const hold{mutex_};
+    newcomers_ = fate::refuse;
+}
+
+void proxy::let_go()
+{
+    std::lock_guard const hold{mutex_};
+    newcomers_ = fate::pass;
+    for (auto &one : pairs_)
+        one.held = false;
+}
+
+void proxy::cut()
+{
+    std::lock_guard const hold{mutex_};
+    newcomers_ = fate::pass;
+    for (auto const &one : pairs_) {
+        ::close(one.client);
+        ::close(one.server);
+    }
+    pairs_.clear();
+}
+
+void proxy::accept_one()
+{
+    int const client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (newcomers_ == fate::refuse)
+        ::close(client);
+    else
+        pairs_.push_back({client, connect_to_server(), newcomers_ == fate::hold});
+}
+
+void proxy::work(std::stop_token const &end)
+{
+    while (!end.stop_requested()) {
+        std::unique_lock hold{mutex_};
+        std::vector<pollfd> all{{listener_, POLLIN, 0}};
+        for (auto const &one : pairs_) {
+            all.push_back({one.client, POLLIN, 0});
+            all.push_back({one.held ? -1 : one.server, POLLIN, 0});
+        }
+        hold.unlock();
+        ::poll(all.data(), all.size(), 5); // not for long: somebody may cut or let go
+        hold.lock();
+        if (all.size() != 1 + 2 * pairs_.size())
+            continue;
+        std::size_t i = 1;
+        for (auto one = pairs_.begin(); one != pairs_.end(); i += 2) {
+            bool const alive = (all[i].revents == 0 || pass(one->client, one->server)) &&
+                               (one->held || all[i + 1].revents == 0 || pass(one->server, one->client));
+            if (!alive) {
+                ::close(one->client);
+                ::close(one->server);
+            }
+            one = alive ? std::next(one) : pairs_.erase(one);
+        }
+        if (all[0].revents != 0)
+            accept_one();
+    }
+}

@@ -1,0 +1,40 @@
+// A TCP proxy in front of the server, with a network that fails when it is told to.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+class proxy {
+public:
+    proxy(); // to the server under test
+    ~proxy();
+    proxy(proxy const &) = delete;
+    proxy &operator=(proxy const &) = delete;
+
+    [[nodiscard]] std::string connection() const; // through it
+
+    void hold_replies();     // what the server answers, to anybody, does not arrive
+    void hold_newcomers();   // nor to connections made from now on
+    void refuse_newcomers(); // there is no server any more for connections made from now on
+    void let_go();           // all this has an end
+    void cut();              // so have all connections; what was held is lost. New ones are as good as ever
+
+private:
+    struct pair {
+        int client;
+        int server;
+        bool held;
+    };
+    void work(std::stop_token const &);
+    void accept_one();
+
+    int listener_;
+    int port_;
+    std::mutex mutex_;
+    std::list<pair> pairs_;
+    enum class fate { pass, hold, refuse } newcomers_ = fate::pass;
+    std::jthread thread_;
+};

@@ -1,0 +1,124 @@
+#include "server.hpp"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace server {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+class database : public testing::Environment {
+    void SetUp() override { ask("SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS shedlock"); }
+};
+
+[[maybe_unused]] auto *const environment = testing::AddGlobalTestEnvironment(new database);
+
+std::string variable(char const *name, char const *otherwise)
+{
+    auto const *const value = std::getenv(name);
+    return value ? value : otherwise;
+}
+
+std::string quoted(std::string const &text)
+{
+    std::string literal = "'";
+    for (char const letter : text)
+        literal += letter == '\'' ? std::string{"''"} : std::string{letter};
+    return literal + "'";
+}
+
+std::string about(std::string const &what, std::string const &lock)
+{
+    return ask("SELECT " + what + " FROM shedlock_locks WHERE name = " + quoted(lock));
+}
+
+int signal(std::string const &function, std::string const &text)
+{
+    return std::stoi(ask("SELECT count(" + function +
+                         "(pid)) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
+                         " AND query LIKE '%' || " +
+                         quoted(text) + " || '%'"));
+}
+
+} // namespace
+
+std::string ask(std::string const &sql)
+{
+    pqxx::connection direct{"application_name=test client_encoding=UTF8"};
+    pqxx::nontransaction transaction{direct};
+    transaction.exec("SET synchronous_commit = local");
+    auto const rows = transaction.exec(sql);
+    return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+}
+
+std::string connection()
+{
+    return variable("SHEDLOCK_TEST_CONNECTION", "");
+}
+
+std::string host()
+{
+    return variable("SHEDLOCK_TEST_HOST", variable("PGHOST", "localhost").c_str());
+}
+std::string port()
+{
+    return variable("SHEDLOCK_TEST_PORT", variable("PGPORT", "5432").c_str());
+}
+
+std::string state(std::string const &lock)
+{
+    return about("state", lock);
+}
+std::string holder(std::string const &lock)
+{
+    return about("holder", lock);
+}
+
+std::int64_t token(std::string const &lock)
+{
+    auto const text = about("token", lock);
+    return text.empty() ? 0 : std::stoll(text);
+}
+
+std::chrono::microseconds remaining(std::string const &lock)
+{
+    auto const seconds = about("extract(epoch FROM remaining)", lock);
+    return std::chrono::microseconds{seconds.empty() ? 0 : static_cast<std::int64_t>(std::stod(seconds) * 1e6)};
+}
+
+int cancel(std::string const &text)
+{
+    return signal("pg_cancel_backend", text);
+}
+int terminate(std::string const &text)
+{
+    return signal("pg_terminate_backend", text);
+}
+
+missing_standby::missing_standby()
+{
+    ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    ask("SELECT pg_reload_conf()");
+    comes_true([] { return ask("SHOW synchronous_standby_names") == "nobody"; });
+}
+
+missing_standby::~missing_standby()
+{
+    ask("ALTER SYSTEM RESET synchronous_standby_names");
+    ask("SELECT pg_reload_conf()");
+}
+
+bool comes_true(std::function<bool()> const &condition)
+{
+    for (auto const end = std::chrono::steady_clock::now() + 30s; std::chrono::steady_clock::now() < end;) {
+        if (condition())
+            return true;
+        std::this_thread::sleep_for(10ms);
+    }
+    return false;
+}
+
+} // namespace server

@@ -1,0 +1,40 @@
+// The server under test, past the client: what its rows say, and what may befall its sessions.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <pqxx/pqxx>
+#include <string>
+
+namespace server {
+
+// The first field of the first row, or "" (also for NULL).
+std::string ask(std::string const &sql);
+
+// Where clients connect: straight, or through the pooler that SHEDLOCK_TEST_CONNECTION names.
+std::string connection();
+std::string host();
+std::string port();
+
+std::string state(std::string const &lock); // of shedlock_locks
+std::string holder(std::string const &lock);
+std::int64_t token(std::string const &lock);
+std::chrono::microseconds remaining(std::string const &lock); // 0: free
+
+// Statements of others that contain this text and are running now: ends them, or their sessions. How many.
+int cancel(std::string const &text);
+int terminate(std::string const &text);
+
+// A commit waits for a synchronous standby that does not exist, for as long as this lives.
+class missing_standby {
+public:
+    missing_standby();
+    ~missing_standby();
+    missing_standby(missing_standby const &) = delete;
+    missing_standby &operator=(missing_standby const &) = delete;
+};
+
+// Polls until it is true. False after a time that is long enough for any machine.
+bool comes_true(std::function<bool()> const &condition);
+
+} // namespace server

@@ -1,0 +1,74 @@
+#include "timer.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace shedlock;
+using namespace shedlock::internal;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_stopped_in_time(std::stop_source const &source)
+{
+    for (auto const end = clock::now() + 30s; clock::now() < end && !source.stop_requested();)
+        std::this_thread::sleep_for(1ms);
+    return source.stop_requested();
+}
+
+} // namespace
+
+TEST(timer_test, requests_stops_when_it_is_time_and_not_before)
+{
+    timer timer;
+    std::stop_source soon, sooner, never;
+    auto const begin = clock::now();
+    timer::alarm const later{timer, begin + 200ms, soon};
+    timer::alarm const earlier{timer, begin + 100ms, sooner};
+    timer::alarm const far{timer, clock::time_point::max(), never};
+    EXPECT_TRUE(is_stopped_in_time(sooner));
+    EXPECT_GE(clock::now(), begin + 100ms);
+    EXPECT_TRUE(is_stopped_in_time(soon));
+    EXPECT_GE(clock::now(), begin + 200ms);
+    EXPECT_FALSE(never.stop_requested());
+}
+
+TEST(timer_test, an_alarm_can_be_moved_and_taken_back)
+{
+    timer timer;
+    std::stop_source moved, gone;
+    {
+        timer::alarm const brief{timer, clock::now() + 50ms, gone};
+    }
+    timer::alarm alarm{timer, clock::now() + 1h, moved};
+    alarm.move_to(clock::now() + 10ms);
+    EXPECT_TRUE(is_stopped_in_time(moved));
+    std::this_thread::sleep_for(100ms);
+    EXPECT_FALSE(gone.stop_requested());
+    alarm.move_to(clock::now()); // after it has rung
+}
+
+TEST(timer_test, a_callback_may_set_alarms)
+{
+    timer timer;
+    std::stop_source first, second;
+    std::optional<timer::alarm> next;
+    std::stop_callback const when{first.get_token(), [&] { next.emplace(timer, clock::now(), second); }};
+    timer::alarm const alarm{timer, clock::now(), first};
+    EXPECT_TRUE(is_stopped_in_time(second));
+}
+
+TEST(timer_test, sleep_ends_with_a_stop)
+{
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_FALSE(sleep_until(clock::now() + 1h, stop.get_token()));
+    EXPECT_TRUE(sleep_until(clock::now() + 1ms, {}));
+}
+
+TEST(timer_test, the_clock_is_the_one_that_counts_suspend)
+{
+    timespec boot{};
+    ::clock_gettime(CLOCK_BOOTTIME, &boot);
+    auto const ours = clock::now().time_since_epoch();
+    EXPECT_LT(std::chrono::abs(ours - std::chrono::seconds{boot.tv_sec}), 30s);
+}

@@ -1,0 +1,66 @@
+#include "scene.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <memory>
+
+using namespace shedlock::test;
+
+namespace {
+
+constexpr int crowd = 30;
+
+// Reads, rests and writes: what is not excluded is overwritten.
+words add_one(char const *rest)
+{
+    return sh(std::string{"mkdir inside || echo overlap >>overlaps; n=$(cat counter); sleep "} + rest +
+              "; echo $((n + 1)) >counter; rmdir inside");
+}
+
+std::string content(char const *file)
+{
+    std::ifstream stream{file};
+    return {std::istreambuf_iterator<char>{stream}, {}};
+}
+
+std::vector<outcome> run_at_once(int count, words const &command)
+{
+    std::vector<std::unique_ptr<process>> processes;
+    for (int i = 0; i < count; ++i)
+        processes.push_back(std::make_unique<process>(command));
+    std::vector<outcome> seen;
+    for (auto &one : processes)
+        seen.push_back(one->wait());
+    return seen;
+}
+
+int count_after(words const &command)
+{
+    std::ofstream{"counter"} << "0\n";
+    for (auto const &seen : run_at_once(crowd, command))
+        EXPECT_EQ(seen.status, 0) << seen.err;
+    return std::stoi(content("counter"));
+}
+
+} // namespace
+
+TEST(crowd, I1_one_command_at_a_time)
+{
+    EXPECT_EQ(count_after(under_lock(add_one("0.02"), a_minute({"--wait", "10m"}))), crowd);
+    EXPECT_EQ(content("overlaps"), "");
+}
+
+TEST(crowd, does_interfere_without_the_lock)
+{
+    std::ofstream{"counter"} << "0\n";
+    run_at_once(crowd, add_one("0.3"));
+    EXPECT_LT(std::stoi("0" + content("counter")), crowd);
+}
+
+TEST(crowd, one_command_per_period)
+{
+    auto const seen = run_at_once(8, under_lock({"echo", "ran"}, a_minute({"--every", "30d"})));
+    EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](auto const &one) { return one.out == "ran\n"; }), 1);
+    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](auto const &one) { return one.status == 0; }));
+}

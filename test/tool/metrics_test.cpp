@@ -1,0 +1,128 @@
+#include "scene.hpp"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <unistd.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+using types = std::map<std::string, std::string>; // gauge or counter, by the metric's name
+
+types types_in_the_query_file()
+{
+    std::ifstream file{SHEDLOCK_SOURCE "/docs/postgres_exporter.yaml"};
+    std::regex const query{"(\\w+):"}, metric{" +- (\\w+): \\{usage: (GAUGE|COUNTER),.*"};
+    types all;
+    std::string prefix;
+    std::smatch found;
+    for (std::string line; std::getline(file, line);) {
+        if (std::regex_match(line, found, query))
+            prefix = found[1];
+        else if (std::regex_match(line, found, metric))
+            all[prefix + '_' + found[1].str()] = found[2] == "GAUGE" ? "gauge" : "counter";
+    }
+    return all;
+}
+
+struct exposition {
+    types of;
+    std::map<std::string, std::string> values; // by name and labels
+    std::vector<std::string> remarks;
+};
+
+// Every line must be one that Prometheus reads; every sample stands below the type of its metric, and only once.
+exposition read(std::string const &text)
+{
+    std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
+    std::regex const sample{
+        R"re((([a-z_]+)\{name="(?:[^"\\\n]|\\["\\n])*"\}) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
+    exposition seen;
+    std::string current;
+    std::smatch found;
+    std::istringstream stream{text};
+    for (std::string line; std::getline(stream, line);) {
+        if (std::regex_match(line, found, type)) {
+            current = found[1];
+            EXPECT_TRUE(seen.of.emplace(current, found[2]).second) << line;
+        } else if (std::regex_match(line, found, sample)) {
+            EXPECT_EQ(found[2], current) << line;
+            EXPECT_TRUE(seen.values.emplace(found[1], found[3]).second) << line;
+        } else if (!std::regex_match(line, help)) {
+            EXPECT_TRUE(std::regex_match(line, remark)) << line;
+            seen.remarks.push_back(line);
+        }
+    }
+    return seen;
+}
+
+exposition metrics()
+{
+    auto const seen = run({"shedlock", "metrics"});
+    EXPECT_EQ(seen.status, 0) << seen.err;
+    EXPECT_TRUE(seen.out.ends_with('\n'));
+    return read(seen.out);
+}
+
+} // namespace
+
+TEST(metrics, are_those_of_the_query_file)
+{
+    auto const expected = types_in_the_query_file();
+    EXPECT_GT(expected.size(), 10U);
+    EXPECT_EQ(metrics().of, expected);
+}
+
+TEST(metrics, tell_of_states_and_counters)
+{
+    auto const token = acquire();
+    EXPECT_EQ(acquire() + acquire(), "");
+    auto const of = [](auto const &seen, char const *metric) {
+        return seen.values.at(metric + ("{name=\"" + name()) + "\"}");
+    };
+    auto const held = metrics();
+    EXPECT_EQ(of(held, "shedlock_lock_held"), "1");
+    EXPECT_EQ(of(held, "shedlock_lock_paused"), "0");
+    EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 20);
+    EXPECT_EQ(of(held, "shedlock_attempts_total"), "3");
+    EXPECT_EQ(of(held, "shedlock_refused_total"), "2");
+    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    EXPECT_EQ(run({"shedlock", "pause", name()}).status, 0);
+    auto const paused = metrics();
+    EXPECT_EQ(of(paused, "shedlock_lock_held"), "0");
+    EXPECT_EQ(of(paused, "shedlock_lock_paused"), "1");
+    EXPECT_EQ(of(paused, "shedlock_released_total"), "1");
+    EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_last_acquired_seconds")), std::stod(token) / 1e6, 30);
+}
+
+TEST(metrics, quote_the_names)
+{
+    acquire(name() + " \"a\" \\ \n z");
+    EXPECT_EQ(metrics().values.count("shedlock_lock_held{name=\"" + name() + " \\\"a\\\" \\\\ \\n z\"}"), 1U);
+}
+
+TEST(metrics, without_counters_have_a_remark_instead)
+{
+    auto const bare = "bare_" + std::to_string(::getpid());
+    sql("CREATE DATABASE " + bare);
+    run({"psql", "-Xq", "-d", bare, "-c", "CREATE EXTENSION shedlock", "-c", "SELECT shedlock_acquire('one', '1m')",
+         "-c", "CREATE OR REPLACE VIEW shedlock_stats AS SELECT s.* FROM shedlock_stats_rows() s", "-c",
+         "CREATE OR REPLACE FUNCTION shedlock_stats_rows(OUT name text, OUT attempts bigint, OUT acquired bigint, OUT "
+         "refused bigint,"
+         " OUT released bigint, OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT "
+         "longest_hold"
+         " interval, OUT total_hold interval) RETURNS SETOF record LANGUAGE plpgsql AS"
+         " $$ BEGIN RAISE 'no counters here' USING ERRCODE = '55000'; END $$"});
+    auto const seen = run({"env", "PGDATABASE=" + bare, "shedlock", "metrics"});
+    sql("DROP DATABASE " + bare + " WITH (FORCE)");
+    EXPECT_EQ(seen.status, 0) << seen.err;
+    auto const shown = read(seen.out);
+    EXPECT_EQ(shown.values.at("shedlock_lock_held{name=\"one\"}"), "1");
+    ASSERT_EQ(shown.remarks.size(), 1U);
+    EXPECT_NE(shown.remarks[0].find("no counters here"), std::string::npos);
+    EXPECT_EQ(shown.of.count("shedlock_attempts_total"), 0U);
+}

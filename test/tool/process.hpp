@@ -1,0 +1,67 @@
+// Programs as the tests start them: what they read, what they wrote, how they ended. None outlives its test.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace shedlock::test {
+
+using words = std::vector<std::string>;
+
+struct outcome {
+    int status; // as a shell tells it: 128 + n when signal n killed it
+    std::string out, err;
+};
+
+// Started with signals as by default, in the folder of the test, from PATH, where "shedlock" is the tool. A session
+// without a terminal, that reads the input and then its end; or one on a terminal of 24 lines, whose out is all that is
+// seen there.
+class process {
+public:
+    enum class place { no_terminal, terminal };
+    explicit process(words const &, std::string const &input = {});
+    process(place, words const &);
+    ~process(); // kills it
+    process(process const &) = delete;
+    process &operator=(process const &) = delete;
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    void signal(int number) const;
+    void type(std::string_view keys) const;
+
+    // So far.
+    std::string out();
+    [[nodiscard]] std::string err() const;
+
+    // Waits until that has been written to out.
+    bool says(std::string_view text);
+
+    // Waits for its end. Too long: the test fails.
+    outcome wait();
+
+private:
+    pid_t pid_;
+    int terminal_ = -1, out_ = -1, err_ = -1; // files are read while they are written: no pipe that could be full
+    std::string seen_;
+    words command_;
+};
+
+outcome run(words const &, std::string const &input = {});
+
+words sh(std::string const &script, words const &arguments = {});
+
+// Whether it becomes true, within half a minute.
+bool eventually(std::function<bool()> const &);
+
+bool is_running(pid_t);
+bool is_stopped(pid_t);
+
+// Also those that lost their parent, once adopt_orphans() was called.
+void adopt_orphans();
+void end_children();
+
+} // namespace shedlock::test

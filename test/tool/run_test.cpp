@@ -1,0 +1,279 @@
+#include "scene.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace shedlock::test;
+
+namespace {
+
+words const say_ran{"echo", "ran"};
+// What the command itself sees of its lock.
+words const ask_state = sh("psql -AtXc \"SELECT state FROM shedlock_locks WHERE name = '$SHEDLOCK_NAME'\"");
+
+std::string noise(std::size_t size)
+{
+    std::minstd_rand random{42};
+    std::string bytes(size, '\0');
+    for (auto &byte : bytes)
+        byte = static_cast<char>(random() >> 8);
+    return bytes;
+}
+
+} // namespace
+
+// The command
+
+TEST(run, passes_on_the_exit_status_of_the_command)
+{
+    for (int const status : {0, 3, 255})
+        EXPECT_EQ(run(under_lock(sh("exit " + std::to_string(status)))).status, status);
+}
+
+TEST(run, says_128_plus_n_when_signal_n_killed_the_command)
+{
+    EXPECT_EQ(run(under_lock(sh("kill -KILL $$"))).status, 128 + 9);
+    EXPECT_EQ(run(under_lock(sh("kill -SEGV $$"))).status, 128 + 11);
+}
+
+TEST(run, leaves_stdin_stdout_and_stderr_to_the_command)
+{
+    auto const bytes = noise(3'000'000);
+    auto const seen = run(under_lock(sh("cat; echo trouble >&2")), bytes);
+    EXPECT_EQ(seen.status, 0);
+    EXPECT_TRUE(seen.out == bytes);
+    EXPECT_EQ(seen.err, "trouble\n");
+}
+
+TEST(run, works_between_pipes)
+{
+    auto const bytes = noise(3'000'000);
+    EXPECT_TRUE(run(sh("cat | shedlock run \"$1\" --at-most 1m -- cat | cat", {name()}), bytes).out == bytes);
+}
+
+TEST(run, leaves_the_arguments_to_the_command)
+{
+    words const odd{"[a,b]", "",           "--at-most", "list",  "--", "-v",  "--help",
+                    "a  b",  "two\nlines", "*",         "$HOME", "\\", "\"'", "é"};
+    words command{"printf", "%s\\0"};
+    command.insert(command.end(), odd.begin(), odd.end());
+    std::string expected;
+    for (auto const &word : odd)
+        expected += word + '\0';
+    EXPECT_EQ(run(under_lock(command)).out, expected);
+}
+
+TEST(run, is_not_misled_by_odd_names)
+{
+    for (auto const *lock : {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a}", "%s"}) {
+        auto const seen =
+            run({"shedlock", "run", lock, "--at-most", "1m", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
+        EXPECT_EQ(seen.out, lock) << seen.err;
+        EXPECT_EQ(state(lock), "free");
+    }
+}
+
+TEST(run, gives_the_command_its_own_environment_and_three_variables)
+{
+    auto command = under_lock(sh("printf '%s|' \"$OURS\" \"$SHEDLOCK_NAME\" \"$SHEDLOCK_TOKEN\" \"$SHEDLOCK_UNTIL\""),
+                              {"--at-most", "10m"});
+    command.insert(command.begin(), {"env", "OURS=yes", "SHEDLOCK_TOKEN=stale"});
+    auto const out = run(command).out;
+    auto const token = sql("SELECT token FROM shedlock_locks WHERE name = " + literal(name()));
+    auto const expected = "yes|" + name() + '|' + token + '|';
+    ASSERT_EQ(out.substr(0, expected.size()), expected);
+    auto const until = out.substr(expected.size(), out.size() - expected.size() - 1);
+    EXPECT_EQ(
+        sql("SELECT timestamptz " + literal(until) + " BETWEEN now() + interval '9 min' AND now() + interval '10 min'"),
+        "t");
+}
+
+TEST(run, gives_an_inner_command_the_variables_of_the_inner_lock_only)
+{
+    auto const inner = name() + ".inner";
+    auto const out =
+        run(under_lock({"shedlock", "run", inner, "--at-most", "1m", "--", "sh", "-c", "env | grep ^SHEDLOCK_NAME"}))
+            .out;
+    EXPECT_EQ(out, "SHEDLOCK_NAME=" + inner + '\n');
+}
+
+TEST(run, lets_the_command_find_signals_as_if_without)
+{
+    words const command{"grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"};
+    EXPECT_EQ(run(under_lock(command)).out, run(command).out);
+}
+
+TEST(run, leaves_a_full_stdout_to_the_command)
+{
+    EXPECT_EQ(run(sh("shedlock run \"$1\" --at-most 1m -- sh -c 'echo text; exit 7' >/dev/full", {name()})).status, 7);
+}
+
+TEST(run, does_not_wait_for_what_the_command_left_behind)
+{
+    process tool{under_lock(sh("setsid -f sh -c 'echo $$ left; exec sleep 60'"))};
+    EXPECT_EQ(tool.wait().status, 0);
+    EXPECT_EQ(state(), "free");
+    ASSERT_TRUE(tool.says(" left\n"));
+    EXPECT_TRUE(is_running(std::stoi(tool.out())));
+}
+
+// As a crontab starts it
+
+TEST(run, works_under_cron)
+{
+    EXPECT_EQ(
+        run(sh("env -i PATH=/usr/bin:/bin $(env | grep ^PG) \"$(which shedlock)\" run \"$1\" --at-most 1m -- echo ran "
+               "</dev/null",
+               {name()}))
+            .out,
+        "ran\n");
+}
+
+TEST(run, works_with_stdin_closed)
+{
+    EXPECT_EQ(run(sh("exec shedlock run \"$1\" --at-most 1m -- echo ran <&-", {name()})).out, "ran\n");
+}
+
+// What is opened next gets the number of what is closed: a connection must not be taken for stderr.
+TEST(run, works_with_stdin_stdout_and_stderr_closed)
+{
+    auto const broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
+    auto const before = sql(broken);
+    auto const run_closed = [](std::string const &command) {
+        return run(sh("exec shedlock run \"$1\" --at-most 1m -- " + command + " <&- >&- 2>&-", {name()})).status;
+    };
+    EXPECT_EQ(run_closed("sh -c 'exit 7'"), 7);
+    EXPECT_EQ(state(), "free");
+    EXPECT_EQ(run_closed("/no/such/command"), 127);
+    EXPECT_EQ(state(), "free");
+    EXPECT_EQ(sql(broken), before) << "the server was sent what was meant for stderr";
+}
+
+TEST(run, takes_the_database_from_dsn)
+{
+    auto const through = [](std::string const &dsn) {
+        return run(sh("dsn=\"" + dsn + "\"; PGPORT=1 exec shedlock run \"$1\" --dsn \"$dsn\" --at-most 1m -- echo ran",
+                      {name()}));
+    };
+    EXPECT_EQ(through("port=$PGPORT").out, "ran\n");
+    EXPECT_EQ(through("postgresql://$PGHOST:$PGPORT/$PGDATABASE").out, "ran\n");
+}
+
+// The lock
+
+TEST(run, holds_the_lock_while_the_command_runs_and_releases_it)
+{
+    EXPECT_EQ(run(under_lock(ask_state)).out, "held\n");
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(run, releases_when_the_command_failed)
+{
+    EXPECT_EQ(run(under_lock({"false"})).status, 1);
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(run, skips_in_silence_when_the_lock_is_held)
+{
+    auto const token = acquire();
+    auto const seen = run(under_lock(say_ran));
+    EXPECT_EQ(seen.status, 0);
+    EXPECT_EQ(seen.out + seen.err, "");
+    EXPECT_EQ(sql("SELECT token || state FROM shedlock_locks WHERE name = " + literal(name())), token + "held");
+}
+
+TEST(run, E_chooses_the_status_of_a_skip)
+{
+    acquire();
+    auto const seen = run(under_lock(say_ran, a_minute({"-E", "75"})));
+    EXPECT_EQ(seen.status, 75);
+    EXPECT_EQ(seen.out, "");
+}
+
+TEST(run, v_tells_of_a_skip)
+{
+    acquire();
+    auto const seen = run(under_lock(say_ran, a_minute({"-v"})));
+    EXPECT_EQ(seen.out, "");
+    EXPECT_NE(seen.err.find("skipped"), std::string::npos);
+    EXPECT_NE(seen.err.find(name()), std::string::npos);
+}
+
+TEST(run, tells_who_holds_it)
+{
+    auto const holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
+    EXPECT_EQ(run(under_lock({"true"}, a_minute({"--holder", "the night shift"}))).status, 0);
+    EXPECT_NE(sql(holder).find("the night shift"), std::string::npos);
+    EXPECT_EQ(run(under_lock({"true"})).status, 0);
+    auto const user = run({"id", "-un"}).out;
+    auto const usual = "^[0-9a-f]{8} " + user.substr(0, user.size() - 1) + "@[^ :]+:[0-9]+$";
+    EXPECT_EQ(sql("SELECT (" + holder + ") ~ " + literal(usual)), "t") << sql(holder);
+}
+
+TEST(run, at_least_keeps_the_lock)
+{
+    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--at-least", "30s"}))).out, "ran\n");
+    EXPECT_EQ(state(), "kept");
+    EXPECT_EQ(run(under_lock(say_ran)).out, "");
+}
+
+// Waiting
+
+TEST(run, wait_gets_the_lock_when_it_is_free)
+{
+    acquire(name(), "1s");
+    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--wait", "25s"}))).out, "ran\n");
+}
+
+TEST(run, wait_gives_up)
+{
+    acquire();
+    auto const start = std::chrono::steady_clock::now();
+    auto const seen = run(under_lock(say_ran, a_minute({"--wait", "400ms", "-E", "9"})));
+    EXPECT_EQ(seen.status, 9);
+    EXPECT_EQ(seen.out, "");
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{400});
+}
+
+// Once per period
+
+TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next)
+{
+    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--every", "30d"}))).out, "ran\n");
+    EXPECT_EQ(state(), "free");
+    auto const again = run(under_lock(say_ran, a_minute({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
+    EXPECT_EQ(again.status, 9);
+    EXPECT_EQ(again.out, "");
+    EXPECT_NE(again.err.find("has had its run"), std::string::npos);
+}
+
+TEST(run, every_runs_again_in_the_next_period)
+{
+    auto const runs = [] { return run(under_lock(say_ran, a_minute({"--every", "1s"}))).out == "ran\n"; };
+    EXPECT_TRUE(runs());
+    EXPECT_TRUE(eventually(runs));
+}
+
+// Keeping alive
+
+// The command says "over" before its lock is released. So whoever gets the lock must find that said.
+TEST(run, keeps_the_lease_of_a_command_that_runs_longer)
+{
+    process tool{under_lock(sh("echo started; sleep 3; echo over"), {"--at-most", "1s"})};
+    ASSERT_TRUE(tool.says("started"));
+    EXPECT_TRUE(eventually([] { return !acquire().empty(); }));
+    EXPECT_TRUE(tool.says("over"));
+    EXPECT_EQ(tool.wait().status, 0);
+}
+
+TEST(run, without_keep_alive_stops_the_command_before_its_lease_ends)
+{
+    process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo started; sleep 60 & wait"),
+                            {"--at-most", "1s", "--no-keep-alive"})};
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_EQ(seen.out, "started\nterminated\n");
+    EXPECT_NE(seen.err, "") << "a lost lease is reported";
+}

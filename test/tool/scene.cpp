@@ -1,0 +1,111 @@
+#include "scene.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <pqxx/pqxx>
+#include <unistd.h>
+
+namespace shedlock::test {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+pqxx::connection &server()
+{
+    static pqxx::connection connection{""};
+    return connection;
+}
+
+class scene final : public testing::EmptyTestEventListener {
+public:
+    // New for each, also when they are repeated.
+    [[nodiscard]] std::string name_of(testing::TestInfo const &test) const
+    {
+        return std::string{test.name()} + '.' + std::to_string(::getpid()) + '.' + std::to_string(number_);
+    }
+
+private:
+    void OnTestProgramStart(testing::UnitTest const &) override
+    {
+        adopt_orphans();
+        auto const *const tool = std::getenv("SHEDLOCK_TOOL");
+        fs::create_directories(home_ / "bin");
+        fs::create_symlink(fs::absolute(tool ? tool : SHEDLOCK_TOOL), home_ / "bin" / "shedlock");
+        ::setenv("PATH", ((home_ / "bin").string() + ':' + std::getenv("PATH")).c_str(), 1);
+        ::setenv("LC_ALL", "C.UTF-8", 1);
+        sql("CREATE EXTENSION IF NOT EXISTS shedlock");
+    }
+
+    void OnTestProgramEnd(testing::UnitTest const &) override
+    {
+        fs::current_path("/");
+        fs::remove_all(home_);
+    }
+
+    void OnTestStart(testing::TestInfo const &) override
+    {
+        auto const folder = home_ / std::to_string(++number_);
+        fs::create_directories(folder);
+        fs::current_path(folder);
+    }
+
+    void OnTestEnd(testing::TestInfo const &) override { end_children(); }
+
+    fs::path const home_ = fs::temp_directory_path() / ("shedlock_tool_test." + std::to_string(::getpid()));
+    int number_ = 0;
+};
+
+scene *const the_scene = [] {
+    auto *const made = new scene;
+    testing::UnitTest::GetInstance()->listeners().Append(made); // and they delete it
+    return made;
+}();
+
+} // namespace
+
+std::string name()
+{
+    return the_scene->name_of(*testing::UnitTest::GetInstance()->current_test_info());
+}
+
+std::string sql(std::string const &query)
+{
+    pqxx::nontransaction session{server()};
+    auto const rows = session.exec(query);
+    return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+}
+
+std::string literal(std::string const &text)
+{
+    return server().quote(text);
+}
+
+std::string state(std::string const &lock)
+{
+    return sql("SELECT state FROM shedlock_locks WHERE name = " + literal(lock));
+}
+
+std::string acquire(std::string const &lock, std::string const &at_most)
+{
+    return sql("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
+}
+
+words under_lock(words const &command, words const &options)
+{
+    words all{"shedlock", "run", name()};
+    all.insert(all.end(), options.begin(), options.end());
+    all.emplace_back("--");
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+}
+
+words a_minute(words const &more)
+{
+    words all{"--at-most", "1m"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+} // namespace shedlock::test

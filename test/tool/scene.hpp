@@ -1,0 +1,27 @@
+// Where the tests take place: a database with the extension, the tool in PATH, and for each test an empty folder, in
+// which it is, and a lock of its own.
+#pragma once
+
+#include "process.hpp"
+
+namespace shedlock::test {
+
+// The name of this test's lock.
+std::string name();
+
+// The first field of the answer, or nothing.
+std::string sql(std::string const &query);
+std::string literal(std::string const &);
+
+// As the view shedlock_locks says.
+std::string state(std::string const &lock = name());
+
+// By somebody else: the token, or nothing.
+std::string acquire(std::string const &lock = name(), std::string const &at_most = "1m");
+
+// shedlock run NAME OPTIONS -- COMMAND
+words under_lock(words const &command, words const &options = {"--at-most", "1m"});
+// Options for run: a minute, and more.
+words a_minute(words const &more);
+
+} // namespace shedlock::test

@@ -1,0 +1,255 @@
+#include "scene.hpp"
+
+#include <csignal>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+// Tells who had a signal: the command, and a child of it, for which it waits.
+words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT\n"
+                              "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT\n"
+                              "       echo ready; while :; do sleep 0.1; done'\n"
+                              "echo not reached");
+std::string const both_told = "ready\nchild\nparent\n";
+
+void lose_lock()
+{
+    EXPECT_EQ(sql("SELECT shedlock_force_release(" + literal(name()) + ')'), "t");
+}
+
+// The number that the command says first.
+pid_t said_pid(process &tool)
+{
+    EXPECT_TRUE(tool.says("\n"));
+    return std::stoi(tool.out());
+}
+
+words as_process_1(words const &command)
+{
+    words all{"unshare", "--pid", "--fork", "--mount-proc"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+}
+
+bool has_namespaces()
+{
+    return run(as_process_1({"true"})).status == 0;
+}
+
+pid_t child_of(pid_t pid)
+{
+    std::ifstream children{"/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children"};
+    pid_t child = 0;
+    children >> child;
+    return child;
+}
+
+} // namespace
+
+// Signals
+
+TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
+{
+    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        process tool{under_lock(two_who_tell)};
+        ASSERT_TRUE(tool.says("ready"));
+        tool.signal(number);
+        auto const seen = tool.wait();
+        EXPECT_EQ(seen.status, 7) << number;
+        EXPECT_EQ(seen.out, both_told);
+        EXPECT_EQ(state(), "free");
+    }
+}
+
+TEST(signal, that_kills_the_command_is_told)
+{
+    process tool{under_lock(sh("echo ready; exec sleep 60"))};
+    ASSERT_TRUE(tool.says("ready"));
+    tool.signal(SIGTERM);
+    EXPECT_EQ(tool.wait().status, 128 + SIGTERM);
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(signal, reaches_a_command_that_is_stopped)
+{
+    process tool{under_lock(sh("trap 'exit 7' TERM; echo $$; while :; do sleep 0.1; done"))};
+    auto const command = said_pid(tool);
+    ::kill(command, SIGSTOP);
+    ASSERT_TRUE(eventually([&] { return is_stopped(command); }));
+    tool.signal(SIGTERM);
+    EXPECT_TRUE(eventually([&] {
+        tool.signal(SIGCONT); // it stops with the command
+        return !is_running(command);
+    }));
+    EXPECT_EQ(tool.wait().status, 7);
+}
+
+// Under cron, say, by an administrator who wants the machine for himself for a minute.
+TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
+{
+    process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
+    auto const command = said_pid(tool);
+    ::kill(command, SIGSTOP);
+    ASSERT_TRUE(eventually([&] { return is_stopped(command); }));
+    ::usleep(100'000); // time for the tool to find out
+    ::kill(command, SIGCONT);
+    EXPECT_FALSE(is_stopped(command));
+    std::ofstream{"go"};
+    EXPECT_EQ(tool.wait().status, 7);
+}
+
+TEST(signal, that_the_command_ignores_leaves_the_tool_waiting_with_the_lock)
+{
+    process tool{under_lock(sh("trap '' TERM; echo ready; until [ -e go ]; do sleep 0.1; done; exit 7"))};
+    ASSERT_TRUE(tool.says("ready"));
+    tool.signal(SIGTERM);
+    EXPECT_EQ(state(), "held");
+    std::ofstream{"go"};
+    EXPECT_EQ(tool.wait().status, 7);
+}
+
+TEST(signal, ends_the_waiting_and_leaves_no_lock)
+{
+    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        auto const lock = name() + std::to_string(number);
+        auto const token = acquire(lock);
+        process tool{{"shedlock", "run", lock, "--at-most", "1m", "--wait", "10m", "--", "echo", "ran"}};
+        ASSERT_TRUE(eventually(
+            [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(lock)) == "t"; }));
+        tool.signal(number);
+        auto const seen = tool.wait();
+        EXPECT_EQ(seen.status, 128 + number);
+        EXPECT_EQ(seen.out, "");
+        sql("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
+        EXPECT_EQ(state(lock), "free");
+    }
+}
+
+TEST(signal, ends_the_waiting_for_a_server)
+{
+    process tool{sh("PGPORT=1 exec shedlock run \"$1\" --at-most 1m --wait 10m -- echo ran", {name()})};
+    ::usleep(300'000); // time to be refused, and then to wait
+    tool.signal(SIGTERM);
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.err;
+    EXPECT_EQ(seen.out, "");
+}
+
+TEST(signal, HUP_is_ignored_under_nohup)
+{
+    auto command = under_lock(
+        sh("grep SigIgn /proc/self/status; exec env --default-signal=HUP sh -c 'echo ready; sleep 0.5; exit 7'"));
+    command.insert(command.begin(), "nohup");
+    process tool{command};
+    ASSERT_TRUE(tool.says("ready"));
+    tool.signal(SIGHUP);
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_NE(seen.out.find("0001\n"), std::string::npos) << "the command ignores it, too: " << seen.out;
+}
+
+// A lost lease
+
+TEST(lost_lease, ends_the_command_and_its_children)
+{
+    process tool{under_lock(two_who_tell, {"--at-most", "1s"})};
+    ASSERT_TRUE(tool.says("ready"));
+    lose_lock();
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_EQ(seen.out, both_told);
+    EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
+}
+
+TEST(lost_lease, is_told_when_the_command_has_ended_by_itself)
+{
+    process tool{
+        under_lock(sh("echo ready; until [ -e go ]; do sleep 0.1; done"), {"--at-most", "1m", "--no-keep-alive"})};
+    ASSERT_TRUE(tool.says("ready"));
+    lose_lock();
+    std::ofstream{"go"};
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
+}
+
+TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
+{
+    process tool{under_lock(sh("trap '' TERM; echo $$; sleep 60; echo survived; sleep 60"), {"--at-most", "1s"})};
+    auto const command = said_pid(tool);
+    lose_lock();
+    auto const start = std::chrono::steady_clock::now();
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_EQ(seen.out.find("survived"), std::string::npos);
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{4900});
+    EXPECT_FALSE(is_running(command));
+}
+
+TEST(lost_lease, leaves_nothing_of_the_group_behind)
+{
+    process tool{under_lock(sh("sh -c \"trap '' TERM; echo \\$\\$; sleep 60; sleep 60\" & wait"), {"--at-most", "1s"})};
+    auto const child = said_pid(tool);
+    lose_lock();
+    EXPECT_EQ(tool.wait().status, 124);
+    EXPECT_TRUE(eventually([&] { return !is_running(child); }));
+}
+
+TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
+{
+    process tool{under_lock(two_who_tell, {"--at-most", "1s"})};
+    ASSERT_TRUE(tool.says("ready"));
+    tool.signal(SIGSTOP);
+    ASSERT_TRUE(eventually([] { return !acquire().empty(); }));
+    tool.signal(SIGCONT);
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_EQ(seen.out, both_told);
+    EXPECT_EQ(state(), "held") << "by the successor";
+}
+
+// The death of the tool
+
+TEST(killed_tool, takes_the_command_along_and_its_lease_ends_by_itself)
+{
+    process tool{under_lock(sh("echo $$; exec sleep 60"), {"--at-most", "3s"})};
+    auto const command = said_pid(tool);
+    tool.signal(SIGKILL);
+    EXPECT_EQ(tool.wait().status, 128 + SIGKILL);
+    EXPECT_EQ(state(), "held");
+    EXPECT_TRUE(eventually([&] { return !is_running(command); }));
+    EXPECT_TRUE(eventually([] { return state() == "free"; }));
+}
+
+// In a container
+
+TEST(process_1, passes_signals_and_the_status_on)
+{
+    if (!has_namespaces())
+        GTEST_SKIP() << "no namespaces here";
+    process container{as_process_1(under_lock(two_who_tell))};
+    ASSERT_TRUE(container.says("ready"));
+    ::kill(child_of(container.pid()), SIGTERM);
+    auto const seen = container.wait();
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_EQ(seen.out, both_told);
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(process_1, reaps_orphans)
+{
+    if (!has_namespaces())
+        GTEST_SKIP() << "no namespaces here";
+    auto const seen = run(as_process_1(under_lock(sh("(sleep 0.1; exit 9) &\n"
+                                                     "(sleep 0.2 &)\n"
+                                                     "sleep 0.5\n"
+                                                     "for i in 1 2 3 4 5 6 7 8 9; do\n"
+                                                     "  cat /proc/[0-9]*/stat | grep -q '(sleep) Z 1 ' || exit 7\n"
+                                                     "  sleep 0.5\n"
+                                                     "done"))));
+    EXPECT_EQ(seen.status, 7);
+}

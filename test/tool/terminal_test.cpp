@@ -1,0 +1,131 @@
+#include "scene.hpp"
+
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+constexpr auto terminal = process::place::terminal;
+constexpr auto ctrl_c = "\003";
+constexpr auto ctrl_z = "\032";
+
+words const interactive_shell{"bash", "--norc", "--noprofile", "-i"};
+
+// As somebody would type it. What the command says must not be in it, for the terminal shows what is typed.
+std::string line(std::string const &command)
+{
+    return "shedlock run " + name() + " --at-most 1m -- " + command + '\n';
+}
+
+} // namespace
+
+TEST(terminal, is_the_commands_to_read)
+{
+    process tool{terminal, under_lock(sh("read line; echo \"got $line\"; exit 7"))};
+    tool.type("something\n");
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_NE(seen.out.find("got something"), std::string::npos) << seen.out;
+}
+
+TEST(terminal, is_given_back)
+{
+    process script{terminal,
+                   sh("shedlock run \"$1\" --at-most 1m -- true; shedlock run \"$1\" --at-most 1m -- /no/such/command\n"
+                      "read line; echo \"got $line\"",
+                      {name()})};
+    script.type("something\n");
+    EXPECT_TRUE(script.says("got something"));
+    EXPECT_EQ(script.wait().status, 0);
+}
+
+TEST(terminal, sends_ctrl_c_to_the_command)
+{
+    process tool{terminal,
+                 under_lock(sh("trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.1; done"))};
+    ASSERT_TRUE(tool.says("ready"));
+    tool.type(ctrl_c);
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_NE(seen.out.find("interrupted"), std::string::npos);
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(terminal, ctrl_c_ends_the_waiting)
+{
+    acquire();
+    process tool{terminal, under_lock({"echo", "ran"}, a_minute({"--wait", "10m"}))};
+    ASSERT_TRUE(eventually(
+        [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(name())) == "t"; }));
+    tool.type(ctrl_c);
+    EXPECT_EQ(tool.wait().status, 128 + 2);
+}
+
+TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
+{
+    std::ofstream{"job"} << "trap 'echo continued' CONT; echo ready; until [ -e go ]; do sleep 0.1; done\n"
+                            "read line; echo \"got $line\"; exit 7\n";
+    process shell{terminal, interactive_shell};
+    shell.type(line("bash job")); // not sh: dash cannot be stopped while a child of its vfork() is
+    ASSERT_TRUE(shell.says("ready"));
+    shell.type(ctrl_z);
+    ASSERT_TRUE(shell.says("Stopped"));
+    EXPECT_EQ(state(), "held");
+    shell.type("fg\n");
+    ASSERT_TRUE(shell.says("continued"));
+    std::ofstream{"go"};
+    shell.type("something\n"); // to the command, which is in the foreground again
+    ASSERT_TRUE(shell.says("got something"));
+    shell.type("echo status $?\n");
+    EXPECT_TRUE(shell.says("status 7"));
+    shell.type("exit\n");
+    shell.wait();
+}
+
+// Of which others are members, so that the command cannot have the terminal for itself.
+TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
+{
+    std::ofstream{"job"} << "trap 'echo continued' CONT; trap 'echo interrupted; exit 7' INT; echo ready\n"
+                            "while :; do sleep 0.1; done\n";
+    process shell{terminal, interactive_shell};
+    shell.type("set -o pipefail; shedlock run " + name() + " --at-most 1m -- bash job | cat\n");
+    ASSERT_TRUE(shell.says("ready"));
+    shell.type(ctrl_z);
+    ASSERT_TRUE(shell.says("Stopped"));
+    shell.type("fg\n");
+    ASSERT_TRUE(shell.says("continued"));
+    shell.type(ctrl_c);
+    EXPECT_TRUE(eventually([] { return state() == "free"; }));
+    shell.type("exit\n");
+    shell.wait();
+}
+
+TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
+{
+    auto const token = acquire();
+    process shell{terminal, interactive_shell};
+    shell.type("shedlock run " + name() + " --at-most 1m --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
+    ASSERT_TRUE(eventually(
+        [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(name())) == "t"; }));
+    shell.type(ctrl_z);
+    ASSERT_TRUE(shell.says("Stopped"));
+    shell.type("fg\n");
+    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    EXPECT_TRUE(shell.says("this 42"));
+    shell.type("exit\n");
+    shell.wait();
+}
+
+TEST(terminal, stays_with_the_shell_when_the_tool_is_in_the_background)
+{
+    process shell{terminal, interactive_shell};
+    shell.type("shedlock run " + name() + " --at-most 1m -- sleep 60 &\n");
+    ASSERT_TRUE(eventually([] { return state() == "held"; }));
+    shell.type("kill %1; wait %1; echo status $?\n");
+    EXPECT_TRUE(shell.says("status 143"));
+    EXPECT_EQ(state(), "free");
+    shell.type("exit\n");
+    shell.wait();
+}

@@ -1,0 +1,183 @@
+#include "scene.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+// shedlock COMMAND NAME OPTIONS
+outcome tool(std::string const &command, words const &options = {})
+{
+    words all{"shedlock", command, name()};
+    all.insert(all.end(), options.begin(), options.end());
+    return run(all);
+}
+
+std::string column(std::string const &expression)
+{
+    return sql("SELECT " + expression + " FROM shedlock_locks WHERE name = " + literal(name()));
+}
+
+std::string acquired(words const &options = {"--at-most", "1m"})
+{
+    auto const seen = tool("acquire", options);
+    EXPECT_EQ(seen.status, 0) << seen.err;
+    return seen.out.substr(0, seen.out.find('\n'));
+}
+
+void expect_lost(outcome const &seen)
+{
+    EXPECT_EQ(seen.status, 1);
+    EXPECT_EQ(seen.out, "");
+    EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
+}
+
+} // namespace
+
+// Acquire
+
+TEST(acquire, prints_the_token_and_leaves_the_lock_held)
+{
+    auto const seen = tool("acquire", {"--at-most", "1m"});
+    EXPECT_EQ(seen.status, 0);
+    EXPECT_EQ(seen.out, column("token") + '\n');
+    EXPECT_EQ(state(), "held");
+    EXPECT_EQ(column("lock_until - locked_at"), "00:01:00");
+}
+
+TEST(acquire, refused_is_1_and_silent)
+{
+    auto const token = acquire();
+    auto const seen = tool("acquire", {"--at-most", "1m"});
+    EXPECT_EQ(seen.status, 1);
+    EXPECT_EQ(seen.out + seen.err, "");
+    EXPECT_EQ(column("token"), token);
+}
+
+TEST(acquire, takes_the_options_of_run)
+{
+    auto const token = acquired(a_minute({"--at-least", "30s", "--every", "30d", "--holder", "the night shift"}));
+    EXPECT_NE(column("holder").find("the night shift"), std::string::npos);
+    EXPECT_EQ(tool("release", {"--token", token}).status, 0);
+    EXPECT_EQ(state(), "kept");
+    EXPECT_EQ(tool("acquire", {"--at-most", "1m", "--every", "30d", "--wait", "10m"}).status, 1);
+}
+
+TEST(acquire, waits)
+{
+    acquire(name(), "1s");
+    acquired(a_minute({"--wait", "25s"}));
+}
+
+// Nobody would know the token, so nobody could release it.
+TEST(acquire, that_cannot_tell_the_token_is_125_and_releases)
+{
+    auto const seen = run(sh("shedlock acquire \"$1\" --at-most 1m >/dev/full", {name()}));
+    EXPECT_EQ(seen.status, 125);
+    EXPECT_NE(seen.err, "");
+    EXPECT_EQ(state(), "free");
+}
+
+TEST(acquire, that_has_no_stdout_to_tell_the_token_is_125)
+{
+    EXPECT_EQ(run(sh("shedlock acquire \"$1\" --at-most 1m >&-", {name()})).status, 125);
+}
+
+// Extend
+
+TEST(extend, by_the_token_in_another_process)
+{
+    auto const token = acquired();
+    EXPECT_EQ(tool("extend", {"--token", token, "--at-most", "1h"}).status, 0);
+    EXPECT_EQ(column("remaining BETWEEN '59 min' AND '1 h'"), "t");
+    EXPECT_EQ(column("token"), token);
+}
+
+TEST(extend, can_keep_the_lock)
+{
+    auto const token = acquired();
+    EXPECT_EQ(tool("extend", {"--token", token, "--at-most", "1h", "--at-least", "30m"}).status, 0);
+    EXPECT_EQ(tool("release", {"--token", token}).status, 0);
+    EXPECT_EQ(state(), "kept");
+    EXPECT_EQ(column("remaining BETWEEN '29 min' AND '30 min'"), "t");
+}
+
+TEST(extend, I4_by_another_token_is_1_and_says_why)
+{
+    auto const token = acquired();
+    expect_lost(tool("extend", {"--token", "42", "--at-most", "1h"}));
+    EXPECT_EQ(column("remaining <= '1 min'"), "t");
+    EXPECT_EQ(tool("extend", {"--at-most", "1h"}).status, 125);
+    EXPECT_EQ(tool("extend", {"--token", token}).status, 125);
+}
+
+// Release
+
+TEST(release, by_the_token_in_another_process)
+{
+    auto const token = acquired();
+    EXPECT_EQ(tool("release", {"--token", token}).status, 0);
+    EXPECT_EQ(state(), "free");
+    expect_lost(tool("release", {"--token", token}));
+}
+
+TEST(release, I4_by_another_token_is_1_and_says_why)
+{
+    acquired();
+    expect_lost(tool("release", {"--token", "42"}));
+    EXPECT_EQ(state(), "held");
+}
+
+TEST(release, force_is_for_whoever_holds_it)
+{
+    auto const token = acquired();
+    EXPECT_EQ(tool("release", {"--force"}).status, 0);
+    EXPECT_EQ(state(), "free");
+    expect_lost(tool("extend", {"--token", token, "--at-most", "1m"}));
+    EXPECT_EQ(tool("release", {"--force"}).status, 1);
+}
+
+TEST(release, wants_to_know_whose)
+{
+    auto const token = acquired();
+    EXPECT_EQ(tool("release").status, 125);
+    EXPECT_EQ(tool("release", {"--token", token, "--force"}).status, 125);
+    EXPECT_EQ(tool("release", {"--token", "abc"}).status, 125);
+    EXPECT_EQ(state(), "held");
+}
+
+// Pause and resume
+
+TEST(pause, keeps_a_job_from_running_until_it_is_resumed)
+{
+    EXPECT_EQ(tool("pause", {"--reason", "moving house"}).status, 0);
+    EXPECT_EQ(state(), "paused");
+    EXPECT_EQ(run(under_lock({"echo", "ran"}, a_minute({"-E", "9"}))).status, 9);
+    EXPECT_NE(run({"shedlock", "list"}).out.find("moving house"), std::string::npos);
+    EXPECT_EQ(tool("resume").status, 0);
+    EXPECT_EQ(run(under_lock({"echo", "ran"})).out, "ran\n");
+}
+
+TEST(pause, is_refused_while_somebody_holds_it)
+{
+    acquire();
+    EXPECT_EQ(tool("pause").status, 1);
+    EXPECT_EQ(tool("pause", {"--wait", "300ms"}).status, 1);
+    EXPECT_EQ(state(), "held");
+}
+
+TEST(pause, waits_for_the_holder)
+{
+    acquire(name(), "1s");
+    EXPECT_EQ(tool("pause", {"--wait", "25s"}).status, 0);
+    EXPECT_EQ(state(), "paused");
+}
+
+TEST(resume, is_1_when_it_was_not_paused)
+{
+    EXPECT_EQ(tool("resume").status, 1);
+    acquire();
+    EXPECT_EQ(tool("resume").status, 1);
+    EXPECT_EQ(state(), "held");
+}

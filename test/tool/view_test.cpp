@@ -1,0 +1,251 @@
+#include "scene.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <unistd.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+constexpr auto terminal = process::place::terminal;
+
+std::vector<std::string> lines(std::string const &text)
+{
+    std::istringstream stream{text};
+    std::vector<std::string> all;
+    for (std::string line; std::getline(stream, line);)
+        all.push_back(line);
+    return all;
+}
+
+// Of the list.
+std::string line_of(std::string const &lock)
+{
+    for (auto const &line : lines(run({"shedlock", "list"}).out))
+        if (line.starts_with(lock + ' '))
+            return line;
+    return {};
+}
+
+// Held under names that somebody chose in order to deceive.
+std::vector<std::string> hostile_locks()
+{
+    std::vector<std::string> all;
+    for (auto const *bad : {"\"quotes' \"", "'; DROP TABLE shedlock; --", "%s%n%99999d", "back\\slash", "new\nline",
+                            "\ttab", "\r", "\033[31mred", "\033]0;title\a",
+                            "\xC2\x9B"
+                            "31mC1",
+                            "\x7F", "emoji 🔒", "עברית", "é", "e\xCC\x81"}) {
+        all.push_back(name() + ' ' + bad + '.');
+        sql("SELECT shedlock_acquire_token(" + literal(all.back()) + ", '1m', holder => E'me\\n\\x1B[2J')");
+    }
+    return all;
+}
+
+// No control characters, of ASCII or of Latin-1.
+bool is_harmless(std::string const &line)
+{
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        auto const byte = static_cast<unsigned char>(line[i]);
+        if (byte < 0x20 || byte == 0x7F || (byte == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0))
+            return false;
+    }
+    return true;
+}
+
+nlohmann::json json_of(std::string const &lock)
+{
+    for (auto const &one : nlohmann::json::parse(run({"shedlock", "list", "--json"}).out))
+        if (one.at("name") == lock)
+            return one;
+    return {};
+}
+
+} // namespace
+
+// List
+
+TEST(list, has_a_line_for_each_lock)
+{
+    EXPECT_EQ(run({"shedlock", "acquire", name(), "--at-most", "1h", "--holder", "me"}).status, 0);
+    auto const header = lines(run({"shedlock", "list"}).out).at(0);
+    EXPECT_TRUE(std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN"})) << header;
+    auto const held = line_of(name());
+    EXPECT_TRUE(std::regex_match(held, std::regex{"[^ ]+ +held +me +[0-9.]+ m?s +59m[0-9]{2}s +-"})) << held;
+    sql("SELECT shedlock_force_release(" + literal(name()) + ')');
+    auto const free = line_of(name());
+    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +[0-9.]+ m?s"})) << free;
+}
+
+TEST(list, lets_no_name_and_no_holder_command_the_terminal)
+{
+    auto const locks = hostile_locks();
+    auto const shown = run({"shedlock", "list"}).out;
+    EXPECT_EQ(std::to_string(lines(shown).size()), sql("SELECT count(*) + 1 FROM shedlock_locks"));
+    for (auto const &line : lines(shown))
+        EXPECT_TRUE(is_harmless(line)) << testing::PrintToString(line);
+    for (auto const &lock : locks) {
+        if (is_harmless(lock)) {
+            EXPECT_NE(shown.find(lock), std::string::npos) << lock;
+        }
+    }
+}
+
+// They would show what stands beside them, a state or a holder, in another order.
+TEST(list, lets_no_name_turn_the_line_around)
+{
+    acquire(name() + " \u202Eabc");
+    acquire(name() + " \u2066abc");
+    auto const shown = run({"shedlock", "list"}).out;
+    EXPECT_EQ(shown.find("\u202E"), std::string::npos);
+    EXPECT_EQ(shown.find("\u2066"), std::string::npos);
+}
+
+TEST(list, as_JSON_is_exact)
+{
+    auto const token = acquire();
+    auto const one = json_of(name());
+    EXPECT_EQ(one.at("state"), "held");
+    EXPECT_EQ(one.at("token"), std::stoll(token));
+    EXPECT_TRUE(one.at("token").is_number_integer());
+    EXPECT_GT(one.at("remaining_seconds").get<double>(), 20);
+    EXPECT_LE(one.at("remaining_seconds").get<double>(), 60);
+    EXPECT_GE(one.at("held_for_seconds").get<double>(), 0);
+    EXPECT_TRUE(one.at("last_duration_seconds").is_null());
+    EXPECT_TRUE(one.at("holder_pid").is_null());
+    EXPECT_EQ(sql("SELECT timestamptz " + literal(one.at("lock_until")) + " = lock_until AND timestamptz " +
+                  literal(one.at("locked_at")) + " = locked_at FROM shedlock_locks WHERE name = " + literal(name())),
+              "t");
+}
+
+TEST(list, as_JSON_tells_of_the_session_that_holds_it)
+{
+    sql("SELECT shedlock_acquire(" + literal(name()) + ", '1m')");
+    auto const one = json_of(name());
+    EXPECT_EQ(one.at("holder_alive"), true);
+    EXPECT_EQ(one.at("holder_pid").dump(), sql("SELECT pg_backend_pid()"));
+}
+
+TEST(list, as_JSON_has_every_name_as_it_is)
+{
+    auto const locks = hostile_locks();
+    auto const list = nlohmann::json::parse(run({"shedlock", "list", "--json"}).out);
+    EXPECT_EQ(std::to_string(list.size()), sql("SELECT count(*) FROM shedlock_locks"));
+    for (auto const &lock : locks)
+        EXPECT_EQ(std::count_if(list.begin(), list.end(), [&](auto const &one) { return one.at("name") == lock; }), 1)
+            << lock;
+}
+
+TEST(list, is_coloured_on_a_terminal_only)
+{
+    acquire();
+    EXPECT_EQ(run({"shedlock", "list"}).out.find('\033'), std::string::npos);
+    process tool{terminal, {"shedlock", "list"}};
+    auto const out = tool.wait().out;
+    EXPECT_NE(out.find("\033[32m" + name()), std::string::npos) << testing::PrintToString(out);
+    EXPECT_NE(out.find("\033[0m"), std::string::npos);
+}
+
+TEST(list, watch_shows_what_changes_in_place_until_ctrl_c)
+{
+    auto const lock = "0" + name(); // a digit: among the first of the list, whose end may not fit
+    process tool{terminal, {"env", "PGAPPNAME=watching", "shedlock", "list", "--watch"}};
+    ASSERT_TRUE(tool.says("NAME"));
+    EXPECT_EQ(tool.out().find(lock), std::string::npos);
+    acquire(lock);
+    ASSERT_TRUE(tool.says("\033[32m" + lock));
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'watching'");
+    sql("SELECT shedlock_force_release(" + literal(lock) + ')');
+    ASSERT_TRUE(tool.says("\033[2m" + lock)); // connected again
+    tool.type("\003");
+    EXPECT_EQ(tool.wait().status, 128 + 2);
+}
+
+// Of 24 lines and 80 columns. Otherwise it scrolls, and what is written from the upper left corner is in the wrong
+// place.
+TEST(list, watch_fits_the_terminal)
+{
+    sql("SELECT shedlock_acquire_token(" + literal(name()) + " || i, '1m') FROM generate_series(1, 30) i");
+    process tool{terminal, {"shedlock", "list", "--watch"}};
+    ASSERT_TRUE(tool.says("\033[J"));
+    auto const out = tool.out();
+    ASSERT_TRUE(out.starts_with("\033[H"));
+    auto const frame =
+        lines(std::regex_replace(out.substr(0, out.find("\033[J")), std::regex{"\033\\[[0-9]*[A-Za-z]|\r"}, ""));
+    EXPECT_LE(frame.size(), 23U);
+    bool const is_narrow = std::all_of(frame.begin(), frame.end(), [](auto const &line) { return line.size() <= 80; });
+    EXPECT_TRUE(is_narrow || out.find("\033[?7l") != std::string::npos) << "or without the terminal's wrapping";
+}
+
+TEST(list, that_cannot_be_written_is_125)
+{
+    EXPECT_EQ(run(sh("shedlock list >/dev/full")).status, 125);
+    EXPECT_EQ(run(sh("shedlock list >&-")).status, 125);
+}
+
+// Messages
+
+TEST(message, lets_no_holder_command_the_terminal)
+{
+    auto const token = acquire();
+    sql("SELECT shedlock_force_release(" + literal(name()) + ')');
+    sql("SELECT shedlock_acquire_token(" + literal(name()) + ", '1m', holder => E'\\x1B[2Jme')");
+    auto const seen = run({"shedlock", "release", name(), "--token", token});
+    EXPECT_EQ(seen.status, 1);
+    EXPECT_NE(seen.err.find("[2Jme"), std::string::npos) << seen.err;
+    EXPECT_EQ(seen.err.find('\033'), std::string::npos) << testing::PrintToString(seen.err);
+}
+
+// Doctor
+
+TEST(doctor, tells_what_is_wrong_with_status_1)
+{
+    auto const seen = run({"shedlock", "doctor"}); // the server of the tests trades safety for speed
+    EXPECT_EQ(seen.status, 1);
+    EXPECT_NE(seen.out.find("error: fsync is off"), std::string::npos) << seen.out;
+    EXPECT_NE(seen.out.find("ALTER SYSTEM SET fsync = on"), std::string::npos) << seen.out;
+}
+
+TEST(doctor, is_content_with_notices)
+{
+    auto const healthy = "healthy_" + std::to_string(::getpid());
+    sql("CREATE DATABASE " + healthy);
+    run({"psql", "-Xq", "-d", healthy, "-c", "CREATE EXTENSION shedlock", "-c",
+         "CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF "
+         "record"
+         " LANGUAGE sql AS $$ SELECT 'notice', 'a lock is paused', 'resume it' $$"});
+    auto const seen = run({"env", "PGDATABASE=" + healthy, "shedlock", "doctor"});
+    sql("DROP DATABASE " + healthy + " WITH (FORCE)");
+    EXPECT_EQ(seen.status, 0) << seen.err;
+    EXPECT_EQ(seen.out, "notice: a lock is paused\n    resume it\n");
+}
+
+// Help
+
+TEST(help, fits_a_screen)
+{
+    for (auto const *command :
+         {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "doctor", "metrics"}) {
+        auto const seen = run(sh(std::string{"shedlock "} + command + " --help"));
+        EXPECT_EQ(seen.status, 0);
+        EXPECT_EQ(seen.err, "");
+        EXPECT_NE(seen.out.find("Usage: shedlock"), std::string::npos);
+        EXPECT_LE(lines(seen.out).size(), 40U) << command;
+        for (auto const &line : lines(seen.out))
+            EXPECT_LE(line.size(), 120U) << line;
+    }
+}
+
+TEST(version, is_that_of_the_extension)
+{
+    std::ifstream file{SHEDLOCK_SOURCE "/extension/shedlock.control"};
+    std::string const control{std::istreambuf_iterator<char>{file}, {}};
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(control, found, std::regex{"default_version = '([^']+)'"}));
+    EXPECT_EQ(run({"shedlock", "--version"}).out, "shedlock " + found[1].str() + '\n');
+}
