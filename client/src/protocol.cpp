@@ -104,14 +104,9 @@ private:
     std::optional<grant> find_out()
     {
         auto const rows = look();
-        bool const is_ours = !rows.empty() && std::string_view{rows[0][2].c_str()}.starts_with(mark_);
-        bool const is_free = rows.empty() || std::string_view{rows[0][1].c_str()} == "free";
-        if (is_ours && is_free)
-            throw lock_lost{names_.to_text() +
-                            " was acquired, but its lease ended before the server could be reached again"};
-        if (is_ours)
-            return confirm(to_token(rows[0][0]), why_);
-        if (is_free)
+        if (!rows.empty() && std::string_view{rows[0][2].c_str()}.starts_with(mark_))
+            return confirm(to_token(rows[0][0]), why_); // lock_lost if its lease has ended meanwhile
+        if (rows.empty() || std::string_view{rows[0][1].c_str()} == "free")
             return ask();
         in_doubt_ = false; // somebody else has it: refused
         return std::nullopt;

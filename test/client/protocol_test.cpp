@@ -112,6 +112,17 @@ TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
     EXPECT_FALSE(acquiring.get());
 }
 
+TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened_it)
+{
+    auto quick = client(network.connection(), 500ms);
+    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    network.hold_replies();
+    EXPECT_THROW(mine->extend(1min), shedlock::connection_error);
+    EXPECT_LT(server::remaining(name), 2min) << "it has happened";
+    EXPECT_LT(mine->deadline(), shedlock::clock::now() + 2min);
+    network.cut();
+}
+
 // A commit that waits for its synchronous standby has happened already: when the wait ends by cancel, termination or
 // the client's death, the lock is held here, and a fail-over would forget it.
 
