@@ -1,5 +1,7 @@
 #include "lock_table.hpp"
 
+#include "place.hpp"
+
 namespace shedlock {
 
 namespace {
@@ -22,35 +24,6 @@ private:
     LOCKTAG tag_;
 };
 
-// Looks for lockers of a row that nobody is changing. A dirty snapshot does not tell of them.
-void find_lockers(HeapTupleHeader header, sighting &seen)
-{
-    if (header->t_infomask & HEAP_XMAX_INVALID)
-        return;
-    const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
-    if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        if (TransactionIdIsCurrentTransactionId(xmax))
-            seen.locked_by_us = true;
-        else if (TransactionIdIsInProgress(xmax))
-            seen.other = xmax;
-        return;
-    }
-    MultiXactMember *members;
-    const int count = GetMultiXactIdMembers(xmax, &members, HEAP_LOCKED_UPGRADED(header->t_infomask),
-                                            HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
-    for (int i = 0; i < count; i++) {
-        if (TransactionIdIsCurrentTransactionId(members[i].xid))
-            seen.locked_by_us = true;
-        else if (TransactionIdIsInProgress(members[i].xid))
-            seen.other = members[i].xid;
-    }
-    if (count > 0)
-        pfree(members);
-}
-
-// Java's four, ours, and some that others may have added.
-constexpr int usual_columns = 8;
-
 template <typename T> T *allocate(int count)
 {
     return static_cast<T *>(palloc(sizeof(T) * count));
@@ -72,94 +45,12 @@ lock_table lock_table::open_table(Oid table)
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
                         errhint("CREATE EXTENSION shedlock makes a new one.")));
     opened.shape_ = shape_of(opened.table_);
-    // Whoever wants to drop or rebuild the index has to lock the table first, so a lock on the index itself would only
-    // cost: two in five instructions of opening.
-    opened.index_ = RelationIdGetRelation(opened.shape_.index);
-    if (!opened.index_)
-        elog(ERROR, "index %u of the lock table has vanished", opened.shape_.index);
     return opened;
 }
 
 void lock_table::close(bool keep_lock)
 {
-    RelationClose(index_);
     table_close(table_, keep_lock ? NoLock : RowExclusiveLock);
-}
-
-bool lock_table::see(ItemPointer tid, Buffer page, sighting &seen) const
-{
-    SnapshotData dirty;
-    InitDirtySnapshot(dirty);
-    seen.root = *tid;
-    seen.locked_by_us = false;
-    seen.other = InvalidTransactionId;
-    seen.tuple = {};
-
-    ItemPointerData place = *tid;
-    LockBuffer(page, BUFFER_LOCK_SHARE);
-    const bool found = heap_hot_search_buffer(&place, table_, page, &dirty, &seen.tuple, nullptr, true);
-    if (found && TransactionIdIsValid(dirty.xmin)) {
-        seen.state = sighting::states::undecided;
-        seen.other = dirty.xmin;
-    } else if (found && TransactionIdIsValid(dirty.xmax)) {
-        seen.state = sighting::states::undecided;
-        seen.other = dirty.xmax;
-    } else if (found) {
-        find_lockers(seen.tuple.t_data, seen);
-        seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
-    }
-    LockBuffer(page, BUFFER_LOCK_UNLOCK);
-    return found;
-}
-
-sighting lock_table::look(const lock_name &name) const
-{
-    SnapshotData dirty;
-    InitDirtySnapshot(dirty);
-    ScanKeyData key;
-    ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid, index_->rd_indcollation[0], F_TEXTEQ,
-                           PointerGetDatum(name.datum));
-    const IndexScanDesc scan = pg::begin_index_scan(table_, index_, &dirty, 1);
-    index_rescan(scan, &key, 1, nullptr, 0);
-
-    sighting result{};
-    result.state = sighting::states::absent;
-    result.page = InvalidBuffer;
-    while (const ItemPointer tid = index_getnext_tid(scan, ForwardScanDirection)) {
-        sighting seen{};
-        seen.page = ReadBuffer(table_, ItemPointerGetBlockNumber(tid));
-        if (!see(tid, seen.page, seen)) {
-            ReleaseBuffer(seen.page);
-            continue;
-        }
-        forget(result);
-        result = seen;
-        // An uncommitted insertion may be the new place of a row whose committed version comes later in the index.
-        if (!TransactionIdIsValid(seen.other) || HeapTupleHeaderGetXmin(seen.tuple.t_data) != seen.other)
-            break;
-    }
-    index_endscan(scan);
-
-    if (result.state != sighting::states::absent)
-        result.times = read_times(result);
-    return result;
-}
-
-lease lock_table::read_times(const sighting &seen) const
-{
-    const TupleDesc columns = RelationGetDescr(table_);
-    Datum values[usual_columns];
-    bool nulls[usual_columns];
-    const bool is_usual = columns->natts <= usual_columns;
-    Datum *const value = is_usual ? values : allocate<Datum>(columns->natts);
-    bool *const is_null = is_usual ? nulls : allocate<bool>(columns->natts);
-    HeapTupleData tuple = seen.tuple;
-    heap_deform_tuple(&tuple, columns, value, is_null);
-
-    const auto time = [&](AttrNumber column) { return pg::to_instant(DatumGetTimestamp(value[column - 1])); };
-    const bool has_at_least = !is_null[shape_.lock_at_least_until - 1];
-    return {time(shape_.lock_until), time(shape_.locked_at),
-            has_at_least ? std::optional{time(shape_.lock_at_least_until)} : std::nullopt};
 }
 
 void lock_table::forget(sighting &seen) const
@@ -214,19 +105,22 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
     const bool written = result.code == TM_Ok;
     if (written) {
         insert_index_entries(tuple, result.indexes, UNIQUE_CHECK_YES);
+        remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // so that the same statement can release what it acquired
     }
     forget(seen);
     return written;
 }
 
-bool lock_table::is_unchanged(const sighting &seen) const
+// On another page if the old one was full.
+void lock_table::remember_written(const sighting &seen, const ItemPointerData &tid) const
 {
-    sighting again{};
-    ItemPointerData root = seen.root;
-    ItemPointerData place = seen.tuple.t_self;
-    return see(&root, seen.page, again) && again.state == sighting::states::settled &&
-           ItemPointerEquals(&again.tuple.t_self, &place);
+    const BlockNumber block = ItemPointerGetBlockNumber(&tid);
+    const bool is_same = block == BufferGetBlockNumber(seen.page);
+    const Buffer page = is_same ? seen.page : ReadBuffer(table_, block);
+    remember_place(RelationGetRelid(table_), seen.name.bytes, {tid, page});
+    if (!is_same)
+        ReleaseBuffer(page);
 }
 
 bool lock_table::take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const

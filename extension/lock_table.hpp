@@ -1,4 +1,4 @@
-// The row. All that touches the heap or the index stands in lock_table.cpp: look, write, insert, wait.
+// The row. All that touches the heap or the index stands in lock_table.cpp (write, insert, wait) and look.cpp.
 //
 // Why not SQL: an UPDATE waits behind whoever has the row uncommitted, and then fails with 40001 in REPEATABLE READ. A
 // dirty snapshot sees undecided rows instead, and costs a third of the instructions. Why heap_* and not table_tuple_*:
@@ -20,11 +20,11 @@ struct sighting {
                    // any
         locked,    // another transaction in progress has locked the row
     };
+    lock_name name; // asked for
     states state;
     bool locked_by_us; // we locked the row earlier in this transaction
     lease times;
     HeapTupleData tuple;
-    ItemPointerData root; // where the index points to
     Buffer page;
     TransactionId other; // in progress: whom to wait for
 
@@ -74,11 +74,14 @@ public:
 
 private:
     Relation table_;
-    Relation index_;
     table_shape shape_;
 
     lease read_times(const sighting &seen) const;
-    bool see(ItemPointer tid, Buffer page, sighting &seen) const;
+    sighting look_up(const lock_name &name) const;
+    bool revisit(sighting &seen) const;
+    bool bears(const HeapTupleData &tuple, const lock_name &name) const;
+    void remember(const sighting &seen) const;
+    void remember_written(const sighting &seen, const ItemPointerData &tid) const;
     bool is_unchanged(const sighting &seen) const;
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
     bool insert(const lock_name &name, const lease &times, text *locked_by) const;

@@ -161,6 +161,16 @@ inline const PgBackendStatus *backend_entry(int i)
     return entry ? &entry->backendStatus : nullptr;
 }
 
+// Pins that page of the table if this is still the buffer it is in. Reads nothing.
+inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 160000
+    return ReadRecentBuffer(table->rd_locator, MAIN_FORKNUM, block, buffer);
+#else
+    return ReadRecentBuffer(table->rd_node, MAIN_FORKNUM, block, buffer);
+#endif
+}
+
 enum class index_work { none, summarizing, all };
 
 struct update_result {

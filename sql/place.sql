@@ -1,0 +1,109 @@
+-- Each backend remembers where it saw a name's row last, and goes there first (extension/place.hpp). Whatever became of that place,
+-- the answer must be the one that the index would give. In each part the place is remembered first, then something happens to it.
+SET client_min_messages = warning;
+TRUNCATE shedlock;
+CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
+    'SELECT shedlock_acquire(name, ''1 h'') AND shedlock_release(name)';
+
+-- Written by others, in place and elsewhere.
+SELECT shedlock_acquire('a', '1 h'), is_free('a');
+UPDATE shedlock SET lock_until = locked_at;
+SELECT is_free('a');
+UPDATE shedlock SET lock_until = 'infinity';
+SELECT is_free('a');
+UPDATE shedlock SET lock_until = locked_at, locked_by = repeat('x', 200);
+UPDATE shedlock SET lock_until = 'infinity', locked_by = repeat('y', 200);
+SELECT is_free('a');
+
+-- Renamed: the version that bore our name is followed by one that does not.
+UPDATE shedlock SET name = 'b' WHERE name = 'a';
+SELECT is_free('b') AS b, is_free('a') AS a, is_free('b') AS b;
+
+-- Deleted, and its place taken by another name's row: a, whose place it was, is free, and d, who has it now, is not.
+DELETE FROM shedlock;
+VACUUM shedlock;
+INSERT INTO shedlock VALUES ('c', 'infinity', now(), 'x');
+SELECT ctid, is_free('c') AS c FROM shedlock WHERE name = 'c';
+DELETE FROM shedlock WHERE name = 'c';
+VACUUM shedlock;
+INSERT INTO shedlock VALUES ('d', 'infinity', now(), 'x');
+SELECT ctid, is_free('d') AS d FROM shedlock WHERE name = 'd';
+SELECT is_free('c') AS c, is_free('d') AS d;
+
+-- Deleted, and there again.
+DELETE FROM shedlock;
+INSERT INTO shedlock VALUES ('d', 'infinity', now(), 'x');
+SELECT is_free('d');
+DELETE FROM shedlock;
+SELECT is_free('d');
+
+-- Our own writes, undone: whole and in part. Done: seen in the same transaction.
+SELECT is_free('e');
+BEGIN;
+SELECT shedlock_acquire('e', '1 h'), is_free('e');
+ROLLBACK;
+SELECT is_free('e');
+BEGIN;
+SAVEPOINT s;
+SELECT shedlock_acquire('e', '1 h'), is_free('e');
+ROLLBACK TO s;
+SELECT is_free('e'), shedlock_acquire('e', '1 h');
+COMMIT;
+SELECT is_free('e'), shedlock_release('e');
+-- A row that was inserted by what is undone.
+BEGIN;
+SELECT shedlock_acquire('f', '1 h'), is_free('f');
+ROLLBACK;
+SELECT is_free('f');
+
+-- Pruned: the root of a chain becomes a redirect, its versions' places are used again.
+SELECT count(*) FILTER (WHERE is_free('g')) FROM generate_series(1, 200);
+VACUUM shedlock;
+SELECT shedlock_acquire('g', '1 h'), is_free('g');
+VACUUM shedlock;
+SELECT is_free('g');
+
+-- The place where we saw it first is a redirect now.
+SELECT shedlock_acquire('h', '1 h');
+UPDATE shedlock SET lock_until = locked_at WHERE name = 'h';
+UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'h';
+VACUUM shedlock;
+SELECT is_free('h');
+
+-- Rewritten, truncated, and cut off at its end.
+VACUUM FULL shedlock;
+SELECT is_free('g'), is_free('e');
+CLUSTER shedlock USING shedlock_pkey;
+SELECT is_free('g'), is_free('e');
+TRUNCATE shedlock;
+SELECT is_free('g'), is_free('e');
+INSERT INTO shedlock SELECT i, 'infinity', now(), repeat('x', 255) FROM generate_series(1, 200) i;
+SELECT is_free('200'), is_free('last');
+SELECT pg_relation_size('shedlock') / 8192 AS pages;
+DELETE FROM shedlock;
+VACUUM (TRUNCATE) shedlock;
+SELECT pg_relation_size('shedlock') / 8192 AS pages;
+SELECT is_free('200'), is_free('last');
+
+-- More names than are remembered.
+SELECT count(*) FILTER (WHERE shedlock_acquire('n' || i, '1 h')) FROM generate_series(1, 600) i;
+SELECT count(*) FILTER (WHERE is_free('n' || i)) FROM generate_series(1, 600) i;
+SELECT count(*) FILTER (WHERE shedlock_release('n' || i)) FROM generate_series(600, 1, -1) i;
+SELECT count(*) FILTER (WHERE is_free('n' || i)) FROM generate_series(1, 600) i;
+
+-- Another table.
+DROP EXTENSION shedlock;
+CREATE TABLE shedlock (note text, locked_by text NOT NULL, locked_at timestamp NOT NULL,
+    lock_until timestamp NOT NULL, name text PRIMARY KEY);
+CREATE EXTENSION shedlock;
+SELECT is_free('g'), shedlock_acquire('g', '1 h'), is_free('g'), shedlock_release('g'), is_free('g');
+-- A name that is compressed, because the row would not fit.
+ALTER TABLE shedlock ALTER note SET STORAGE PLAIN;
+INSERT INTO shedlock VALUES (repeat('z', 2000), 'x', now(), now(), repeat('n', 255));
+SELECT pg_column_size(name) < 255 AS compressed FROM shedlock WHERE name LIKE 'nnn%';
+SELECT is_free(n), is_free(n), shedlock_acquire(n, '1 h'), is_free(n) FROM repeat('n', 255) n;
+
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+DROP FUNCTION is_free;
+CREATE EXTENSION shedlock;
