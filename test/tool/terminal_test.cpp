@@ -84,6 +84,24 @@ TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
     shell.wait();
 }
 
+// The lease is not extended for one who does nothing.
+TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
+{
+    std::ofstream{"job"} << "trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.1; done\n";
+    process shell{terminal, interactive_shell};
+    shell.type("shedlock run " + name() + " --at-most 1s -- bash job\n");
+    ASSERT_TRUE(shell.says("ready"));
+    shell.type(ctrl_z);
+    ASSERT_TRUE(shell.says("Stopped"));
+    ASSERT_TRUE(eventually([] { return !acquire().empty(); }));
+    shell.type("fg\n");
+    ASSERT_TRUE(shell.says("terminated"));
+    shell.type("echo status $?\n");
+    EXPECT_TRUE(shell.says("status 124"));
+    shell.type("exit\n");
+    shell.wait();
+}
+
 // Of which others are members, so that the command cannot have the terminal for itself.
 TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
 {
