@@ -110,6 +110,13 @@ int acquire(request const &asked)
     return 0;
 }
 
+int done_or_say(bool done, request const &asked, std::string const &otherwise)
+{
+    if (!done)
+        say("lock \"" + asked.run.name + "\" " + otherwise);
+    return done ? 0 : 1;
+}
+
 int extend(request const &asked)
 try {
     connect(asked).extend(asked.run.name, token{asked.token}, asked.at_most, asked.at_least);
@@ -123,7 +130,7 @@ int release(request const &asked)
 try {
     auto locks = connect(asked);
     if (asked.force)
-        return locks.force_release(asked.run.name) ? 0 : 1;
+        return done_or_say(locks.force_release(asked.run.name), asked, "was not held");
     locks.release(asked.run.name, token{asked.token});
     return 0;
 } catch (lock_lost const &failure) {
@@ -134,12 +141,13 @@ try {
 int pause(request const &asked)
 {
     auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
-    return connect(asked).pause(asked.run.name, reason, asked.run.wait) ? 0 : 1;
+    return done_or_say(connect(asked).pause(asked.run.name, reason, asked.run.wait), asked,
+                       "was not paused: it is held");
 }
 
 int resume(request const &asked)
 {
-    return connect(asked).resume(asked.run.name) ? 0 : 1;
+    return done_or_say(connect(asked).resume(asked.run.name), asked, "was not resumed: it is not paused");
 }
 
 // For statements of our own, also on a standby.
