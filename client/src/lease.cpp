@@ -120,9 +120,7 @@ void lease::extend_over(session &own)
     hold.unlock();
     // Several tries fit into what is left of the lease.
     auto const patience = std::min(core_.settings.timeout, std::chrono::ceil<std::chrono::milliseconds>(at_most / 6));
-    extend(at_most, [&] {
-        return internal::extend(own, names, token, at_most, std::nullopt, {patience, ended_.get_token()});
-    });
+    extend(at_most, [&] { return internal::extend(own, names, token, at_most, std::nullopt, patience); });
 }
 
 } // namespace shedlock::internal

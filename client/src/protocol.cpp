@@ -179,14 +179,15 @@ std::optional<grant> acquire(session &session, names const &names, options const
 }
 
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,
-                         std::optional<std::chrono::microseconds> at_least, limits const &within)
+                         std::optional<std::chrono::microseconds> at_least,
+                         std::optional<std::chrono::milliseconds> patience)
 {
     auto const sent = clock::now();
     auto const answer = session.ask(
         call("shedlock_extend_token", names, "$2::pg_catalog.int8, $3::pg_catalog.interval, $4::pg_catalog.interval"),
         {names_literal(names), std::to_string(static_cast<std::int64_t>(token)), interval_literal(at_most),
          at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
-        within);
+        patience);
     if (!answer.rows[0][1].as<bool>())
         throw lock_lost{answer.notice, "SL001"};
     if (!answer.notice.empty())

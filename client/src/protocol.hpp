@@ -18,7 +18,8 @@ std::optional<grant> acquire(session &, names const &, options const &, clock::t
 // When the request was sent whose success is certain. Throws lock_lost; in_doubt when it may have happened, or the
 // synchronous standby may not have it. Safe to repeat.
 clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
-                         std::optional<std::chrono::microseconds> at_least, limits const & = {});
+                         std::optional<std::chrono::microseconds> at_least,
+                         std::optional<std::chrono::milliseconds> patience = {});
 
 // Tries again until then when the connection broke, once at least. Throws lock_lost, connection_error. Gives the
 // server's words if it is free in any case, but perhaps not by us: an earlier reply was lost.

@@ -167,7 +167,7 @@ try {
                             "  FROM (SELECT) AS one"
                             "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
                             "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
-                            {}, {})
+                            {}, patience_)
                            .rows;
     if (found[0][0].is_null())
         throw usage_error{std::string{"extension shedlock is not installed in database \""} + found[0][2].c_str() +
@@ -202,28 +202,27 @@ std::string session::filled(std::string_view sql)
     return text;
 }
 
-reply session::ask(std::string_view sql, libpqxx::parameters const &values, limits const &within)
+reply session::ask(std::string_view sql, libpqxx::parameters const &values,
+                   std::optional<std::chrono::milliseconds> patience)
 {
     std::lock_guard const hold{mutex_};
     open_link();
     try {
-        return send(filled(sql), values, within);
+        return send(filled(sql), values, patience.value_or(patience_));
     } catch (usage_error const &failure) {
         if (!names_nothing(failure.sqlstate()) || !has_moved())
             throw;
     }
-    return send(filled(sql), values, within);
+    return send(filled(sql), values, patience.value_or(patience_));
 }
 
-reply session::send(std::string const &sql, libpqxx::parameters const &values, limits const &within)
+reply session::send(std::string const &sql, libpqxx::parameters const &values, std::chrono::milliseconds patience)
 {
-    auto const patience = within.patience.value_or(patience_);
     std::stop_source late;
     try {
         auto const cut = [&socket = link_->socket] { socket.cut(); };
         timer::alarm const alarm{timer_, clock::now() + patience, late};
         std::stop_callback const when_late{late.get_token(), cut};
-        std::stop_callback const when_ended{within.ended, cut};
         link_->notices.texts.clear();
         pqxx::nontransaction transaction{link_->to_server};
         reply answer{libpqxx::exec(transaction, sql, values), {}};

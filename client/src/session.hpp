@@ -18,11 +18,6 @@ struct reply {
     std::string notice; // empty: the server said nothing beside
 };
 
-struct limits {
-    std::optional<std::chrono::milliseconds> patience{}; // by default the session's
-    std::stop_token ended{};
-};
-
 class session {
 public:
     session(std::string connection, std::chrono::milliseconds patience, timer &);
@@ -33,9 +28,11 @@ public:
     void open();
 
     // One statement, a transaction of its own. @extschema@ in it stands for the extension's schema. No answer within
-    // the limits: the connection is cut. Throws reply_lost; connection_error when the request was not sent or the
-    // server takes no writes; otherwise the error that the server reported, and then nothing has happened.
-    reply ask(std::string_view sql, libpqxx::parameters const &, limits const & = {});
+    // the patience, by default the session's: the connection is cut. Throws reply_lost; connection_error when the
+    // request was not sent or the server takes no writes; otherwise the error that the server reported, and then
+    // nothing has happened.
+    reply ask(std::string_view sql, libpqxx::parameters const &,
+              std::optional<std::chrono::milliseconds> patience = {});
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
 
     // The statement as ask would send it, for a transaction of the application's own.
@@ -47,7 +44,7 @@ private:
     void find_extension();
     bool has_moved();
     std::string filled(std::string_view sql);
-    reply send(std::string const &sql, libpqxx::parameters const &, limits const &);
+    reply send(std::string const &sql, libpqxx::parameters const &, std::chrono::milliseconds patience);
 
     std::string const connection_;
     std::chrono::milliseconds const patience_;

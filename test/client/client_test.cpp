@@ -239,6 +239,15 @@ TEST_F(client_test, says_that_the_server_takes_no_writes)
     EXPECT_NE(text.find("target_session_attrs=read-write"), std::string::npos) << text;
 }
 
+TEST_F(client_test, looks_for_another_server_when_this_one_takes_no_writes)
+{
+    server::ask("ALTER ROLE postgres SET default_transaction_read_only = on");
+    auto reader = client("target_session_attrs=any");
+    EXPECT_THROW((void) reader.try_acquire(name, {.at_most = 1s}), shedlock::connection_error);
+    server::ask("ALTER ROLE postgres RESET default_transaction_read_only");
+    EXPECT_TRUE(reader.try_acquire(name, {.at_most = 1s})) << "over a new connection";
+}
+
 // The extension may be anywhere, and the settings of the role whatever they like.
 
 TEST_F(client_test, finds_the_extension_in_any_schema_and_when_it_moves)

@@ -82,7 +82,7 @@ TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
 TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    mine->extend(1s); // the keeper would have slept for 20 minutes
+    mine->extend(500ms); // the keeper would have slept for 20 minutes
     std::this_thread::sleep_for(2s);
     EXPECT_TRUE(mine->held());
     EXPECT_EQ(server::state(name), "held");

@@ -49,7 +49,7 @@ std::string ask(std::string const &sql)
 {
     pqxx::connection direct{"application_name=test client_encoding=UTF8"};
     pqxx::nontransaction transaction{direct};
-    transaction.exec("SET synchronous_commit = local");
+    transaction.exec("SET synchronous_commit = local; SET default_transaction_read_only = off");
     auto const rows = transaction.exec(sql);
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
 }
