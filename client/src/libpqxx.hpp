@@ -52,7 +52,7 @@ inline std::string sqlstate(pqxx::failure const &failure)
 }
 
 // Collects what the server says beside its answers, for as long as it lives; on no account on stderr.
-#if PQXX_VERSION_MAJOR < 8
+#if PQXX_VERSION_MAJOR < 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10)
 class notices final : pqxx::errorhandler {
 public:
     explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
