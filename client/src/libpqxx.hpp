@@ -36,19 +36,19 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 #endif
 }
 
-// Empty: the server did not say it. 6.4 does not keep the code of every error that it has a type for.
+// Empty: the server did not say it. Not every version keeps the code of an error that it has a type for.
 inline std::string sqlstate(pqxx::failure const &failure)
 {
-#if PQXX_VERSION_MAJOR < 7
+    auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
+    if (reported && !reported->sqlstate().empty())
+        return reported->sqlstate();
     if (dynamic_cast<pqxx::insufficient_privilege const *>(&failure))
         return "42501";
     if (dynamic_cast<pqxx::serialization_failure const *>(&failure))
         return "40001";
     if (dynamic_cast<pqxx::deadlock_detected const *>(&failure))
         return "40P01";
-#endif
-    auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
-    return reported ? reported->sqlstate() : "";
+    return {};
 }
 
 // Collects what the server says beside its answers, for as long as it lives; on no account on stderr.
