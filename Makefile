@@ -2,12 +2,13 @@
 #   make demo           shows the main job on a throw-away server
 #   make check          runs every test
 #   make instructions   counts instructions per call, ours and Java's
+#   make bench          measures ours beside the others, and writes docs/benchmark.md (about 12 minutes)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit instructions
+project_commands = packages demo check check-unit instructions bench
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -31,6 +32,10 @@ check-unit:
 instructions:
 	@test/install-packages valgrind
 	@test/bench/instructions
+
+bench:
+	@test/install-packages valgrind redis-server
+	@test/bench/run
 
 else
 

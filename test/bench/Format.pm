@@ -1,0 +1,50 @@
+# How figures and tables are written.
+package Format;
+
+use strict;
+use warnings;
+use utf8;
+use List::Util 'max';
+
+# Three digits that count, thousands apart.
+sub number
+{
+	my ($value) = @_;
+	return '–' if !defined $value;
+	my $text = $value >= 1000 ? sprintf('%.0f', sprintf('%.3g', $value)) : $value == int $value ? sprintf('%d', $value) : sprintf('%.3g', $value);
+	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
+	return $text;
+}
+
+sub factor
+{
+	my ($value) = @_;
+	return $value >= 100 ? sprintf('%.0f', $value) : $value >= 10 ? sprintf('%.1f', $value) : sprintf('%.2f', $value);
+}
+
+# Median, then the least and the greatest.
+sub ratio
+{
+	my ($ratio) = @_;
+	return '–' if !$ratio;
+	my ($median, $min, $max) = map { factor($ratio->{$_}) } qw(median min max);
+	return "**${median}x**" . ($min eq $max ? '' : " ($min–$max)");
+}
+
+# Markdown, columns aligned so that it can be read as it is.
+sub table
+{
+	my (@rows) = @_;
+	my @width = map {
+		my $column = $_;
+		max 3, map { length $_->[$column] } @rows
+	} 0 .. $#{ $rows[0] };
+	my @lines = map {
+		my $row = $_;
+		'| ' . join(' | ', map { $row->[$_] . ' ' x ($width[$_] - length $row->[$_]) } 0 .. $#width) . ' |'
+	} @rows;
+	splice @lines, 1, 0, '|' . join('|', map { '-' x ($_ + 2) } @width) . '|';
+	return join "\n", @lines;
+}
+
+1;

@@ -1,0 +1,198 @@
+# The page docs/benchmark.md: the template page.md, in which {{word}} is what the function of that name here makes of the results.
+package Page;
+
+use strict;
+use warnings;
+use utf8;
+use Sides;
+use Targets;
+use Format;
+
+my $results;
+
+sub write_page
+{
+	(my $template, $results) = @_;
+	return $template =~ s/\{\{(\w+)(?: ([^}]+))?\}\}/(__PACKAGE__->can($1) || die "page.md: no $1")->($2)/ger;
+}
+
+sub fact { return $results->fact(@_) }
+
+sub delay { return $results->fact('flush_delay') =~ s/^(\d+)(ms|us)$/$1 $2/r =~ s/us$/µs/r }
+
+sub command { return $results->fact('command', 'make bench') }
+
+sub number_of { return Format::number($results->fact(@_) =~ s/\?//r || undef) }
+
+sub minutes
+{
+	return sprintf '%.0f', ($results->fact('ended', time) - $results->fact('started', time)) / 60;
+}
+
+sub redis
+{
+	my $version = $results->fact('redis');
+	return $version eq 'none' ? 'Redis left out, because redis-server is not installed' : "Redis $version";
+}
+
+sub targets
+{
+	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
+}
+
+# A row a side, a column a number of clients: ours divided by the side, then what the side did in a second.
+sub speeds
+{
+	my ($ours, $part, $workload, $clients, @sides) = @_;
+	my @rows = map {
+		my $side = $_;
+		my @cells = map {
+			my $key = "$part$workload/$_//";
+			my $value = Format::number($results->value("$key$side->{key}"));
+			$side->{key} eq $ours ? "$value/s" : Format::ratio($results->ratio("$key$ours", "$key$side->{key}")) . " $value/s"
+		} @$clients;
+		[ $side->{key} eq $ours ? "**$side->{title}**" : $side->{title}, @cells ]
+	} sort { ($b->{key} eq $ours) <=> ($a->{key} eq $ours) } @sides;
+	@rows = grep { "@$_[1..$#$_]" !~ /^(– –\/s ?)+$/ } @rows;
+	return Format::table([ '', map { $_ == 1 ? '1 client' : "$_ clients" } @$clients ], @rows);
+}
+
+sub speed
+{
+	my ($workload) = @_;
+	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], Sides::sides_for($workload));
+}
+
+sub durable
+{
+	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync java_first java_again plpgsql));
+}
+
+sub slow
+{
+	my ($workload) = @_;
+	return speeds('ours', 'slow_', $workload, [ 1, 32 ], Sides::sides_for($workload));
+}
+
+# A row a side, a column a variant of the workload.
+sub variants
+{
+	my ($workloads, $variants, $sides) = @_;
+	return map {
+		my ($workload, $title) = @$_;
+		map {
+			my $side = Sides::side($_);
+			my @cells = map {
+				my ($one, $other) = map { "$workload/8/$variants->[$_]/" } 0, $_;
+				my $value = Format::number($results->value("$other$side->{key}"));
+				my $against = $side->{key} eq 'ours' ? '' : Format::ratio($results->ratio("${other}ours", "$other$side->{key}")) . ' ';
+				"$against$value/s"
+			} 0 .. $#$variants;
+			[ "$title, " . ($side->{key} eq 'ours' ? '**ours**' : $side->{title}), @cells ]
+		} @$sides
+	} @$workloads;
+}
+
+sub names
+{
+	return Format::table([ '', '10 names', '10,000', '1,000,000' ],
+		variants([ [ names_refused => 'refused' ], [ names_cycle => 'cycle' ] ], [ 10, 10_000, 1_000_000 ], [qw(ours java_first java_again)]));
+}
+
+sub snapshot
+{
+	my @sides = qw(ours java_first java_again);
+	my @rows = map {
+		my ($workload, $title) = @$_;
+		map {
+			my $side = Sides::side($_);
+			my @cells = map {
+				my $key = "$workload/8/$_/$side->{key}";
+				my $slower = $_ ? Format::ratio($results->ratio("$workload/8/0/$side->{key}", $key)) . ' ' : '';
+				$slower . Format::number($results->value($key)) . '/s'
+			} 0, 1_000, 10_000, 100_000;
+			[ "$title, " . ($side->{key} eq 'ours' ? '**ours**' : $side->{title}), @cells ]
+		} @sides
+	} [ old_refused => 'refused' ], [ old_cycle => 'cycle' ];
+	return Format::table([ '', 'no snapshot', 'after 1,000 cycles', '10,000', '100,000' ], @rows);
+}
+
+sub exact
+{
+	my @rows = map {
+		my $workload = $_;
+		map {
+			my $side = $_;
+			my @values = map { $results->value("exact_$workload/1/$_/$side->{key}") } qw(xid flushes wal locks);
+			my $instructions = $results->value("instructions/1/$workload/$side->{title}");
+			defined $values[0] || defined $instructions
+				? [ "$workload, " . ($side->{key} =~ /^ours/ ? "**$side->{title}**" : $side->{title}),
+				map({ defined $_ ? sprintf('%.2f', $_) =~ s/\.?0+$//r : '–' } @values[ 0, 1 ]),
+				defined $values[2] ? sprintf('%.0f', $values[2]) : '–', defined $values[3] ? sprintf('%.2f', $values[3]) =~ s/\.?0+$//r : '–', Format::number($instructions) ]
+				: ()
+		} grep { !$_->{redis} } Sides::sides_for($workload)
+	} qw(refused cycle extend);
+	return Format::table([ '', 'transaction ids', 'flushes', 'WAL bytes', 'row locks', 'instructions' ], @rows);
+}
+
+sub million
+{
+	my @rows = map {
+		my $key = $_;
+		my ($heap, $index, $hot) = map { $results->value("million/8/$_/$key") } qw(heap index hot);
+		defined $heap ? [ Sides::side($key)->{title}, Format::number($heap), Format::number($index), sprintf('%.2f %%', $hot) ] : ()
+	} qw(ours java_again);
+	return Format::table([ '', 'pages of the table', 'of the index', 'HOT updates' ], @rows);
+}
+
+sub sides
+{
+	return join "\n", map { "- **$_->{title}**: $_->{note}." } @Sides::sides;
+}
+
+# How far one server goes ----------------------------------------------------------------------------------------------
+
+# Of a server's time, what one job costs in a second: a cycle and the other hosts' refused attempts in each interval.
+sub load_of_job
+{
+	my ($hosts, $interval, $part) = @_;
+	my ($cycles, $refused) = map { $results->value("$part$_/32//ours") // return } qw(cycle refused);
+	return (1 / $cycles + ($hosts - 1) / $refused) / $interval;
+}
+
+sub jobs
+{
+	my ($slow) = @_;
+	my @intervals = (1, 10, 60);
+	my @rows = map {
+		my $hosts = $_;
+		my @cells = map { my $load = load_of_job($hosts, $_, $slow ? 'slow_' : ''); $load ? Format::number(sprintf '%.2g', 0.5 / $load) : '–' } @intervals;
+		[ "$hosts hosts", @cells ]
+	} 10, 100, 1000;
+	return Format::table([ '', map { $_ == 60 ? 'each minute' : $_ == 1 ? 'each second' : "each $_ s" } @intervals ], @rows);
+}
+
+# 1000 jobs that 100 hosts try each minute.
+sub example
+{
+	my $load = load_of_job(100, 60, '');
+	return $load ? sprintf '%.1f %%', 100 * 1000 * $load : '–';
+}
+
+sub example_connecting
+{
+	my $refused = $results->value('connecting_refused/8//ours');
+	return $refused ? sprintf '%.1f', 1000 * 100 / 60 / $refused : '–';
+}
+
+sub value { return Format::number($results->value(@_)) }
+
+sub databases { return Format::ratio($results->ratio('databases_cycle/32/2/ours', 'databases_cycle/32/1/ours')) }
+
+sub standby
+{
+	my ($clients) = @_;
+	return Format::ratio($results->ratio("standby_cycle/$clients/sync/ours", "standby_cycle/$clients/async/ours"));
+}
+
+1;

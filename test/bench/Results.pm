@@ -1,0 +1,65 @@
+# What was measured: lines "what <tab> value" in a file, where what is "workload/clients/variant/side". A line is
+# one repetition, in order.
+package Results;
+
+use strict;
+use warnings;
+use List::Util qw(min max);
+
+sub new
+{
+	my ($class, $file) = @_;
+	return bless { file => $file, values => {}, facts => {} }, $class;
+}
+
+sub load
+{
+	my ($self) = @_;
+	open my $in, '<', $self->{file} or die "$self->{file}: $!";
+	while (<$in>)
+	{
+		chomp;
+		my ($what, $value) = split /\t/, $_, 2;
+		if ($what =~ s/^fact\///) { $self->{facts}{$what} = $value }
+		else { push @{ $self->{values}{$what} }, $value }
+	}
+	return $self;
+}
+
+sub add
+{
+	my ($self, $what, $value) = @_;
+	open my $out, '>>', $self->{file} or die "$self->{file}: $!";
+	print $out "$what\t$value\n";
+	close $out or die "$self->{file}: $!";
+}
+
+sub fact
+{
+	my ($self, $name, $otherwise) = @_;
+	return $self->{facts}{$name} // $otherwise // '?';
+}
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+	return undef if !@sorted;
+	return @sorted % 2 ? $sorted[ $#sorted / 2 ] : ($sorted[ @sorted / 2 - 1 ] + $sorted[ @sorted / 2 ]) / 2;
+}
+
+sub value
+{
+	my ($self, $what) = @_;
+	return median(@{ $self->{values}{$what} // [] });
+}
+
+# Median, least and greatest of a/b, each within one repetition; nothing when one of them was not measured.
+sub ratio
+{
+	my ($self, $one, $other) = @_;
+	my ($a, $b) = map { $self->{values}{$_} // return } $one, $other;
+	my @ratios = map { $b->[$_] ? $a->[$_] / $b->[$_] : () } 0 .. min($#$a, $#$b);
+	return @ratios ? { median => median(@ratios), min => min(@ratios), max => max(@ratios) } : ();
+}
+
+1;

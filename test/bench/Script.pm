@@ -1,0 +1,87 @@
+# The workloads, as pgbench scripts made of a side's statements. One run of a script is one operation.
+#   cycle     acquire and release a name of the client's own slice of the names
+#   refused   acquire one of the names at random, all held by somebody else
+#   one       acquire the one name; release it if it was granted
+#   extend    extend a name of the client's own, acquired by its first run
+package Script;
+
+use strict;
+use warnings;
+use Sides;
+use Table;
+
+my $host = "\\set host :client_id\n";
+my $own = "\\set name 1 + :client_id * :slice + random(0, :slice - 1)\n";
+
+# A side without a table shows nowhere what it did: there the client looks. pgbench stops at the error.
+sub expect
+{
+	my ($side, $granted) = @_;
+	return "$side->{acquire};\n" if Sides::has_table($side);
+	my ($good, $bad) = ('', "SELECT 1/0 AS not_expected;\n");
+	return "$side->{acquire} \\gset\n\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
+}
+
+my %script = (
+	cycle => sub {
+		my ($side) = @_;
+		return $host . $own . expect($side, 1) . "$side->{release};\n";
+	},
+	refused => sub {
+		my ($side) = @_;
+		return "$host\\set name random(1, :names)\n" . expect($side, 0);
+	},
+	one => sub {
+		my ($side) = @_;
+		my $acquire = $side->{acquire} . ($side->{told} // '');
+		my $release = $side->{done} // $side->{release};
+		return "$host\\set name 1\n\\set got 0\n$acquire \\aset\n\\if :got\n$release;\n\\endif\n";
+	},
+	extend => sub {
+		my ($side) = @_;
+		return "$host$own\\if :first\n$side->{acquire};\n\\set first 0\n\\endif\n$side->{extend};\n";
+	},
+);
+
+sub script
+{
+	my ($side, $workload) = @_;
+	return $script{$workload}->($side);
+}
+
+# The -D options of pgbench for so many clients and names.
+sub variables
+{
+	my ($clients, $names) = @_;
+	my %value = (at_most => '1 min', seconds => 60, zero => 0, first => 1, names => $names, slice => int($names / $clients) || 1);
+	return map { ('-D', "$_=$value{$_}") } sort keys %value;
+}
+
+# For test/bench/instructions, in a folder: setup.sql, and for each workload and side a line in the list, the SQL that fills the
+# table for one name, and the script.
+sub save
+{
+	my ($folder) = @_;
+	my %file = ('setup.sql' => Table::setup(), list => '');
+	for my $workload (qw(refused cycle extend))
+	{
+		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
+		{
+			next if $side->{options}; # settings are not what differs in instructions
+			next if $workload eq 'refused' && !Sides::has_table($side); # nobody is there to hold it
+			my $file = "$workload.$side->{key}";
+			$file{list} .= join("\t", $file, $workload, Sides::schema($side), $side->{title}) . "\n";
+			$file{"$file.run"} = script($side, $workload);
+			my @fill = Sides::has_table($side) ? Table::fill($side, 1, $workload eq 'refused' ? 'held' : 'free') : ();
+			$file{"$file.fill"} = join '', map { "$_;\n" } @fill;
+		}
+	}
+	for my $name (sort keys %file)
+	{
+		open my $out, '>', "$folder/$name" or die "$folder/$name: $!";
+		print $out $file{$name};
+		close $out or die "$folder/$name: $!";
+	}
+}
+
+1;

@@ -1,0 +1,180 @@
+# The throw-away PostgreSQL server that the PG* variables name: SQL, pgbench, and what the server counts.
+package Server;
+
+use strict;
+use warnings;
+use File::Temp 'tempdir';
+use IPC::Open3;
+use POSIX ();
+use Sides;
+use Script;
+use Table;
+
+my $folder = tempdir('shedlock-bench.XXXXXX', TMPDIR => 1, CLEANUP => 1);
+my $cores = `nproc` + 0;
+
+# What a command printed, and it must succeed and say nothing else. Arguments, not a shell's line.
+sub output_of
+{
+	my (@command) = @_;
+	my $said = "$folder/$$.said";
+	my $child = open(my $from, '-|') // die "fork: $!";
+	if (!$child)
+	{
+		open STDERR, '>', $said;
+		{ exec @command }
+		print STDERR "$command[0]: $!";
+		POSIX::_exit(127);
+	}
+	my $output = do { local $/; <$from> } // '';
+	close $from;
+	my $status = $?;
+	my $error = read_file($said);
+	die "@command[0..2] …: exit status ${\($status >> 8)}\n$output$error" if $status != 0 || $error =~ /^(WARNING|.*aborted)/m;
+	return $output;
+}
+
+# Runs the commands one by one; gives what they return, as one string.
+sub sql
+{
+	my ($database, @commands) = @_;
+	local $ENV{PGOPTIONS} = '-c client_min_messages=warning';
+	my $output = output_of('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database, map { ('-c', $_) } @commands);
+	return $output =~ s/\n\z//r;
+}
+
+# A session that runs the commands and stays, until it is finished.
+sub open_session
+{
+	my ($database, @commands) = @_;
+	my $child = open3(my $to, my $from, undef, 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database);
+	print $to "$_;\n" for @commands;
+	print $to "\\echo ready\n";
+	$to->flush;
+	while (defined(my $line = <$from>))
+	{
+		return { to => $to, from => $from, child => $child } if $line =~ /^ready/;
+	}
+	die "@commands: psql ended";
+}
+
+sub finish_session
+{
+	my ($session) = @_;
+	close $session->{to};
+	waitpid $session->{child}, 0;
+}
+
+# Until the sessions of pgbench have ended: then all that they did has been counted.
+sub settle
+{
+	my ($database) = @_;
+	while (sql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench' AND datname = '$database'")) { select undef, undef, undef, 0.02 }
+}
+
+# Runs a script with pgbench: settings of its sessions, options of pgbench. Gives how many runs there were, and how many a second.
+sub pgbench_script
+{
+	my ($database, $script, $settings, @options) = @_;
+	my $file = "$folder/$$.sql";
+	write_file($file, $script);
+	local $ENV{PGOPTIONS} = $settings;
+	my $output = output_of('pgbench', '-n', @options, '-f', $file, $database);
+	my ($runs) = $output =~ /transactions actually processed: (\d+)/ or die $output;
+	my ($failed) = $output =~ /failed transactions: (\d+)/;
+	my ($rate) = $output =~ /^tps = ([\d.]+) \((?:without|including)/m or die $output;
+	die "$failed failed:\n$script" if $failed;
+	settle($database);
+	return ($runs, $rate);
+}
+
+# Runs a workload of a side, for so many seconds or runs a client as the limit says.
+sub pgbench
+{
+	my ($side, $workload, $database, $clients, $names, @limit) = @_;
+	my $settings = join ' ', '-c search_path=' . Sides::schema($side), $side->{options} // ();
+	return pgbench_script($database, Script::script($side, $workload), $settings, '-M', 'prepared', '-c', $clients,
+		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
+}
+
+# How often rows of the side's table were inserted or updated, so far.
+sub changes
+{
+	my ($side, $database) = @_;
+	return sql($database, "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relid = '${\Table::table($side)}'::regclass") if Sides::has_table($side);
+	return 2 * sql($database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
+}
+
+# Runs a workload and proves that the side did what the workload says; gives operations a second. On one name that
+# is completed cycles: two changes each.
+sub measure
+{
+	my ($side, $workload, $database, $clients, $names, @limit) = @_;
+	my $before = changes($side, $database);
+	my ($runs, $rate) = pgbench($side, $workload, $database, $clients, $names, @limit);
+	my $changes = changes($side, $database) - $before;
+	my $wanted = { cycle => 2 * $runs, refused => 0, one => $changes - $changes % 2, extend => $runs + $clients }->{$workload};
+	die "$side->{key}, $workload, $clients clients: $changes changes in $runs runs, not $wanted"
+		if $changes != $wanted && (Sides::has_table($side) || $workload eq 'one');
+	return $workload eq 'one' ? $rate * $changes / 2 / $runs : $rate;
+}
+
+sub create_database
+{
+	my ($name) = @_;
+	sql('postgres', "DROP DATABASE IF EXISTS $name", "CREATE DATABASE $name");
+	sql($name, Table::setup());
+}
+
+sub read_file
+{
+	my ($name) = @_;
+	open my $file, '<', $name or die "$name: $!";
+	local $/;
+	return <$file> // '';
+}
+
+sub write_file
+{
+	my ($name, $text) = @_;
+	open my $file, '>', $name or die "$name: $!";
+	print $file $text;
+	close $file or die "$name: $!";
+}
+
+# Lets everybody in who can reach the server's socket, which is in a folder that nobody else can; and goes that way from now on.
+sub admit
+{
+	write_file(sql('postgres', 'SHOW hba_file'), "local all all trust\nlocal replication all trust\n");
+	my $sockets = sql('postgres', 'SELECT pg_reload_conf()', 'SHOW unix_socket_directories') =~ s/.*\n//sr;
+	$ENV{PGHOST} = $sockets;
+	select undef, undef, undef, 0.5;
+}
+
+# What is prefixed to run a command as the user who runs servers, which refuse to run as root.
+sub as_owner
+{
+	return $> == 0 ? ('runuser', '-u', 'postgres', '--') : ();
+}
+
+sub program
+{
+	my ($name) = @_;
+	return `pg_config --bindir` =~ s/\n/\/$name/r;
+}
+
+# Starts the server anew, with these variables in its environment.
+sub restart
+{
+	local %ENV = (%ENV, @_);
+	my $data = sql('postgres', 'SHOW data_directory');
+	output_of(as_owner(), program('pg_ctl'), '-D', $data, '-l', "$data/restart.log", '-m', 'fast', '-w', 'restart');
+}
+
+sub set
+{
+	my ($setting, $value) = @_;
+	sql('postgres', "ALTER SYSTEM SET $setting = $value", 'SELECT pg_reload_conf()', 'SELECT pg_sleep(0.2)');
+}
+
+1;
