@@ -25,7 +25,7 @@ sub connecting
 	Server::sql('connecting', Table::fill($ours, 8, 'held'));
 	for my $repetition (1 .. $plan->{repeat})
 	{
-		my $speed = Server::measure($ours, 'refused', 'connecting', 8, 8, '-C', '-T', $plan->{seconds});
+		my $speed = Server::measure($ours, 'refused', 'connecting', 8, 8, '-C', '-j', 8, '-T', $plan->{seconds}); # a thread connects one client at a time
 		$plan->{results}->add('connecting_refused/8//ours', $speed);
 		print '.';
 	}

@@ -22,13 +22,13 @@ sub factor
 	return $value >= 100 ? sprintf('%.0f', $value) : $value >= 10 ? sprintf('%.1f', $value) : sprintf('%.2f', $value);
 }
 
-# Median, then the least and the greatest.
+# Median, then the least and the greatest, if it was measured more than once.
 sub ratio
 {
 	my ($ratio) = @_;
 	return '–' if !$ratio;
 	my ($median, $min, $max) = map { factor($ratio->{$_}) } qw(median min max);
-	return "**${median}x**" . ($min eq $max ? '' : " ($min–$max)");
+	return "**${median}x**" . ($ratio->{count} > 1 ? " ($min–$max)" : '');
 }
 
 # Markdown, columns aligned so that it can be read as it is.

@@ -19,16 +19,14 @@ sub flush
 {
 	my $file = Server::sql('postgres', 'SHOW data_directory') . '/flush';
 	open my $from, '-|', Server::program('pg_test_fsync'), '-s', 1, '-f', $file or die "pg_test_fsync: $!";
-	my $took = 'unknown';
-	while (<$from>)
+	my $took;
+	while (defined(my $line = <$from>))
 	{
-		next if !/^\s+fdatasync .*?(\d+) usecs\/op/;
-		$took = $1;
-		last;
+		last if ($took) = $line =~ /^\s+fdatasync .*?(\d+) usecs\/op/;
 	}
 	close $from;
 	unlink $file;
-	return $took;
+	return $took // 'unknown';
 }
 
 sub facts

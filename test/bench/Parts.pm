@@ -116,6 +116,7 @@ sub names
 		{
 			Server::sql("names_$_", Table::fill($side, $_, $workload eq 'refused' ? 'held' : 'free')) for @sizes;
 		}
+		system 'sync'; # or else the flushes measured next wait for what the filling has left to write
 		for my $repetition (1 .. $plan->{repeat})
 		{
 			for my $names (@sizes)

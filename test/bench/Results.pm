@@ -16,10 +16,10 @@ sub load
 {
 	my ($self) = @_;
 	open my $in, '<', $self->{file} or die "$self->{file}: $!";
-	while (<$in>)
+	while (defined(my $line = <$in>))
 	{
-		chomp;
-		my ($what, $value) = split /\t/, $_, 2;
+		chomp $line;
+		my ($what, $value) = split /\t/, $line, 2;
 		if ($what =~ s/^fact\///) { $self->{facts}{$what} = $value }
 		else { push @{ $self->{values}{$what} }, $value }
 	}
@@ -59,7 +59,7 @@ sub ratio
 	my ($self, $one, $other) = @_;
 	my ($a, $b) = map { $self->{values}{$_} // return } $one, $other;
 	my @ratios = map { $b->[$_] ? $a->[$_] / $b->[$_] : () } 0 .. min($#$a, $#$b);
-	return @ratios ? { median => median(@ratios), min => min(@ratios), max => max(@ratios) } : ();
+	return @ratios ? { median => median(@ratios), min => min(@ratios), max => max(@ratios), count => scalar @ratios } : ();
 }
 
 1;
