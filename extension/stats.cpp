@@ -29,6 +29,7 @@ struct shared_state {
     uint32 capacity;
     uint32 used;
     uint32 slot_count;
+    uint32 hand; // where the next eviction looks
 };
 
 shared_state *state = nullptr;
@@ -60,6 +61,7 @@ void initialize(void *memory)
     pg_atomic_init_u64(&made->clock, 0);
     made->capacity = settings::max_tracked();
     made->used = 0;
+    made->hand = 0;
     made->slot_count = slots_for(made->capacity);
     memset(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)), 0, sizeof(uint32) * made->slot_count);
 }
@@ -92,40 +94,43 @@ entry *find(uint64 hash, std::string_view name)
     return nullptr;
 }
 
-// Keeps the entries that `wanted` says, and makes the slots anew. The lock is held exclusively.
-template <typename Wanted> void keep(Wanted wanted)
+// Those behind it that had to make way for it move up.
+void empty_slot_of(uint32 number)
 {
-    uint32 kept = 0;
-    for (uint32 i = 0; i < state->used; i++) {
-        if (!wanted(entries()[i]))
+    const uint32 mask = state->slot_count - 1;
+    uint32 gap = static_cast<uint32>(entries()[number].hash) & mask;
+    while (slots()[gap] != number + 1)
+        gap = (gap + 1) & mask;
+    for (uint32 next = (gap + 1) & mask; slots()[next] != 0; next = (next + 1) & mask) {
+        const uint32 home = static_cast<uint32>(entries()[slots()[next] - 1].hash) & mask;
+        if (((next - home) & mask) < ((next - gap) & mask))
             continue;
-        if (kept != i)
-            memcpy(&entries()[kept], &entries()[i], sizeof(entry));
-        kept++;
+        slots()[gap] = slots()[next];
+        gap = next;
     }
-    state->used = kept;
-    memset(slots(), 0, sizeof(uint32) * state->slot_count);
-    for (uint32 i = 0; i < kept; i++)
-        put_into_slot(i);
+    slots()[gap] = 0;
 }
 
-// One in twenty at a time, so that a crowd of names does not pay for every newcomer.
-void evict()
+// Makes room for one: of a few, in turn, the one that was not used for the longest time. The very oldest of all would
+// have to be looked for among all, under a lock that everybody waits for.
+uint32 evict()
 {
-    auto *const ages = static_cast<uint64 *>(palloc(sizeof(uint64) * state->used));
-    for (uint32 i = 0; i < state->used; i++)
-        ages[i] = pg_atomic_read_u64(&entries()[i].last_used);
-    uint64 *const limit = ages + state->used / 20;
-    std::nth_element(ages, limit, ages + state->used);
-    keep([&](entry &candidate) { return pg_atomic_read_u64(&candidate.last_used) > *limit; });
-    pfree(ages);
+    constexpr uint32 few = 20; // the least that shedlock.max_tracked can be
+    uint32 oldest = state->hand;
+    for (uint32 i = 1; i < few; i++) {
+        const uint32 candidate = (state->hand + i) % state->capacity;
+        if (pg_atomic_read_u64(&entries()[candidate].last_used) < pg_atomic_read_u64(&entries()[oldest].last_used))
+            oldest = candidate;
+    }
+    state->hand = (state->hand + few) % state->capacity;
+    empty_slot_of(oldest);
+    return oldest;
 }
 
 entry *add(uint64 hash, std::string_view name)
 {
-    if (state->used == state->capacity)
-        evict();
-    entry &added = entries()[state->used];
+    const uint32 number = state->used < state->capacity ? state->used++ : evict();
+    entry &added = entries()[number];
     added.hash = hash;
     added.database = MyDatabaseId;
     added.length = static_cast<uint32>(name.size());
@@ -135,8 +140,7 @@ entry *add(uint64 hash, std::string_view name)
         pg_atomic_init_u64(&one, 0);
     for (auto *one : {&added.waited, &added.longest_hold, &added.total_hold})
         pg_atomic_init_u64(one, 0);
-    put_into_slot(state->used);
-    state->used++;
+    put_into_slot(number);
     return &added;
 }
 
@@ -306,7 +310,18 @@ void reset()
 {
     require_available();
     LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-    keep([](const entry &candidate) { return candidate.database != MyDatabaseId; });
+    uint32 kept = 0;
+    for (uint32 i = 0; i < state->used; i++) {
+        if (entries()[i].database == MyDatabaseId)
+            continue;
+        if (kept != i)
+            memcpy(&entries()[kept], &entries()[i], sizeof(entry));
+        kept++;
+    }
+    state->used = kept;
+    memset(slots(), 0, sizeof(uint32) * state->slot_count);
+    for (uint32 i = 0; i < kept; i++)
+        put_into_slot(i);
     LWLockRelease(&state->lock);
 }
 

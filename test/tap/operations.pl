@@ -44,6 +44,20 @@ for my $batch (1 .. 5)
 cmp_ok(sql('SELECT count(*) FROM shedlock_stats'), '<=', 40, 'no more names than shedlock.max_tracked');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, 'the least recently used names leave, a busy one stays');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'name 5 30'"), 1, '... and so does the newest');
+is(sql(<<'SQL'), 0, 'names that come and go are found again: none is counted twice');
+CREATE FUNCTION counted_twice() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	result bigint := 0;
+BEGIN
+	FOR i IN 1..3000 LOOP
+		PERFORM shedlock_acquire('churned ' || hashint4(i) % 60, '1 h');
+		result := result + (SELECT count(*) - count(DISTINCT name) FROM shedlock_stats);
+	END LOOP;
+	RETURN result;
+END $$;
+SELECT counted_twice();
+SQL
+sql("SELECT shedlock_acquire('hot', '1 h') FROM generate_series(1, 6)");
 sql('CREATE DATABASE other');
 $node->safe_psql('other', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('hot', '1 h')");
 is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has counters of its own');
