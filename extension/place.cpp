@@ -10,7 +10,8 @@ struct slot {
     place where;
 };
 
-constexpr int slots = 256;
+// Enough for some ten thousand names. What is never used is never given by the system: few names, few pages.
+constexpr int slots = 16384;
 slot remembered[slots];
 
 slot &slot_of(uint64 hash)
