@@ -8,6 +8,9 @@ namespace {
 
 // "C": names are compared byte by byte, and a new libc that sorts differently cannot corrupt the index.
 // vacuum_truncate: cutting empty pages off the end takes an ACCESS EXCLUSIVE lock, which every acquire would wait for.
+// fillfactor: room for a row's next version on its own page. With 10,000 names 369 bytes of WAL a cycle instead of 469,
+// with 8 names and 8 writers a table of 9 to 26 pages instead of 67 to 162. Autovacuum's own settings do: nearly every
+// update is HOT, so what it would clean is pruned before.
 constexpr const char *definition =
     "CREATE TABLE %1$s ("
     " name varchar(255) COLLATE pg_catalog.\"C\" PRIMARY KEY,"
@@ -15,7 +18,7 @@ constexpr const char *definition =
     " locked_at timestamp NOT NULL,"
     " locked_by varchar(255) NOT NULL,"
     " lock_at_least_until timestamp"
-    ") WITH (vacuum_truncate = false);"
+    ") WITH (fillfactor = 90, vacuum_truncate = false);"
     "COMMENT ON TABLE %1$s IS 'A row per lock, as Java ShedLock has it. All times are UTC.';"
     "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
     "COMMENT ON COLUMN %1$s.lock_until IS 'Held while this is later than now.';"
