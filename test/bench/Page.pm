@@ -74,6 +74,11 @@ sub slow
 	return speeds('ours', 'slow_', $workload, [ 1, 32 ], Sides::sides_for($workload));
 }
 
+sub slow_one
+{
+	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
+}
+
 # A row a side, a column a variant of the workload.
 sub variants
 {

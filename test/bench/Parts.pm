@@ -8,7 +8,7 @@ use Table;
 use Server;
 use Redis;
 
-my $few = 8; # names of the refused attempt: all hosts ask for the same few
+my $few = 8; # names of the refused attempt, unless a part says otherwise: all hosts ask for the same few
 
 sub available
 {
@@ -19,7 +19,7 @@ sub available
 sub measure
 {
 	my ($plan, $part, $side, $workload, $clients) = @_;
-	my $names = { cycle => $clients, refused => $few, one => 1, extend => $clients }->{$workload};
+	my $names = { cycle => $clients, refused => $plan->{few} // $few, one => 1, extend => $clients }->{$workload};
 	my $speed;
 	if ($side->{redis})
 	{
@@ -97,12 +97,14 @@ sub slow_flush
 			my %can = map { ($_->{key} => 1) } Sides::sides_for($workload);
 			side_by_side($plan, $repetition, 'slow_', $workload, [ 1, 32 ], available(grep { $can{ $_->{key} } } @sides));
 		}
+		side_by_side({ %$plan, few => 1 }, $repetition, 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 	}
 	Redis::stop();
 	Server::restart();
 }
 
-# Ten names to a million, 8 clients: all held and attempted, then all free and cycled.
+# Ten names to a million, 8 clients: all held and attempted, then all free and cycled. Attempted for longer, because each
+# session first learns where the rows are.
 sub names
 {
 	my ($plan) = @_;
@@ -123,7 +125,8 @@ sub names
 			{
 				for my $side ($repetition % 2 ? @sides : reverse @sides)
 				{
-					my $speed = Server::measure($side, $workload, "names_$names", 8, $names, '-T', $plan->{seconds});
+					my $seconds = $plan->{seconds} * ($workload eq 'refused' ? 3 : 1);
+					my $speed = Server::measure($side, $workload, "names_$names", 8, $names, '-T', $seconds);
 					$plan->{results}->add("names_$workload/8/$names/$side->{key}", $speed);
 					print '.';
 				}
