@@ -11,18 +11,27 @@ bool is_required = false;
 bool has_released = false;
 bool only_released = true; // as far as WAL positions tell
 XLogRecPtr end_of_release = InvalidXLogRecPtr;
+std::optional<int> replaced; // what synchronous_commit was before this commit
 
-void set_for_this_transaction(const char *synchronous_commit_value)
+void set(int value)
 {
-    set_config_option("synchronous_commit", synchronous_commit_value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
-                      true, ERROR, false);
+    synchronous_commit = value;
+    assign_synchronous_commit(value, nullptr); // tells the wait for standbys
+}
+
+// SET LOCAL would do it, at the price of a tenth of the call. Nobody can look at the setting or change it between
+// PRE_COMMIT and the end of the transaction.
+void set_for_this_commit(int value)
+{
+    replaced = synchronous_commit;
+    set(value);
 }
 
 // The session's own setting is not to be trusted: behind a pooler it may be a stranger's.
 void wait_for_standbys()
 {
     if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-        set_for_this_transaction("on");
+        set_for_this_commit(SYNCHRONOUS_COMMIT_ON);
 }
 
 } // namespace
@@ -53,7 +62,7 @@ void at_pre_commit()
         wait_for_standbys();
     else if (has_released && only_released && XactLastRecEnd == end_of_release && settings::async_release() &&
              synchronous_commit > SYNCHRONOUS_COMMIT_OFF)
-        set_for_this_transaction("off");
+        set_for_this_commit(SYNCHRONOUS_COMMIT_OFF);
 }
 
 void at_pre_prepare()
@@ -64,6 +73,9 @@ void at_pre_prepare()
 
 void at_end()
 {
+    if (replaced)
+        set(*replaced);
+    replaced.reset();
     is_required = false;
     has_released = false;
     only_released = true;

@@ -48,6 +48,7 @@ extern "C" {
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
 #include "portability/instr_time.h"
+#include "replication/syncrep.h"
 #include "rewrite/prs2lock.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
@@ -77,6 +78,9 @@ extern "C" {
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 160000
+#include "utils/guc_hooks.h"
+#endif
 #if PG_VERSION_NUM >= 170000
 #include "storage/dsm_registry.h"
 #endif

@@ -41,3 +41,22 @@ ROLLBACK;
 SELECT shedlock_release('t');
 DROP TABLE before;
 DELETE FROM shedlock;
+
+-- Each commit waits for the disk as it must; the session's own setting is as before, also when the commit fails.
+SET synchronous_commit = local;
+SELECT shedlock_acquire('durable', '1 min');
+SHOW synchronous_commit;
+SELECT shedlock_release('durable');
+SHOW synchronous_commit;
+BEGIN;
+SET LOCAL synchronous_commit = off;
+SELECT shedlock_acquire('durable', '1 min');
+COMMIT;
+SHOW synchronous_commit;
+BEGIN;
+SELECT shedlock_extend('durable', '1 min');
+NOTIFY nobody;
+PREPARE TRANSACTION 'impossible';
+SHOW synchronous_commit;
+SELECT shedlock_release('durable');
+RESET synchronous_commit;
