@@ -243,7 +243,7 @@ for my $round (1 .. $times)
 			unlink "$tmp/$name";
 			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', $last_breath, "$tmp/$name")
 			  : ('--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
-			push @tools, { %{ start_tool({ clock_by($file, $for_threads) }, 'run', $name, '--dsn', $dsn, '--at-most', '6s', @how) },
+			push @tools, { %{ start_tool({ clock_by($file, $for_threads) }, 'run', $name, '--dsn', $dsn, '--at-most', '8s', @how) },
 				name => $name, kind => $kind, by => $by };
 		}
 	}
@@ -260,7 +260,7 @@ for my $round (1 .. $times)
 		is(status($one), 124, "a client's clock steps by $one->{by} s: without keep-alive its command is stopped");
 		cmp_ok(slurp_file("$tmp/$one->{name}"), '<=', $ends{ $one->{name} }, '... before the lease ends');
 	}
-	$server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '10 s'");
+	$server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '12 s'");
 	for my $one (grep { $_->{kind} eq 'kept' } @tools)
 	{
 		append_to_file("$tmp/$one->{name}", '');

@@ -120,7 +120,7 @@ for my $round (1 .. $rounds)
 	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
 		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(acquire renew release);
 	my @runs = grep { $_->{phase} ne 'acquire' } @cases;
-	start_tool($_, 'run', '--at-most', '6s', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
+	start_tool($_, 'run', '--at-most', '8s', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
 	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all run';
 	for my $case (@runs)
@@ -137,7 +137,7 @@ for my $round (1 .. $rounds)
 		begin_fault($case);
 		tell_to_end($case) if $case->{phase} eq 'release';
 		push @later, [ $case->{began} + rand(3), sub { end_fault($case) } ] if $faults{ $case->{kind} }[1];
-		push @later, [ $case->{began} + 7, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} =~ /delay|loss/;
+		push @later, [ $case->{began} + 6, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} =~ /delay|loss/;
 	}
 	for my $event (sort { $a->[0] <=> $b->[0] } @later)
 	{

@@ -1,5 +1,5 @@
 # Histories that go back: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten, as the README
-# says; tokens go on upwards.
+# says; tokens go on upwards. A server that may not come back whole from a crash: the doctor says so.
 use strict;
 use warnings;
 use File::Spec;
@@ -81,6 +81,14 @@ sub rewind
 	$target->set_standby_mode;
 	$target->start;
 }
+
+# fsync is off on all servers of this test framework.
+$primary->safe_psql('postgres', $_) for 'ALTER SYSTEM SET client_min_messages = error', 'ALTER SYSTEM SET full_page_writes = off', 'ALTER TABLE shedlock SET UNLOGGED';
+$primary->reload;
+$primary->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_settings WHERE (name, setting) IN (('full_page_writes', 'off'), ('client_min_messages', 'error'))");
+my $errors = $primary->safe_psql('postgres', "SELECT finding FROM shedlock_doctor() WHERE severity = 'error'");
+like($errors, qr/^$_: a crash/m, "the doctor: $_") for 'table public.shedlock is UNLOGGED', 'fsync is off', 'full_page_writes is off';
+seen(8, 3, 'the doctor calls it an error');
 
 $_->stop('immediate') for $primary, $standby;
 done_testing();
