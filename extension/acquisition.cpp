@@ -84,8 +84,7 @@ bool is_abandoned(const lock_table &table, const sighting &seen)
 {
     if (seen.state == sighting::states::absent || !seen.times.lock_at_least_until)
         return false;
-    const auto locked_by = table.locked_by(seen);
-    return holder_of(locked_by).size() < locked_by.size();
+    return is_of_ours(table.locked_by(seen));
 }
 
 attempt_result attempt(const lock_table &table, const acquire_request &request, const owner &who)

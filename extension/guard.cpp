@@ -13,6 +13,7 @@ struct guarded_lock {
     SubTransactionId level; // vanishes when this subtransaction is rolled back
     Oid table;
     instant token;
+    std::string_view locked_by; // a Java client can get the same locked_at, where the column's precision is coarse
     lock_name name;
 };
 
@@ -25,7 +26,8 @@ bool is_ours(const lock_table &table, const sighting &seen, const claim &who)
     if (seen.state == sighting::states::absent)
         return false;
     // Guarding asks who acquired last, not whether the lease still runs.
-    return who.token ? seen.times.locked_at == *who.token : table.locked_by(seen).ends_with(who.suffix);
+    const auto locked_by = table.locked_by(seen);
+    return who.token ? seen.times.locked_at == *who.token && is_of_ours(locked_by) : locked_by.ends_with(who.suffix);
 }
 
 [[noreturn]] void fail(const lock_name &name, const char *detail)
@@ -43,13 +45,18 @@ lock_name copy(const lock_name &name)
     return {datum, pg::view_of(datum)};
 }
 
+std::string_view copy(std::string_view text)
+{
+    return {pnstrdup(text.data(), text.size()), text.size()};
+}
+
 void check(const lock_table &table, const guarded_lock &guarded)
 {
     for (;;) {
         auto seen = table.look(guarded.name);
         if (seen.state == sighting::states::absent)
             fail(guarded.name, "Its row has been deleted.");
-        if (seen.times.locked_at != guarded.token)
+        if (seen.times.locked_at != guarded.token || table.locked_by(seen) != guarded.locked_by)
             fail(guarded.name, "It has been acquired by another since.");
 
         // While the lease runs nobody can acquire, so an undecided row is being extended or released: microseconds.
@@ -83,7 +90,9 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
     }
     const MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     auto *const added = static_cast<guarded_lock *>(palloc(sizeof(guarded_lock)));
-    *added = {nullptr, GetCurrentSubTransactionId(), table.shape().table, seen.times.locked_at, copy(name)};
+    *added = {
+        nullptr,   GetCurrentSubTransactionId(), table.shape().table, seen.times.locked_at, copy(table.locked_by(seen)),
+        copy(name)};
     MemoryContextSwitchTo(caller);
     table.forget(seen);
 

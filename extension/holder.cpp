@@ -98,4 +98,9 @@ std::string_view holder_of(std::string_view locked_by)
     return locked_by;
 }
 
+bool is_of_ours(std::string_view locked_by)
+{
+    return holder_of(locked_by).size() < locked_by.size();
+}
+
 } // namespace shedlock

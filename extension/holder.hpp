@@ -33,4 +33,7 @@ bool is_session_alive(int pid, instant started);
 // locked_by without its suffix, for messages.
 std::string_view holder_of(std::string_view locked_by);
 
+// Whether it has a suffix: one of ours wrote it, not a Java client.
+bool is_of_ours(std::string_view locked_by);
+
 } // namespace shedlock

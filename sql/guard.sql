@@ -80,6 +80,16 @@ COMMIT;
 SELECT shedlock_acquire(ARRAY['x', 'y'], '1 min');
 SELECT shedlock_guard('y'), shedlock_guard('x'), shedlock_guard('y');
 
+-- Where times are coarse, a Java client can acquire in the same unit: the same locked_at, but not the same acquisition.
+SELECT shedlock_acquire_token('coarse', '1 min') AS token \gset
+BEGIN;
+SELECT shedlock_guard_token('coarse', :token);
+UPDATE shedlock SET locked_by = 'web-1' WHERE name = 'coarse';
+INSERT INTO work VALUES ('guarded by a token that Java got, too');
+COMMIT;
+UPDATE shedlock SET locked_by = 'web-1' WHERE name = 'coarse';
+SELECT shedlock_guard_token('coarse', :token);
+
 SELECT who FROM work ORDER BY who;
 DROP TABLE work;
 DELETE FROM shedlock;
