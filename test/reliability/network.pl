@@ -62,14 +62,15 @@ PERL
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
 
-# kind of fault => [ sets, whether it ends ]
+# kind of fault => [ sets, and for how many seconds, from and to, if it ends ]. After five the client gives up waiting.
 my %faults = (
-	cut => [ [qw(to_server to_client)], 0 ],
-	'requests lost' => [ ['to_server'], 0 ],
-	'replies lost' => [ ['to_client'], 0 ],
-	'30 % loss' => [ ['loss'], 0 ],
-	delay => [ [qw(to_server to_client)], 1 ],
-	'one-way delay' => [ ['to_client'], 1 ]);
+	cut => [ [qw(to_server to_client)] ],
+	'requests lost' => [ ['to_server'] ],
+	'replies lost' => [ ['to_client'] ],
+	'30 % loss' => [ ['loss'] ],
+	delay => [ [qw(to_server to_client)], 0, 3 ],
+	'one-way delay' => [ ['to_client'], 0, 3 ],
+	outage => [ [qw(to_server to_client)], 5.5, 7 ]);
 
 sub begin_fault
 {
@@ -81,6 +82,22 @@ sub end_fault
 {
 	my ($case) = @_;
 	nft("delete element inet faults $_ { $case->{address} }") for @{ $faults{ $case->{kind} }[0] };
+}
+
+# DDL is what an acquire waits for (I2's one exception).
+sub keep_acquires
+{
+	my %ddl = (in => '', out => '');
+	$ddl{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $server->connstr('postgres') ], '<', \$ddl{in}, '>', \$ddl{out});
+	$ddl{in} .= "BEGIN;\nLOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE;\n\\echo kept\n";
+	$ddl{run}->pump until $ddl{out} =~ /kept/;
+	return \%ddl;
+}
+sub let_go
+{
+	my ($ddl) = @_;
+	$ddl->{in} .= "COMMIT;\n\\q\n";
+	$ddl->{run}->finish;
 }
 
 my %count;
@@ -106,7 +123,7 @@ sub check_acquire
 sub check_run
 {
 	my ($case, $title) = @_;
-	my $lethal = $case->{phase} eq 'renew' && !$faults{ $case->{kind} }[1] && $case->{kind} ne '30 % loss';
+	my $lethal = $case->{phase} eq 'renew' && $case->{kind} =~ /cut|lost/;
 	like($case->{status}, $lethal ? qr/^124$/ : qr/^(7|124)$/, "$title: the command was stopped" . ($lethal ? '' : ', or ended by itself'));
 	$case->{next}{run}->finish;
 	chomp(my $token = $case->{next}{out});
@@ -114,12 +131,12 @@ sub check_run
 	cmp_ok(last_beat($case) * 1e6, '<=', $token, "I1 $title: the command had ended when the next one got the lock");
 }
 
-my ($rounds, $address) = (often(1, 22), 1);
+my ($rounds, $address) = (often(1, 15), 1);
 for my $round (1 .. $rounds)
 {
 	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
-		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(acquire renew release);
-	my @runs = grep { $_->{phase} ne 'acquire' } @cases;
+		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(connect acquire renew release);
+	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
 	start_tool($_, 'run', '--at-most', '8s', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
 	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all run';
@@ -129,15 +146,28 @@ for my $round (1 .. $rounds)
 		start($case->{next} = {}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '2 min')", '-d', $server->connstr('postgres'));
 	}
 
-	my @later; # [ when, what ]
-	for my $case (@cases)
+	# The acquires reach the server, and are kept there until their network fails.
+	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
+	my $kept = keep_acquires();
+	start_tool($_, 'acquire', '--at-most', '1h') for @acquires;
+	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
+	  or die 'not all acquires have arrived';
+	begin_fault($_) for @acquires;
+	let_go($kept);
+
+	for my $case (grep { $_->{phase} ne 'acquire' } @cases)
 	{
-		start_tool($case, 'acquire', '--at-most', '1h') if $case->{phase} eq 'acquire';
+		start_tool($case, 'acquire', '--at-most', '1h') if $case->{phase} eq 'connect';
 		sleep(rand(0.05));
 		begin_fault($case);
 		tell_to_end($case) if $case->{phase} eq 'release';
-		push @later, [ $case->{began} + rand(3), sub { end_fault($case) } ] if $faults{ $case->{kind} }[1];
-		push @later, [ $case->{began} + 6, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} =~ /delay|loss/;
+	}
+	my @later; # [ when, what ]
+	for my $case (@cases)
+	{
+		my (undef, $from, $to) = @{ $faults{ $case->{kind} } };
+		push @later, [ $case->{began} + $from + rand($to - $from), sub { end_fault($case) } ] if $to;
+		push @later, [ $case->{began} + 6, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} !~ /cut|lost/;
 	}
 	for my $event (sort { $a->[0] <=> $b->[0] } @later)
 	{
@@ -149,11 +179,11 @@ for my $round (1 .. $rounds)
 	{
 		my $title = "$case->{kind}, in $case->{phase}";
 		finish($case);
-		$case->{phase} eq 'acquire' ? check_acquire($case, $title) : check_run($case, $title);
-		end_fault($case) unless $faults{ $case->{kind} }[1];
+		$case->{phase} =~ /^re/ ? check_run($case, $title) : check_acquire($case, $title);
+		end_fault($case) unless $faults{ $case->{kind} }[2];
 	}
 }
-my $times = 18 * $rounds;
+my $times = 28 * $rounds;
 seen(17, $times, 'no false grant, commands stopped before others got the lock; phase and exit status: '
 	  . join ', ', map { "$_ ($count{$_})" } sort keys %count);
 
