@@ -4,11 +4,17 @@
 #include <optional>
 #include <pqxx/pqxx>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shedlock::libpqxx {
 
 using parameters = std::vector<std::optional<std::string>>;
+
+// What a result gives: pqxx::row and pqxx::field, from 8.0 on pqxx::row_ref and pqxx::field_ref.
+using row = std::remove_cvref_t<decltype(std::declval<pqxx::result const &>()[0])>;
+using field = std::remove_cvref_t<decltype(std::declval<row const &>()[0])>;
 
 inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const &sql, parameters const &values)
 {
@@ -41,7 +47,7 @@ inline std::string sqlstate(pqxx::failure const &failure)
 {
     auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
     if (reported && !reported->sqlstate().empty())
-        return reported->sqlstate();
+        return std::string{reported->sqlstate()};
     if (dynamic_cast<pqxx::insufficient_privilege const *>(&failure))
         return "42501";
     if (dynamic_cast<pqxx::serialization_failure const *>(&failure))

@@ -38,7 +38,7 @@ std::string random_mark()
     return mark + ' ';
 }
 
-token to_token(pqxx::field const &field)
+token to_token(libpqxx::field const &field)
 {
     return token{field.as<std::int64_t>()};
 }

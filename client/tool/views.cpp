@@ -39,13 +39,13 @@ constexpr auto stats_query = R"(
            extract(epoch FROM total_hold), extract(epoch FROM longest_hold)
       FROM @extschema@.shedlock_stats ORDER BY name)";
 
-std::string text(pqxx::field const &field)
+std::string text(libpqxx::field const &field)
 {
     return field.is_null() ? "" : field.c_str();
 }
 
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
-std::string duration(pqxx::field const &seconds)
+std::string duration(libpqxx::field const &seconds)
 {
     if (seconds.is_null())
         return "-";
@@ -106,7 +106,7 @@ std::vector<line> table(pqxx::result const &rows)
 }
 
 // A label's value as Prometheus reads it.
-std::string label(pqxx::field const &field)
+std::string label(libpqxx::field const &field)
 {
     std::string quoted = "\"";
     for (char const letter : text(field)) {
@@ -121,10 +121,10 @@ struct metric {
     char const *name;
     char const *type;
     char const *help;
-    std::string (*value)(pqxx::row const &);
+    std::string (*value)(libpqxx::row const &);
 };
 
-template <int Column> std::string number(pqxx::row const &row)
+template <int Column> std::string number(libpqxx::row const &row)
 {
     auto const value = row[Column].is_null() ? "0" : text(row[Column]);
     return value == "Infinity" ? "+Inf" : value == "-Infinity" ? "-Inf" : value;
@@ -139,9 +139,9 @@ void print(pqxx::result const &rows, metric const &one, std::ostream &out)
 
 constexpr metric of_locks[] = {
     {"shedlock_lock_held", "gauge", "1 while somebody holds it.",
-     [](pqxx::row const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
+     [](libpqxx::row const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
     {"shedlock_lock_paused", "gauge", "1 while it is paused.",
-     [](pqxx::row const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
+     [](libpqxx::row const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
     {"shedlock_lock_held_seconds", "gauge", "How long the holder has had it.", number<held_for>},
     {"shedlock_lock_remaining_seconds", "gauge", "How long the lease still runs.", number<remaining>},
     {"shedlock_lock_last_duration_seconds", "gauge", "How long the last holder had it.", number<last_duration>},
@@ -184,10 +184,10 @@ void list_as_table(internal::session &session, std::ostream &out, bool with_colo
 void list_as_json(internal::session &session, std::ostream &out)
 {
     using json = nlohmann::ordered_json;
-    auto const number_or_null = [](pqxx::field const &field) {
+    auto const number_or_null = [](libpqxx::field const &field) {
         return field.is_null() ? json{} : json(field.as<double>());
     };
-    auto const text_or_null = [](pqxx::field const &field) { return field.is_null() ? json{} : json(field.c_str()); };
+    auto const text_or_null = [](libpqxx::field const &field) { return field.is_null() ? json{} : json(field.c_str()); };
     auto list = json::array();
     for (auto const &row : session.ask(locks_query, {}).rows)
         list.push_back({{"name", text(row[name])},
