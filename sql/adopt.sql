@@ -39,6 +39,8 @@ GRANT CREATE ON DATABASE :"database" TO regress_installer;
 GRANT ALL ON SCHEMA public TO regress_installer;
 SET ROLE regress_java;
 CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL, locked_by varchar(255) NOT NULL);
+-- From 18 on the context names the line of the extension's script.
+\set SHOW_CONTEXT never
 SET ROLE regress_installer;
 CREATE EXTENSION shedlock;
 RESET ROLE;

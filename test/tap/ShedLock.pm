@@ -12,12 +12,8 @@ our @EXPORT = qw(new_server configure pgbench_script);
 sub configure
 {
 	my ($node, $settings) = @_;
-	my $stage = $ENV{SHEDLOCK_STAGE} or die "run by test/check, which stages the extension";
-	my ($library) = map { chomp; $_ } `pg_config --pkglibdir`;
-	$node->append_conf('postgresql.conf', <<"CONF" . ($settings // ''));
-extension_destdir = '$stage'
-dynamic_library_path = '$stage$library:\$libdir'
-CONF
+	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run by test/check, which stages the extension";
+	$node->append_conf('postgresql.conf', $staged . "\n" . ($settings // ''));
 }
 
 # Initialised, with the extension created.
