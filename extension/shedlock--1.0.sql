@@ -245,6 +245,18 @@ BEGIN
         RETURN NEXT;
     END IF;
 
+    -- An adopted one that pg_upgrade has moved: it keeps what depends on members, but not what the extension depends on.
+    IF NOT EXISTS (SELECT FROM pg_depend d, pg_extension e
+                    WHERE e.extname = 'shedlock' AND (d.classid, d.objid, d.refclassid, d.refobjid) IN (
+                        ('pg_class'::regclass, lock_table, 'pg_extension'::regclass, e.oid),
+                        ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, lock_table))) THEN
+        severity := 'warning';
+        finding := format('pg_dump does not know that table %s must be restored before the extension', lock_table);
+        hint := format('DROP EXTENSION shedlock; CREATE EXTENSION shedlock SCHEMA %s. The locks stay; repeat shedlock_grant',
+            (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table));
+        RETURN NEXT;
+    END IF;
+
     SELECT pg_stat_get_live_tuples(lock_table) AS live, pg_stat_get_dead_tuples(lock_table) AS dead INTO about;
     IF about.dead > 1000 AND about.dead > 10 * about.live THEN
         severity := 'warning';
