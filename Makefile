@@ -43,7 +43,7 @@ MODULE_big = shedlock
 SOURCES = $(sort $(wildcard extension/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
 EXTENSION = extension/shedlock
-DATA = extension/shedlock--1.0.sql
+DATA = $(sort $(wildcard extension/shedlock--*.sql))
 
 REGRESS = install $(filter-out install,$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
