@@ -3,12 +3,15 @@
 #   make check          runs every test
 #   make instructions   counts instructions per call, ours and Java's
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (about 12 minutes)
+#   make check-versions runs them on Debian 12, 13 and sid (SUITES= chooses), and writes docs/compatibility.md
+#   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
+#   make dist           writes the archives of a release into build
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit instructions bench
+project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -28,6 +31,21 @@ check-unit:
 	@cmake -S . -B build -DSHEDLOCK_TESTS=ON >build.log || { cat build.log; exit 1; }
 	@cmake --build build --parallel 2
 	@ctest --test-dir build --output-on-failure
+
+check-versions:
+	@test/install-packages debootstrap
+	@test/versions/check $(SUITES)
+
+deb:
+	@test/install-packages build-essential debhelper lintian postgresql-server-dev-all
+	@debian/build
+
+check-deb: deb
+	@test/install-packages debootstrap
+	@test/packages
+
+dist:
+	@test/make-dist build
 
 instructions:
 	@test/install-packages valgrind
