@@ -60,3 +60,4 @@ PREPARE TRANSACTION 'impossible';
 SHOW synchronous_commit;
 SELECT shedlock_release('durable');
 RESET synchronous_commit;
+DELETE FROM shedlock;
