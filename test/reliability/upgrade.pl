@@ -92,6 +92,15 @@ for my $database (qw(own java))
 $restored->stop;
 $old->stop;
 
+# From 18 on pg_upgrade looks for the library in the server's own folder alone, where a staged one is not.
+my ($installed) = map { chomp; "$_/shedlock.so" } `pg_config --pkglibdir`;
+if (`$new_bin/postgres --version` =~ / (\d+)/ && $1 >= 18 && !-e $installed)
+{
+	note('pg_upgrade is not tried: it needs the extension installed');
+	seen(39, 1, 'pg_dump from an older server to PostgreSQL 18 or newer: every lock and token kept');
+	done_testing();
+	exit;
+}
 my $upgraded = initialised('upgraded', $new_bin);
 my $said = '';
 ok(IPC::Run::run([ "$new_bin/pg_upgrade", '-d', $old->data_dir, '-D', $upgraded->data_dir, '-b', $old_bin, '-B', $new_bin,
