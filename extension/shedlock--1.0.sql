@@ -174,7 +174,8 @@ SELECT
         ELSE 'held'::pg_catalog.text
     END AS state,
     pg_catalog.regexp_replace(l.locked_by::pg_catalog.text, '[/#][0-9.]+$'::pg_catalog.text, ''::pg_catalog.text) AS holder,
-    CASE WHEN pg_catalog.isfinite(l.locked_at)
+    -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
+    CASE WHEN pg_catalog.isfinite(l.locked_at) AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
         THEN (EXTRACT(epoch FROM l.locked_at) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)::pg_catalog.int8
     END AS token,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,

@@ -12,10 +12,13 @@ INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
     ('paused', 'infinity', timezone('utc', now()), 'Maria: migration'),
     ('odd', '-infinity', 'infinity', '/.#'),
     ('odder', 'infinity', '-infinity', '/999999999.999999999999999999'),
+    ('oddest of all', 'infinity', '294276-12-31 23:59:59.999999', '#'),
     ('oddest', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#99999999999999999999');
 SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid = pg_backend_pid() AS own_pid, holder_alive,
        remaining > '29 min' AS remaining, held_for < '1 min' AS just_taken, last_duration >= '0' AS last_duration
   FROM shedlock_locks ORDER BY name;
+-- No token where it would be beyond bigint.
+SELECT name, token FROM shedlock_locks WHERE name LIKE 'odd%' ORDER BY name;
 SELECT held_for >= '10 min' AS held_for FROM shedlock_locks WHERE name = 'java';
 SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
 -- One reading of the clock for the whole query: no row contradicts itself.
