@@ -160,15 +160,19 @@ void session::open_link()
 }
 
 // By asking the catalog, not by search_path: it works with any, also with one under which others have put functions of
-// our names. Once a connection.
+// our names. Once a connection. In a database in SQL_ASCII the server refuses to show as UTF-8 what is none, and one
+// such name would hide all locks: there bytes come as they are.
 void session::find_extension()
 try {
-    auto const found = send("SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database()"
-                            "  FROM (SELECT) AS one"
-                            "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
-                            "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
-                            {}, patience_)
-                           .rows;
+    auto const found =
+        send("SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
+             "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
+             "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END"
+             "  FROM (SELECT) AS one"
+             "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
+             "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
+             {}, patience_)
+            .rows;
     if (found[0][0].is_null())
         throw usage_error{std::string{"extension shedlock is not installed in database \""} + found[0][2].c_str() +
                           "\": an administrator must run CREATE EXTENSION shedlock there"};
