@@ -1,0 +1,167 @@
+// The errors that arguments make: design.md §4 "Arguments", and what PostgreSQL itself says to values that are none.
+#include "oracle.hpp"
+
+#include <algorithm>
+
+namespace {
+
+constexpr __int128 day = 86'400 * static_cast<__int128>(second);
+constexpr __int128 millisecond = second / 1000;
+
+// Longer than timestamp's range from now on; and where it is our choice, since sums must fit as well.
+constexpr __int128 impossible = 9'222'600'000'000'000'000;
+constexpr __int128 before_history = -200'000'000'000'000'000; // 4713 BC
+constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 140,000 years are promised to work
+
+bool is_infinite(interval const &i)
+{
+    return (i.microseconds == INT64_MAX && i.days == INT32_MAX && i.months == INT32_MAX) ||
+           (i.microseconds == INT64_MIN && i.days == INT32_MIN && i.months == INT32_MIN);
+}
+
+bool has_huge_part(interval const &i)
+{
+    auto const is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
+    return i.months != 0 && (is_huge(i.microseconds) || is_huge(i.days * day) || is_huge(i.months * 31 * day));
+}
+
+// 22004, 22023 under the least that is allowed, 22008 beyond timestamp.
+void check_interval(std::optional<interval> const &given, __int128 at_least, circumstances const &about,
+                    expected_errors &errors)
+{
+    if (!given)
+        return errors.must("22004");
+    if (is_infinite(*given) && about.server_version >= 170000)
+        return errors.must("22023");
+    auto const span = length_of(*given);
+    if (span.least > impossible)
+        errors.must("22008");
+    if (span.most > doubtful || span.least < before_history || has_huge_part(*given))
+        errors.may("22008");
+    if (span.least < at_least)
+        errors.may_or_must(span.most < at_least, "22023");
+}
+
+bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+void check_text(std::optional<std::string> const &given, circumstances const &about, expected_errors &errors)
+{
+    if (given && !is_valid(about.of_database, *given))
+        errors.must("22021");
+}
+
+void check_name(std::optional<std::string> const &name, circumstances const &about, expected_errors &errors)
+{
+    if (!name)
+        return errors.must("22004");
+    check_text(name, about, errors);
+    if (name->empty() || is_blank(name->front()) || is_blank(name->back()))
+        errors.must("22023");
+    if (is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit)
+        errors.must("22001");
+}
+
+void check_names(call const &made, circumstances const &about, expected_errors &errors)
+{
+    if (made.name_is_null)
+        return errors.must("22004");
+    if (!made.is_array)
+        return check_name(made.names.front(), about, errors);
+    if (made.dimensions > 6)
+        return errors.must("54000");
+    if (made.dimensions > 0 && static_cast<std::int64_t>(made.lower_bound) +
+                                       std::max<std::int64_t>(static_cast<std::int64_t>(made.names.size()), 1) >
+                                   INT32_MAX)
+        errors.may_or_must(!made.names.empty(), "54000");
+    if (made.names.empty() || made.dimensions == 0)
+        return errors.must("22023");
+    if (made.dimensions > 1)
+        errors.must("2202E");
+    for (auto const &name : made.names)
+        check_name(name, about, errors);
+    auto const distinct = std::set<std::optional<std::string>>(made.names.begin(), made.names.end());
+    if (distinct.size() < made.names.size())
+        errors.must("22023");
+}
+
+void check_tick(std::optional<moment> const &tick, moment before, moment after, expected_errors &errors)
+{
+    constexpr moment first = -211'813'488'000'000'000, end = 9'223'371'331'200'000'000; // 4713 BC, 294277 AD
+    if (!tick)
+        return;
+    if (*tick == infinity || *tick == minus_infinity)
+        return errors.must("22023");
+    if (*tick < first || *tick >= end)
+        return errors.must("22008");
+    if (*tick > before + 60 * second)
+        errors.may_or_must(*tick > after + 60 * second, "22023");
+}
+
+void check_lease(call const &made, session const &caller, circumstances const &about, bool is_extend,
+                 expected_errors &errors)
+{
+    auto const at_most = made.at_most ? made.at_most : caller.default_at_most;
+    check_interval(at_most, millisecond, about, errors);
+    if (is_extend && !made.at_least)
+        return;
+    check_interval(made.at_least, 0, about, errors);
+    if (at_most && made.at_least && length_of(*made.at_least).most > length_of(*at_most).least)
+        errors.may_or_must(length_of(*made.at_least).least > length_of(*at_most).most, "22023");
+}
+
+void check_command(std::optional<std::string> const &sql, expected_errors &errors)
+{
+    if (!sql)
+        errors.must("22004");
+    else if (std::all_of(sql->begin(), sql->end(), is_blank))
+        errors.must("22023");
+}
+
+} // namespace
+
+length length_of(interval const &i)
+{
+    __int128 const rest = i.microseconds + i.days * day;
+    // 30.436875 days on the average of 400 years, and never three days off; one month has 28 to 31.
+    __int128 const average = i.months * (30'436'875 * day / 1'000'000);
+    __int128 const least = std::max(average - 3 * day, std::min(i.months * 28 * day, i.months * 31 * day));
+    __int128 const most = std::min(average + 3 * day, std::max(i.months * 28 * day, i.months * 31 * day));
+    return {rest + least, rest + most};
+}
+
+expected_errors errors_of(call const &made, session const &caller, circumstances const &about, moment before,
+                          moment after)
+{
+    expected_errors errors;
+    bool const is_extend = made.what == function::extend || made.what == function::extend_token;
+    for (char const letter : signature_of(made.what).arguments)
+        switch (letter) {
+        case 'n':
+            check_names(made, about, errors);
+            break;
+        case 'k':
+            if (!made.token)
+                errors.must("22004");
+            break;
+        case 'm':
+            check_lease(made, caller, about, is_extend, errors);
+            break;
+        case 'w':
+            check_interval(made.wait, 0, about, errors);
+            break;
+        case 't':
+            check_tick(made.tick, before, after, errors);
+            break;
+        case 'x':
+            check_text(made.text, about, errors);
+            if (made.what == function::run)
+                check_command(made.text, errors);
+            break;
+        default: // 'l' went with 'm'
+            break;
+        }
+    return errors;
+}

@@ -1,0 +1,300 @@
+#include "call.hpp"
+
+#include <algorithm>
+
+namespace {
+
+constexpr signature signatures[functions] = {
+    {"shedlock_acquire", "nmlwt", true}, {"shedlock_acquire_token", "nmlwtx", true},
+    {"shedlock_extend", "nml", true},    {"shedlock_extend_token", "nkml", true},
+    {"shedlock_release", "n", true},     {"shedlock_release_token", "nk", true},
+    {"shedlock_guard", "n", false},      {"shedlock_guard_token", "nk", false},
+    {"shedlock_run", "nxmlwt", false},   {"shedlock_pause", "nxw", false},
+    {"shedlock_resume", "n", false},     {"shedlock_force_release", "n", false},
+    {"shedlock_purge", "w", false},
+};
+
+constexpr command commands[] = {
+    {"SELECT 1", nullptr},
+    {"SELECT 1; SELECT 'a''b;c'", nullptr},
+    {"DO $$ BEGIN COMMIT; END $$", nullptr},
+    {"SELECT 1/0", "22012"},
+    {"DO $$ BEGIN PERFORM 1/0; END $$", "22012"},
+    {"DO $$ BEGIN RAISE SQLSTATE 'SL001'; END $$", "SL001"},
+    {"SELEKT", "42601"},
+    {"'", "42601"},
+    {"SELECT %s %n", "42601"},
+    {"COMMIT", "2D000"},
+    {"COPY (SELECT 1) TO STDOUT", "0A000"},
+    {"SELECT * FROM no_such_table", "42P01"},
+    {"", "22023"},
+    {" \n\t", "22023"},
+};
+
+std::string any_name(random_numbers &random, knowledge const &about)
+{
+    switch (random.between(1, 40)) {
+    case 1:
+    case 2:
+        return any_bytes(random);
+    case 3:
+        return nasty_text(random) + any_bytes(random);
+    case 4:
+        return of_length(random, about.of_database,
+                         about.name_limit + static_cast<std::size_t>(random.between(0, 2)) - 1);
+    case 5:
+        return of_length(random, about.of_database,
+                         static_cast<std::size_t>(random.between(0, 2) ? random.between(0, 300) : 20'000));
+    case 6:
+        return std::string{" \t\n\v\f\r"[random.between(0, 5)]} + (random.one_in(2) ? nasty_text(random) : "");
+    case 7:
+        return nasty_text(random) + " \t\n\v\f\r"[random.between(0, 5)];
+    default:
+        return random.any_of(about.names);
+    }
+}
+
+void choose_names(random_numbers &random, knowledge const &about, call &made)
+{
+    made.is_array = signature_of(made.what).takes_arrays && random.one_in(3);
+    made.name_is_null = random.one_in(100);
+    if (!made.is_array) {
+        made.names.emplace_back(any_name(random, about));
+        return;
+    }
+    // As it is in nearly all calls, or the many ways to be wrong would hide each other.
+    std::int64_t count = random.one_in(50) ? 0 : random.one_in(500) ? 300 : random.between(1, 4);
+    while (count-- > 0)
+        made.names.emplace_back(random.any_of(about.names));
+    if (!random.one_in(10)) { // without twins
+        std::sort(made.names.begin(), made.names.end());
+        made.names.erase(std::unique(made.names.begin(), made.names.end()), made.names.end());
+    }
+    if (!made.names.empty() && random.one_in(10))
+        made.names.back() = any_name(random, about);
+    if (!made.names.empty() && random.one_in(50))
+        made.names.front() = std::nullopt;
+    if (random.one_in(30))
+        made.dimensions = static_cast<std::int32_t>(random.between(0, 7));
+    if (random.one_in(5))
+        made.lower_bound =
+            random.any_of(std::vector<std::int32_t>{INT32_MIN, INT32_MAX, INT32_MAX - 1, -10, -1, 0, 2, 7});
+}
+
+interval odd_interval(random_numbers &random)
+{
+    static constexpr interval list[] = {{0, 0, 0},
+                                        {-1, 0, 0},
+                                        {1, 0, 0},
+                                        {999, 0, 0},
+                                        {1000, 0, 0},
+                                        {-second, 0, 0},
+                                        {0, 1, 0},
+                                        {0, -1, 0},
+                                        {0, 0, 1},
+                                        {0, 0, -1},
+                                        {0, -31, 1},
+                                        {0, -27, 1},
+                                        {0, 31, -1},
+                                        {0, 32, -1},
+                                        {-second, 1, 0},
+                                        {second, -1, 0},
+                                        {0, 0, 12'000'000},
+                                        {0, 0, -12'000'000},
+                                        {0, 0, 140'000 * 12},
+                                        {0, 0, 292'000 * 12},
+                                        {0, 0, 300'000 * 12},
+                                        {0, 51'000'000, 0},
+                                        {0, 110'000'000, 0},
+                                        {4'400'000'000'000'000'000, 0, 0},
+                                        {INT64_MAX, 0, 0},
+                                        {INT64_MIN, 0, 0},
+                                        {0, INT32_MAX, 0},
+                                        {0, INT32_MIN, 0},
+                                        {0, 0, INT32_MAX},
+                                        {0, 0, INT32_MIN},
+                                        {INT64_MAX, INT32_MAX, INT32_MAX},
+                                        {INT64_MIN, INT32_MIN, INT32_MIN}, // infinity, from PostgreSQL 17 on
+                                        {INT64_MIN, 106'751'991, 0},
+                                        {-9'000'000'000'000'000'000, 150'000'000, 0},
+                                        {INT64_MAX, -106'751'991, 0},
+                                        {INT64_MAX, 0, -3'500'000},
+                                        {0, INT32_MAX, -70'000'000}};
+    if (random.one_in(3))
+        return {random.between(INT64_MIN, INT64_MAX) >> random.between(0, 63),
+                static_cast<std::int32_t>(random.between(INT32_MIN, INT32_MAX) >> random.between(0, 31)),
+                static_cast<std::int32_t>(
+                    random.one_in(2) ? 0 : random.between(INT32_MIN, INT32_MAX) >> random.between(0, 31))};
+    return random.any_of(list);
+}
+
+std::optional<interval> any_interval(random_numbers &random, interval usual)
+{
+    if (random.one_in(60))
+        return std::nullopt;
+    return random.one_in(12) ? odd_interval(random) : usual;
+}
+
+interval usual_at_most(random_numbers &random)
+{
+    static constexpr interval list[] = {{1000, 0, 0},         {20'000, 0, 0}, {60 * second, 0, 0},
+                                        {600 * second, 0, 0}, {0, 1, 0},      {0, 0, 1}};
+    return random.any_of(list);
+}
+
+bool is_surely_free(knowledge const &about, call const &made)
+{
+    return std::all_of(made.names.begin(), made.names.end(), [&](auto const &name) {
+        auto const found = name ? about.known.find(*name) : about.known.end();
+        return found == about.known.end() || found->second.lock_until <= about.now;
+    });
+}
+
+// A long wait only where none is needed; the others are errors, or over in no time.
+std::optional<interval> any_wait(random_numbers &random, knowledge const &about, call const &made)
+{
+    auto const usual = random.one_in(8) ? interval{random.between(1, 2000), 0, 0} : interval{0, 0, 0};
+    if (random.one_in(100) && is_surely_free(about, made) && !made.tick)
+        return interval{0, 0, 1};
+    auto const chosen = any_interval(random, usual);
+    bool const may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
+    return may_be_long && made.what != function::purge ? usual : chosen;
+}
+
+std::optional<moment> any_tick(random_numbers &random, knowledge const &about)
+{
+    if (!random.one_in(5))
+        return std::nullopt;
+    switch (random.between(1, 12)) {
+    case 1:
+        return infinity;
+    case 2:
+        return minus_infinity;
+    case 3:
+        return random.between(INT64_MIN, INT64_MAX);
+    case 4:
+        return about.now + random.between(50, 70) * second;
+    case 5:
+        return about.now + random.between(0, 50 * second);
+    case 6:
+        return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
+    default:
+        return about.now - (random.between(0, 100'000'000'000'000'000) >> random.between(0, 56));
+    }
+}
+
+std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &about, call const &made)
+{
+    auto const found =
+        made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
+    switch (random.between(1, 20)) {
+    case 1:
+        return std::nullopt;
+    case 2:
+        return random.any_of(std::vector<std::int64_t>{INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX});
+    case 3:
+        return random.between(INT64_MIN, INT64_MAX) >> random.between(0, 63);
+    default:
+        // May well overflow where the row was edited by hand.
+        return static_cast<std::int64_t>(
+            static_cast<std::uint64_t>(found == about.known.end() ? about.now : found->second.locked_at) +
+            static_cast<std::uint64_t>(epoch_difference + (random.one_in(10) ? random.between(-1, 1) : 0)));
+    }
+}
+
+std::optional<std::string> any_text(random_numbers &random, knowledge const &about, function what)
+{
+    if (random.one_in(what == function::run ? 50 : 4))
+        return std::nullopt;
+    if (what == function::run)
+        return any_command(random).sql;
+    switch (random.between(1, 6)) {
+    case 1:
+        return any_bytes(random);
+    case 2:
+        return of_length(random, about.of_database, static_cast<std::size_t>(random.between(200, 300)));
+    case 3:
+        return "";
+    default:
+        return nasty_text(random);
+    }
+}
+
+template <typename T> std::string described(std::optional<T> const &value)
+{
+    return value ? std::to_string(*value) : "NULL";
+}
+
+std::string described(std::optional<interval> const &i)
+{
+    return i ? std::to_string(i->months) + " mons " + std::to_string(i->days) + " days " +
+                   std::to_string(i->microseconds) + " us"
+             : "NULL";
+}
+
+std::string described(std::optional<std::string> const &text)
+{
+    return text ? "\"" + printable(*text) + "\"" : "NULL";
+}
+
+std::string described_name(call const &made)
+{
+    if (made.name_is_null)
+        return "NULL";
+    if (!made.is_array)
+        return described(made.names.front());
+    auto result = "[" + std::to_string(made.dimensions) + " dimensions from " + std::to_string(made.lower_bound) + "]{";
+    for (auto const &name : made.names)
+        result += described(name) + ",";
+    return result + "}";
+}
+
+} // namespace
+
+signature const &signature_of(function what)
+{
+    return signatures[static_cast<int>(what)];
+}
+
+command const &any_command(random_numbers &random)
+{
+    return random.any_of(commands);
+}
+
+char const *sqlstate_of_command(std::string const &sql)
+{
+    return std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; })
+        ->sqlstate;
+}
+
+std::string description(call const &made)
+{
+    std::string result = signature_of(made.what).name;
+    for (char const letter : signature_of(made.what).arguments)
+        result += letter == 'n'   ? " name " + described_name(made)
+                  : letter == 'k' ? " token " + described(made.token)
+                  : letter == 'm' ? " at_most " + described(made.at_most)
+                  : letter == 'l' ? " at_least " + described(made.at_least)
+                  : letter == 'w' ? " wait " + described(made.wait)
+                  : letter == 't' ? " tick " + described(made.tick)
+                                  : " text " + described(made.text);
+    return result;
+}
+
+call random_call(random_numbers &random, knowledge const &about)
+{
+    static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
+                                         function::extend_token, function::release,       function::release_token};
+    call made{random.one_in(3) ? static_cast<function>(random.between(0, functions - 1)) : random.any_of(often)};
+    if (made.what == function::purge && !random.one_in(20))
+        made.what = function::force_release;
+    choose_names(random, about, made);
+    made.at_most = any_interval(random, usual_at_most(random));
+    made.at_least =
+        any_interval(random, random.one_in(4) ? interval{random.between(0, 1000), 0, 0} : interval{0, 0, 0});
+    made.tick = any_tick(random, about);
+    made.wait = any_wait(random, about, made);
+    made.token = any_token(random, about, made);
+    made.text = any_text(random, about, made.what);
+    return made;
+}

@@ -1,0 +1,89 @@
+// One call of a public function, with whatever arguments.
+#pragma once
+
+#include "text.hpp"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+// Microseconds since 2000 in UTC, as PostgreSQL has them; a token counts from 1970.
+using moment = std::int64_t;
+inline constexpr moment infinity = INT64_MAX;
+inline constexpr moment minus_infinity = INT64_MIN;
+inline constexpr std::int64_t second = 1'000'000;
+inline constexpr std::int64_t epoch_difference = 946'684'800 * second;
+
+struct row {
+    moment lock_until;
+    moment locked_at;
+    std::string locked_by;
+    std::optional<moment> lock_at_least_until;
+    bool operator==(row const &) const = default;
+};
+using rows = std::map<std::string, row>;
+
+struct interval {
+    std::int64_t microseconds;
+    std::int32_t days;
+    std::int32_t months;
+};
+
+enum class function {
+    acquire,
+    acquire_token,
+    extend,
+    extend_token,
+    release,
+    release_token,
+    guard,
+    guard_token,
+    run,
+    pause,
+    resume,
+    force_release,
+    purge,
+};
+inline constexpr int functions = 13;
+
+// Arguments by letter: n name, k token, m at_most, l at_least, w wait or unused_for, t tick, x holder, reason or
+// command.
+struct signature {
+    char const *name;
+    std::string_view arguments;
+    bool takes_arrays;
+};
+signature const &signature_of(function);
+
+struct call {
+    function what;
+    bool is_array = false;
+    bool name_is_null = false;
+    std::int32_t dimensions = 1; // of the array
+    std::int32_t lower_bound = 1;
+    std::vector<std::optional<std::string>> names{};
+    std::optional<interval> at_most{}, at_least{}, wait{};
+    std::optional<moment> tick{};
+    std::optional<std::int64_t> token{};
+    std::optional<std::string> text{};
+};
+
+std::string description(call const &);
+
+struct command {
+    char const *sql;
+    char const *sqlstate; // null: it works
+};
+command const &any_command(random_numbers &);
+char const *sqlstate_of_command(std::string const &sql);
+
+// What a caller knows who means harm, or does it.
+struct knowledge {
+    encoding of_database;
+    std::size_t name_limit;
+    std::vector<std::string> names; // used again and again, so that locks are met in every state
+    rows const &known;
+    moment now;
+};
+
+call random_call(random_numbers &, knowledge const &);

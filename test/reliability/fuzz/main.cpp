@@ -1,0 +1,180 @@
+// fuzz DATABASE SEED CALLS: makes that many random calls of the public functions, from three sessions, and says of each
+// beforehand what it may answer and write. Ends with 1 and the call at the first that does otherwise. Prints counts.
+#include "oracle.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+namespace {
+
+class fuzzer {
+public:
+    fuzzer(std::string const &database, std::uint64_t seed);
+    void run(std::int64_t calls);
+
+private:
+    void connect(std::size_t i);
+    void make_call();
+    void edit();
+    void look_at_all();
+    void require(std::string const &wrong, std::string const &after) const;
+    void count(call const &, outcome const &);
+
+    std::string database_;
+    random_numbers random_;
+    std::vector<std::unique_ptr<session>> sessions_;
+    circumstances about_;
+    std::vector<std::string> names_;
+    std::unique_ptr<oracle> oracle_;
+    std::string last_call_;
+    moment now_ = 0;
+    std::map<std::string, std::int64_t> counts_;
+};
+
+fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(database), random_(seed), sessions_(3)
+{
+    for (std::size_t i = 0; i < sessions_.size(); i++)
+        connect(i);
+    auto const facts =
+        sessions_[0]->query("SELECT getdatabaseencoding(), current_setting('server_version_num'), session_user,"
+                            " (SELECT CASE WHEN atttypmod > 0 THEN atttypmod - 4 ELSE 255 END FROM pg_attribute"
+                            " WHERE attrelid = 'shedlock'::regclass AND attname = 'name'), 'fuzz@' || "
+                            "coalesce(host(inet_client_addr()), '[local]')")[0];
+    about_ = {encoding_named(facts[0]), static_cast<std::size_t>(std::stoi(facts[3])), std::stoi(facts[1]), facts[2],
+              facts[4]};
+    while (names_.size() < 24)
+        if (auto name = nasty_text(random_);
+            is_valid(about_.of_database, name) && name.find_first_of(" \t\n\v\f\r") != 0)
+            names_.push_back(name);
+    oracle_ = std::make_unique<oracle>(about_);
+    oracle_->known = sessions_[0]->all_rows();
+}
+
+// One in each isolation level, one with a default for at_most.
+void fuzzer::connect(std::size_t i)
+{
+    static constexpr char const *isolation[] = {"read committed", "repeatable read", "serializable"};
+    sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "0");
+    if (i == 2)
+        sessions_[i]->default_at_most = interval{300 * second, 0, 0};
+}
+
+void fuzzer::require(std::string const &wrong, std::string const &after) const
+{
+    if (!wrong.empty())
+        throw std::runtime_error(wrong + "\n  after " + after);
+}
+
+void fuzzer::count(call const &made, outcome const &seen)
+{
+    auto const what = seen.error                             ? "error " + *seen.error
+                      : made.what == function::acquire_token ? (seen.is_null ? "null" : "token")
+                      : seen.is_true()                       ? "true"
+                                                             : "false";
+    counts_[std::string{signature_of(made.what).name} + " " + what]++;
+    if (seen.error)
+        counts_[what]++;
+}
+
+void fuzzer::make_call()
+{
+    auto &caller = *random_.any_of(sessions_);
+    auto const made = random_call(random_, {about_.of_database, about_.name_limit, names_, oracle_->known, now_});
+    last_call_ = description(made);
+    auto const seen = caller.make(made, oracle_->names_of(made));
+    auto wrong = oracle_->judge(made, caller, seen);
+    if (wrong.empty() && made.what == function::purge && !seen.error)
+        wrong = oracle_->settle(caller.all_rows(), made, seen.before, seen.after);
+    std::string warnings;
+    for (auto const &warning : seen.warnings)
+        warnings += " warning " + warning;
+    require(wrong, last_call_ + "\n  by " + caller.suffix() + " from " + std::to_string(seen.before) + " to " +
+                       std::to_string(seen.after) + (seen.error ? " error " + *seen.error : "") + warnings + " value " +
+                       printable(seen.value));
+    now_ = seen.after;
+    count(made, seen);
+}
+
+// As somebody with psql and no scruples would.
+void fuzzer::edit()
+{
+    static std::vector<std::string> const edits = {
+        "lock_until = 'infinity'",
+        "lock_until = '-infinity'",
+        "lock_until = '294276-12-31 23:59:59.999999'",
+        "lock_until = '4713-01-01 BC'",
+        "lock_until = timezone('utc', clock_timestamp()) + interval '2 ms'",
+        "lock_until = timezone('utc', clock_timestamp()) - interval '1 day'",
+        "locked_at = 'infinity'",
+        "locked_at = '-infinity'",
+        "locked_at = '294276-12-31 23:59:59.999999'",
+        "locked_at = '4713-01-01 BC'",
+        "locked_at = GREATEST(locked_at, '1900-01-01') - interval '1 us'",
+        "locked_at = GREATEST(locked_at, '1900-01-01') - interval '1 day'",
+        "locked_at = LEAST(locked_at, '2100-01-01') + interval '30 s'",
+        "locked_at = '1970-01-01'",
+        "locked_by = ''",
+        "locked_by = 'host'",
+        "locked_by = repeat('x', 255)",
+        "locked_by = '#0'",
+        "locked_by = '/999999999.999999999999999999'",
+        "locked_by = 'x/1.2.3#4'",
+        "lock_at_least_until = NULL",
+        "lock_at_least_until = 'infinity'",
+        "lock_at_least_until = '-infinity'",
+        "lock_at_least_until = timezone('utc', clock_timestamp()) + interval '1 h'",
+        ""};
+    if (oracle_->known.empty())
+        return;
+    auto const place = random_.between(0, static_cast<std::int64_t>(oracle_->known.size()) - 1);
+    auto const name = std::next(oracle_->known.begin(), place)->first;
+    auto &editor = *random_.any_of(sessions_);
+    auto const &assignments = random_.any_of(edits);
+    editor.edit(name, assignments);
+    auto const all = editor.all_rows();
+    oracle_->known.erase(name);
+    if (auto const found = all.find(name); found != all.end())
+        oracle_->known[name] = found->second;
+    require(oracle_->settle(all, {}, 0, 0), "an edit: " + assignments);
+    counts_["edits by hand"]++;
+}
+
+void fuzzer::look_at_all()
+{
+    auto &any = *random_.any_of(sessions_);
+    require(oracle_->settle(any.all_rows(), {}, 0, 0), last_call_ + " or an earlier call");
+    require(judge_view(any, oracle_->known), "a look");
+    counts_["looks at all"]++;
+}
+
+void fuzzer::run(std::int64_t calls)
+{
+    for (std::int64_t i = 0; i < calls; i++) {
+        if (random_.one_in(40))
+            edit();
+        if (random_.one_in(400))
+            look_at_all();
+        if (random_.one_in(5000))
+            connect(static_cast<std::size_t>(random_.between(0, 2)));
+        make_call();
+    }
+    look_at_all();
+    for (auto const &[what, times] : counts_)
+        std::cout << what << ": " << times << "\n";
+}
+
+} // namespace
+
+int main(int count, char **arguments)
+{
+    if (count != 4)
+        return 2;
+    try {
+        fuzzer{arguments[1], std::strtoull(arguments[2], nullptr, 10)}.run(std::atoll(arguments[3]));
+    } catch (std::exception const &e) {
+        std::cerr << "seed " << arguments[2] << ": " << e.what() << "\n";
+        return 1;
+    }
+}

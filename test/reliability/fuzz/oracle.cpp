@@ -1,0 +1,99 @@
+#include "rules.hpp"
+
+std::set<std::string> oracle::names_of(call const &made) const
+{
+    std::set<std::string> names;
+    for (auto const &name : made.names)
+        if (name && is_valid(about_.of_database, *name) && name->size() < 5000)
+            names.insert(*name);
+    return names;
+}
+
+std::string oracle::unchanged(call const &made, outcome const &seen) const
+{
+    for (auto const &name : names_of(made)) {
+        auto const before = known.find(name), after = seen.found.find(name);
+        if (before == known.end() ? after != seen.found.end()
+                                  : after == seen.found.end() || !(before->second == after->second))
+            return "the row of \"" + printable(name) + "\" changed";
+    }
+    return {};
+}
+
+std::string oracle::judge(call const &made, session const &caller, outcome const &seen)
+{
+    auto errors = errors_of(made, caller, about_, seen.before, seen.after);
+    bool const good_arguments = !errors.certain;
+    std::string wrong;
+    if (good_arguments)
+        wrong = judge_result(made, caller, seen, errors);
+    if (wrong.empty() && errors.certain && !seen.error)
+        wrong = "no error, where there must be one";
+    if (wrong.empty() && seen.error)
+        wrong = judge_error(made, caller, seen, errors, good_arguments);
+    if (!wrong.empty() || made.what == function::purge)
+        return wrong;
+    for (auto const &name : names_of(made)) {
+        known.erase(name);
+        if (auto const found = seen.found.find(name); found != seen.found.end())
+            known[name] = found->second;
+    }
+    return {};
+}
+
+// It must be one of the errors that are expected, and nothing has happened. But a command that failed did run.
+std::string oracle::judge_error(call const &made, session const &caller, outcome const &seen,
+                                expected_errors const &errors, bool good_arguments) const
+{
+    if (!errors.possible.count(*seen.error))
+        return "error " + *seen.error;
+    auto const failed_command =
+        made.what == function::run && good_arguments ? sqlstate_of_command(*made.text) : nullptr;
+    bool const has_run = failed_command && *seen.error == failed_command;
+    if (has_run)
+        return judge_taken(made, caller, seen);
+    return seen.warnings.empty() ? unchanged(made, seen) : "a warning beside the error";
+}
+
+std::string oracle::settle(rows const &all, std::optional<call> const &purge, moment before, moment after)
+{
+    auto const span = purge ? length_of(*purge->wait) : length{0, 0};
+    for (auto const &[name, old] : known) {
+        bool const is_mortal = purge && !is_forever(old.lock_until);
+        auto const found = all.find(name);
+        if (found == all.end() ? !is_mortal || old.lock_until > after - span.least
+                               : !(found->second == old) || (is_mortal && old.lock_until <= before - span.most))
+            return "the row of \"" + printable(name) + "\" is not what it was";
+    }
+    for (auto const &[name, found] : all)
+        if (!known.count(name))
+            return "there is a row of \"" + printable(name) + "\"";
+    known = all;
+    return {};
+}
+
+std::string oracle::judge_result(call const &made, session const &caller, outcome const &seen,
+                                 expected_errors &errors) const
+{
+    switch (made.what) {
+    case function::acquire:
+    case function::acquire_token:
+    case function::pause:
+    case function::run:
+        return judge_acquire(made, caller, seen, errors);
+    case function::extend:
+    case function::extend_token:
+    case function::release:
+    case function::release_token:
+        return judge_change(made, caller, seen);
+    case function::guard:
+    case function::guard_token:
+        return judge_guard(made, caller, seen, errors);
+    case function::force_release:
+        return judge_force(made, seen);
+    case function::resume:
+        return judge_resume(made, seen);
+    default:
+        return judge_purge(made, seen);
+    }
+}

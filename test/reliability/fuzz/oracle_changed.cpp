@@ -1,0 +1,118 @@
+#include "rules.hpp"
+
+namespace {
+
+verdict is_ours_and_live(row const &found, call const &made, session const &caller, outcome const &seen)
+{
+    auto const suffix = is_by_token(made.what) ? "#" + std::to_string(*made.token) : caller.suffix();
+    if (is_forever(found.lock_until) || !found.locked_by.ends_with(suffix) || !found.lock_at_least_until ||
+        (is_by_token(made.what) && token_of(found.locked_at) != *made.token))
+        return verdict::no;
+    auto const past = is_past(found.lock_until, seen);
+    return past == verdict::yes ? verdict::no : past == verdict::no ? verdict::yes : verdict::either;
+}
+} // namespace
+
+std::string oracle::judge_change(call const &made, session const &caller, outcome const &seen) const
+{
+    auto ours = verdict::yes;
+    for (auto const &name : names_of(made)) {
+        auto const found = known.find(name);
+        ours = both(ours, found == known.end() ? verdict::no : is_ours_and_live(found->second, made, caller, seen));
+    }
+    if (seen.error)
+        return {};
+    if (!allows(ours, seen.is_true()))
+        return seen.is_true() ? "done, though it was not ours and live" : "not done, though it was ours and live";
+    if (seen.warnings != (seen.is_true() ? std::vector<std::string>{} : std::vector<std::string>{"SL001"}))
+        return "the warnings are wrong";
+    if (!seen.is_true())
+        return unchanged(made, seen);
+
+    bool const is_extend = made.what == function::extend || made.what == function::extend_token;
+    for (auto const &name : names_of(made)) {
+        auto const &old = known.at(name), &now = seen.found.at(name);
+        auto const lease = is_extend ? length_of(made.at_most ? *made.at_most : *caller.default_at_most) : length{0, 0};
+        length keep{*old.lock_at_least_until, *old.lock_at_least_until};
+        if (is_extend && made.at_least)
+            keep = {seen.before + length_of(*made.at_least).least, seen.after + length_of(*made.at_least).most};
+        if (!(now.locked_at == old.locked_at || (is_forever(now.locked_at) && is_forever(old.locked_at))) ||
+            now.locked_by != old.locked_by)
+            return "another acquisition";
+        auto const least = std::max(seen.before + lease.least, keep.least),
+                   most = std::max(seen.after + lease.most, keep.most);
+        if (!is_within(now.lock_until, least, most) &&
+            !(is_forever(now.lock_until) && most > infinity - epoch_difference))
+            return "lock_until is " + std::to_string(now.lock_until);
+        if (is_extend ? !now.lock_at_least_until || !(is_within(*now.lock_at_least_until, keep.least, keep.most) ||
+                                                      is_forever(*now.lock_at_least_until))
+                      : now.lock_at_least_until.has_value())
+            return "lock_at_least_until is wrong";
+    }
+    return {};
+}
+
+std::string oracle::judge_guard(call const &made, session const &caller, outcome const &seen,
+                                expected_errors &errors) const
+{
+    auto const found = known.find(made.names.front().value());
+    bool const ours =
+        found != known.end() && (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token
+                                                        : found->second.locked_by.ends_with(caller.suffix()));
+    if (!ours)
+        errors.must("SL001");
+    return seen.error ? "" : unchanged(made, seen);
+}
+
+std::string oracle::judge_force(call const &made, outcome const &seen) const
+{
+    auto const &name = made.names.front().value();
+    auto const old = known.find(name);
+    if (seen.error || old == known.end())
+        return seen.error || !seen.is_true() ? unchanged(made, seen) : "freed what is not there";
+    auto const past = is_past(old->second.lock_until, seen);
+    if (past != verdict::either && seen.is_true() != (past == verdict::no))
+        return "whether it was held is wrong";
+    auto const &now = seen.found.at(name);
+    bool const grew = is_forever(old->second.locked_at) || now.locked_at > old->second.locked_at;
+    auto const holder =
+        std::string{cut(about_.of_database, "released by force: " + about_.role, 200)} + suffix_of(now.locked_at);
+    return is_within(now.lock_until, seen.before, seen.after) && grew && now.locked_at >= seen.before &&
+                   now.locked_by == holder && !now.lock_at_least_until
+               ? ""
+               : "not freed";
+}
+
+std::string oracle::judge_resume(call const &made, outcome const &seen) const
+{
+    auto const &name = made.names.front().value();
+    auto const old = known.find(name);
+    bool const was_paused = old != known.end() && is_forever(old->second.lock_until);
+    if (seen.error)
+        return {};
+    if (seen.is_true() != was_paused ||
+        seen.warnings != (was_paused ? std::vector<std::string>{} : std::vector<std::string>{"01000"}))
+        return "whether it was paused is wrong";
+    if (!was_paused)
+        return unchanged(made, seen);
+    auto const &now = seen.found.at(name);
+    bool const same = now.locked_at == old->second.locked_at || is_forever(old->second.locked_at);
+    return is_within(now.lock_until, seen.before, seen.after) && same && now.locked_by == old->second.locked_by &&
+                   !now.lock_at_least_until
+               ? ""
+               : "not resumed";
+}
+
+std::string oracle::judge_purge(call const &made, outcome const &seen) const
+{
+    if (seen.error)
+        return {};
+    std::int64_t certain = 0, possible = 0;
+    for (auto const &[name, old] : known) {
+        certain += !is_forever(old.lock_until) && old.lock_until <= seen.before - length_of(*made.wait).most;
+        possible += !is_forever(old.lock_until) && old.lock_until <= seen.after - length_of(*made.wait).least;
+    }
+    return is_within(seen.number(), certain, possible)
+               ? ""
+               : "purged " + std::to_string(seen.number()) + " rows, not " + std::to_string(certain);
+}

@@ -1,0 +1,273 @@
+#include "session.hpp"
+
+#include <stdexcept>
+
+namespace {
+
+constexpr Oid bool_type = 16, int8_type = 20, text_type = 25, text_array_type = 1009, timestamptz_type = 1184,
+              interval_type = 1186;
+
+using result_pointer = std::unique_ptr<PGresult, decltype(&PQclear)>;
+
+template <typename T> std::string big_endian(T value)
+{
+    std::string result(sizeof(T), '\0');
+    for (std::size_t i = 0; i < sizeof(T); i++)
+        result[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (sizeof(T) - 1 - i)));
+    return result;
+}
+
+std::int64_t from_big_endian(std::string_view bytes)
+{
+    std::uint64_t result = 0;
+    for (unsigned char const byte : bytes)
+        result = result << 8 | byte;
+    return static_cast<std::int64_t>(result);
+}
+
+// array_send's format.
+std::string encoded_array(std::vector<std::optional<std::string>> const &elements, std::int32_t dimensions,
+                          std::int32_t lower_bound)
+{
+    auto result =
+        big_endian<std::int32_t>(dimensions) + big_endian<std::int32_t>(1) + big_endian<std::int32_t>(text_type);
+    for (std::int32_t i = 0; i < dimensions; i++)
+        result += big_endian(i == 0 ? static_cast<std::int32_t>(elements.size()) : 1) + big_endian(lower_bound);
+    if (dimensions == 0)
+        return result;
+    for (auto const &element : elements)
+        result +=
+            element ? big_endian(static_cast<std::int32_t>(element->size())) + *element : big_endian<std::int32_t>(-1);
+    return result;
+}
+
+std::optional<std::string> encoded(std::optional<std::int64_t> const &value)
+{
+    return value ? std::optional{big_endian(*value)} : std::nullopt;
+}
+
+std::optional<std::string> encoded(std::optional<interval> const &i)
+{
+    return i ? std::optional{big_endian(i->microseconds) + big_endian(i->days) + big_endian(i->months)} : std::nullopt;
+}
+
+std::optional<std::string> argument(call const &made, char letter)
+{
+    switch (letter) {
+    case 'n':
+        if (made.name_is_null)
+            return std::nullopt;
+        return made.is_array ? encoded_array(made.names, made.dimensions, made.lower_bound) : made.names.front();
+    case 'k':
+        return encoded(made.token);
+    case 'm':
+        return encoded(made.at_most);
+    case 'l':
+        return encoded(made.at_least);
+    case 'w':
+        return encoded(made.wait);
+    case 't':
+        return encoded(made.tick);
+    default:
+        return made.text;
+    }
+}
+
+Oid type_of(char letter, bool is_array)
+{
+    return letter == 'n'                                     ? (is_array ? text_array_type : text_type)
+           : letter == 'k'                                   ? int8_type
+           : letter == 't'                                   ? timestamptz_type
+           : letter == 'm' || letter == 'l' || letter == 'w' ? interval_type
+                                                             : text_type;
+}
+
+std::string statement_name(function what, bool is_array)
+{
+    return signature_of(what).name + std::string{is_array ? " all" : " one"};
+}
+
+void send(PGconn *connection, std::string const &statement, std::vector<std::optional<std::string>> const &arguments)
+{
+    std::vector<char const *> values;
+    std::vector<int> lengths;
+    std::vector<int> const formats(arguments.size(), 1);
+    for (auto const &one : arguments) {
+        values.push_back(one ? one->data() : nullptr);
+        lengths.push_back(one ? static_cast<int>(one->size()) : 0);
+    }
+    if (!PQsendQueryPrepared(connection, statement.c_str(), static_cast<int>(arguments.size()), values.data(),
+                             lengths.data(), formats.data(), 1) ||
+        !PQpipelineSync(connection))
+        throw std::runtime_error(PQerrorMessage(connection));
+}
+
+std::string value_of(PGresult const *result, int line, int column)
+{
+    return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
+}
+
+// From the column `first` on: name, lock_until, locked_at, locked_by, lock_at_least_until.
+rows rows_of(PGresult const *result, int first)
+{
+    rows found;
+    for (int line = 0; line < PQntuples(result); line++) {
+        if (PQgetisnull(result, line, first))
+            continue;
+        auto const time = [&](int column) { return from_big_endian(value_of(result, line, first + column)); };
+        found[value_of(result, line, first)] = {time(1), time(2), value_of(result, line, first + 3),
+                                                PQgetisnull(result, line, first + 4) ? std::nullopt
+                                                                                     : std::optional{time(4)}};
+    }
+    return found;
+}
+
+void hear(void *warnings, PGresult const *notice)
+{
+    char const *const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity && std::string_view{severity} == "WARNING")
+        static_cast<std::vector<std::string> *>(warnings)->emplace_back(PQresultErrorField(notice, PG_DIAG_SQLSTATE));
+}
+
+constexpr char const *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until";
+
+} // namespace
+
+std::int64_t outcome::number() const
+{
+    return from_big_endian(value);
+}
+
+session::session(std::string const &database, std::string const &isolation, std::string const &default_at_most_setting)
+    : connection_(PQconnectdb(("application_name='fuzz' dbname=" + database).c_str()), &PQfinish)
+{
+    if (PQstatus(connection_.get()) != CONNECTION_OK)
+        fail("cannot connect");
+    PQsetNoticeReceiver(connection_.get(), hear, &warnings_);
+    query("SELECT set_config('client_encoding', getdatabaseencoding(), false)");
+    // A lock that is wrongly waited for must not hang the test.
+    query("SET statement_timeout = '5min'; SET client_min_messages = warning; SET default_transaction_isolation = '" +
+          isolation + "'");
+    query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
+    suffix_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
+                    "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
+    prepare();
+    PQenterPipelineMode(connection_.get());
+}
+
+void session::prepare()
+{
+    for (int i = 0; i < functions; i++)
+        for (int is_array = 0; is_array <= signature_of(static_cast<function>(i)).takes_arrays; is_array++) {
+            auto const &[name, letters, _] = signature_of(static_cast<function>(i));
+            bool const is_run = static_cast<function>(i) == function::run;
+            auto sql = std::string{is_run ? "CALL " : "SELECT "} + name + "(";
+            std::vector<Oid> types;
+            for (char const letter : letters) {
+                types.push_back(type_of(letter, is_array));
+                sql += (types.size() > 1 ? ", $" : "$") + std::to_string(types.size());
+            }
+            sql += is_run ? ", NULL)" : ")";
+            result_pointer const made{PQprepare(connection_.get(),
+                                                statement_name(static_cast<function>(i), is_array).c_str(), sql.c_str(),
+                                                static_cast<int>(types.size()), types.data()),
+                                      &PQclear};
+            if (PQresultStatus(made.get()) != PGRES_COMMAND_OK)
+                fail(sql);
+        }
+    auto const look = std::string{"SELECT c.now, "} + columns +
+                      " FROM (SELECT clock_timestamp() AS now OFFSET 0) c LEFT JOIN shedlock s ON s.name = ANY ($1)";
+    query("PREPARE clock AS SELECT clock_timestamp(); PREPARE look(text[]) AS " + look);
+}
+
+void session::fail(std::string const &what) const
+{
+    throw std::runtime_error(what + ": " + PQerrorMessage(connection_.get()));
+}
+
+result_pointer session::next_result()
+{
+    result_pointer result{PQgetResult(connection_.get()), &PQclear};
+    if (!result || PQstatus(connection_.get()) != CONNECTION_OK)
+        fail("the connection broke");
+    return result;
+}
+
+// After its result: nothing more of it, and the synchronisation.
+void session::finish_statement()
+{
+    result_pointer const end{PQgetResult(connection_.get()), &PQclear};
+    if (end || PQresultStatus(next_result().get()) != PGRES_PIPELINE_SYNC)
+        fail("a reply too many");
+}
+
+outcome session::make(call const &made, std::set<std::string> const &to_look_at)
+{
+    std::vector<std::optional<std::string>> arguments;
+    for (char const letter : signature_of(made.what).arguments)
+        arguments.push_back(argument(made, letter));
+    warnings_.clear();
+    send(connection_.get(), "clock", {});
+    send(connection_.get(), statement_name(made.what, made.is_array), arguments);
+    send(connection_.get(), "look", {encoded_array({to_look_at.begin(), to_look_at.end()}, 1, 1)});
+
+    outcome result{};
+    result.before = from_big_endian(value_of(next_result().get(), 0, 0));
+    finish_statement();
+    {
+        auto const answer = next_result();
+        if (PQresultStatus(answer.get()) == PGRES_TUPLES_OK) {
+            result.is_null = PQgetisnull(answer.get(), 0, 0);
+            result.value = value_of(answer.get(), 0, 0);
+        } else {
+            char const *const sqlstate = PQresultErrorField(answer.get(), PG_DIAG_SQLSTATE);
+            result.error = sqlstate ? sqlstate : PQerrorMessage(connection_.get());
+        }
+    }
+    finish_statement();
+    auto const after = next_result();
+    if (PQresultStatus(after.get()) != PGRES_TUPLES_OK)
+        fail("cannot look");
+    result.after = from_big_endian(value_of(after.get(), 0, 0));
+    result.found = rows_of(after.get(), 1);
+    finish_statement();
+    result.warnings = warnings_;
+    return result;
+}
+
+std::vector<std::vector<std::string>> session::query(std::string const &sql)
+{
+    bool const was_pipeline = PQpipelineStatus(connection_.get()) != PQ_PIPELINE_OFF;
+    if (was_pipeline)
+        PQexitPipelineMode(connection_.get());
+    result_pointer const result{PQexec(connection_.get(), sql.c_str()), &PQclear};
+    if (PQresultStatus(result.get()) != PGRES_TUPLES_OK && PQresultStatus(result.get()) != PGRES_COMMAND_OK)
+        fail(sql);
+    if (was_pipeline)
+        PQenterPipelineMode(connection_.get());
+    std::vector<std::vector<std::string>> lines(static_cast<std::size_t>(PQntuples(result.get())));
+    for (int line = 0; line < PQntuples(result.get()); line++)
+        for (int column = 0; column < PQnfields(result.get()); column++)
+            lines[static_cast<std::size_t>(line)].push_back(value_of(result.get(), line, column));
+    return lines;
+}
+
+void session::edit(std::string const &name, std::string const &assignments)
+{
+    std::unique_ptr<char, decltype(&PQfreemem)> const quoted{
+        PQescapeLiteral(connection_.get(), name.data(), name.size()), &PQfreemem};
+    query((assignments.empty() ? "DELETE FROM shedlock" : "UPDATE shedlock SET " + assignments) +
+          " WHERE name = " + quoted.get());
+}
+
+rows session::all_rows()
+{
+    PQexitPipelineMode(connection_.get());
+    auto const sql = std::string{"SELECT "} + columns + " FROM shedlock s";
+    result_pointer const result{PQexecParams(connection_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 1),
+                                &PQclear};
+    if (PQresultStatus(result.get()) != PGRES_TUPLES_OK)
+        fail(sql);
+    PQenterPipelineMode(connection_.get());
+    return rows_of(result.get(), 0);
+}

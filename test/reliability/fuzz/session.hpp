@@ -1,0 +1,46 @@
+// A connection that calls the functions with arguments in binary, so that any bytes get to the server as they are.
+#pragma once
+
+#include "call.hpp"
+
+#include <memory>
+#include <set>
+
+#include <libpq-fe.h>
+
+struct outcome {
+    moment before, after;             // the server's clock around the call
+    std::optional<std::string> error; // its SQLSTATE
+    bool is_null = false;
+    std::string value; // in binary
+    std::vector<std::string> warnings;
+    rows found; // the rows of the call's names, afterwards
+
+    bool is_true() const { return value == std::string_view{"\1", 1}; }
+    std::int64_t number() const;
+};
+
+class session {
+public:
+    session(std::string const &database, std::string const &isolation, std::string const &default_at_most);
+
+    outcome make(call const &, std::set<std::string> const &to_look_at);
+
+    // Plain statements, whose values come as text. They must work.
+    std::vector<std::vector<std::string>> query(std::string const &sql);
+    void edit(std::string const &name, std::string const &assignments); // of the row, by hand
+    rows all_rows();
+
+    std::string const &suffix() const { return suffix_; } // the end of locked_by that says: this session's
+    std::optional<interval> default_at_most{};
+
+private:
+    void prepare();
+    void fail(std::string const &what) const;
+    std::unique_ptr<PGresult, decltype(&PQclear)> next_result();
+    void finish_statement();
+
+    std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
+    std::string suffix_;
+    std::vector<std::string> warnings_;
+};
