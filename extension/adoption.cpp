@@ -101,10 +101,10 @@ void make(const char *name)
     execute(psprintf(definition, name, quote_literal_cstr(name)));
 
     // In a trusted installation the table belongs to a superuser. Whoever installed it must be able to dump it, and to
-    // grant it to Java clients.
+    // grant it to Java clients. Not TRIGGER: a superuser who writes to the table by hand would run the trigger.
     const Oid installer = extension_owner();
     if (installer != GetUserId())
-        execute(psprintf("GRANT ALL ON TABLE %s TO %s WITH GRANT OPTION", name,
+        execute(psprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s WITH GRANT OPTION", name,
                          quote_identifier(GetUserNameFromId(installer, false))));
 }
 
