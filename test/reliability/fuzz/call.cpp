@@ -1,6 +1,7 @@
 #include "call.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace {
 
@@ -161,7 +162,12 @@ std::optional<interval> any_wait(random_numbers &random, knowledge const &about,
     return may_be_long && made.what != function::purge ? usual : chosen;
 }
 
-std::optional<moment> any_tick(random_numbers &random, knowledge const &about)
+rows::const_iterator found_row(knowledge const &about, call const &made)
+{
+    return made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
+}
+
+std::optional<moment> any_tick(random_numbers &random, knowledge const &about, call const &made)
 {
     if (!random.one_in(5))
         return std::nullopt;
@@ -178,6 +184,11 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about)
         return about.now + random.between(0, 50 * second);
     case 6:
         return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
+    case 7:
+    case 8: // a tick that has had its turn, to the microsecond
+        if (auto const found = found_row(about, made); found != about.known.end())
+            return found->second.locked_at;
+        return about.now;
     default:
         return about.now - (random.between(0, 100'000'000'000'000'000) >> random.between(0, 56));
     }
@@ -185,8 +196,7 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about)
 
 std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &about, call const &made)
 {
-    auto const found =
-        made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
+    auto const found = found_row(about, made);
     switch (random.between(1, 20)) {
     case 1:
         return std::nullopt;
@@ -194,6 +204,11 @@ std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &a
         return random.any_of(std::vector<std::int64_t>{INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX});
     case 3:
         return random.between(INT64_MIN, INT64_MAX) >> random.between(0, 63);
+    case 4:
+    case 5: // the one that locked_by tells, which may be another since the row was edited
+        if (found != about.known.end())
+            return std::atoll(found->second.locked_by.substr(found->second.locked_by.rfind('#') + 1).c_str());
+        return 0;
     default:
         // May well overflow where the row was edited by hand.
         return static_cast<std::int64_t>(
@@ -292,7 +307,7 @@ call random_call(random_numbers &random, knowledge const &about)
     made.at_most = any_interval(random, usual_at_most(random));
     made.at_least =
         any_interval(random, random.one_in(4) ? interval{random.between(0, 1000), 0, 0} : interval{0, 0, 0});
-    made.tick = any_tick(random, about);
+    made.tick = any_tick(random, about, made);
     made.wait = any_wait(random, about, made);
     made.token = any_token(random, about, made);
     made.text = any_text(random, about, made.what);

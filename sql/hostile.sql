@@ -1,0 +1,207 @@
+-- Somebody who may create objects, but is no superuser, lays traps: for the script of a trusted installation, which runs
+-- as a superuser, for whoever uses the extension, and on a table that is adopted. Every trap says as whom it runs; none does.
+\set VERBOSITY terse
+DELETE FROM shedlock;
+CREATE TABLE regress_signature AS
+SELECT p.proname AS name, pg_get_function_arguments(p.oid) AS arguments, p.prokind AS kind, pg_get_function_result(p.oid) AS result
+  FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
+ WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+   AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock');
+GRANT SELECT ON regress_signature TO PUBLIC;
+DROP EXTENSION shedlock;
+CREATE ROLE regress_shedlock_attacker;
+SELECT current_database() AS database \gset
+GRANT CREATE, TEMPORARY ON DATABASE :"database" TO regress_shedlock_attacker;
+CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE call;
+    RETURN 'DONE';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || SQLERRM;
+END $$;
+
+SET ROLE regress_shedlock_attacker;
+CREATE SCHEMA regress_target;
+CREATE SCHEMA regress_evil;
+CREATE FUNCTION regress_evil.trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
+
+-- Everything that the script, the views or the PL/pgSQL functions name, under the same name, in that schema.
+CREATE FUNCTION regress_evil.lay_traps(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
+DECLARE
+    bait text;
+    made bigint := 0;
+BEGIN
+    -- Functions, with the argument types of the originals.
+    FOREACH bait IN ARRAY ARRAY['clock_timestamp() RETURNS timestamptz', 'now() RETURNS timestamptz', 'timezone(text, timestamptz) RETURNS timestamp',
+        'timezone(text, timestamp) RETURNS timestamptz', 'regexp_replace(text, text, text) RETURNS text', 'regexp_match(text, text) RETURNS text[]',
+        'isfinite(timestamp) RETURNS boolean', 'isfinite(timestamptz) RETURNS boolean', 'format(text, VARIADIC "any") RETURNS text', 'extract(text, timestamp) RETURNS numeric',
+        'date_part(text, timestamp) RETURNS float8', 'date_trunc(text, interval) RETURNS interval', 'current_database() RETURNS name', 'pg_backend_pid() RETURNS int',
+        'pg_stat_get_live_tuples(oid) RETURNS bigint', 'pg_stat_get_dead_tuples(oid) RETURNS bigint', 'has_schema_privilege(text, text, text) RETURNS boolean',
+        'has_schema_privilege(name, name, text) RETURNS boolean', 'pg_extension_config_dump(regclass, text) RETURNS void', 'quote_ident(text) RETURNS text',
+        'aclexplode(aclitem[]) RETURNS boolean', 'varchar(varchar, int, boolean) RETURNS varchar', 'timestamp(timestamp, int) RETURNS timestamp', 'text(name) RETURNS text',
+        -- Better or as good a match where the script calls its own.
+        'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_table(VARIADIC text[]) RETURNS regclass',
+        'shedlock_session_alive(int, int) RETURNS boolean', 'shedlock_session_alive(numeric, numeric) RETURNS boolean', 'shedlock_session_alive(VARIADIC bigint[]) RETURNS boolean',
+        'shedlock_locks(int) RETURNS text']
+    LOOP
+        IF bait LIKE '%"any"%' THEN
+            bait := replace(bait, 'VARIADIC "any"', 'VARIADIC text[]');
+        END IF;
+        EXECUTE format('CREATE FUNCTION %I.%s LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$', home,
+                       regexp_replace(bait, '^(\w+)', '"\1"'));
+        made := made + 1;
+    END LOOP;
+    -- Operators, of the types that are compared or subtracted somewhere.
+    FOR bait IN SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %3$s, FUNCTION = %1$I.trapped)', home, o, t)
+                  FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int', '"char"', 'boolean', 'numeric']) t,
+                       unnest(ARRAY['=', '<>', '<', '<=', '>', '-', '*', '||']) o
+    LOOP
+        IF bait LIKE '%.= %' THEN
+            EXECUTE format('CREATE FUNCTION %I.trapped(%s, %2$s) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN regress_evil.trap(); END $$',
+                           home, substring(bait FROM 'LEFTARG = ([^,]+),'));
+        END IF;
+        EXECUTE bait;
+        made := made + 1;
+    END LOOP;
+    -- Types, whose check runs the trap, and tables, which are views on it.
+    FOREACH bait IN ARRAY ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'regclass', 'regprocedure', 'oid', 'int4', 'int8', 'numeric', 'bool', 'char'] LOOP
+        EXECUTE format('CREATE DOMAIN %I.%I AS pg_catalog.text CHECK (regress_evil.trap())', home, bait);
+        made := made + 1;
+    END LOOP;
+    FOREACH bait IN ARRAY ARRAY['pg_extension', 'pg_namespace', 'pg_proc', 'pg_depend', 'pg_class', 'pg_settings', 'pg_locks', 'pg_stat_activity', 'pg_stat_replication', 'pg_database'] LOOP
+        EXECUTE format('CREATE VIEW %I.%I AS SELECT regress_evil.trap() AS oid, ''shedlock'' AS extname, ''public'' AS nspname', home, bait);
+        made := made + 1;
+    END LOOP;
+    -- A type of one's own, with casts to and from text.
+    EXECUTE format('CREATE TYPE %I.bait AS (x int)', home);
+    EXECUTE format('CREATE FUNCTION %1$I.cast_away(%1$I.bait) RETURNS pg_catalog.text LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$', home);
+    EXECUTE format('CREATE CAST (%1$I.bait AS pg_catalog.text) WITH FUNCTION %1$I.cast_away(%1$I.bait) AS IMPLICIT', home);
+    RETURN made + 2;
+    RETURN made;
+END $lay$;
+RESET ROLE;
+
+SET ROLE regress_shedlock_attacker;
+SELECT regress_evil.lay_traps('regress_evil') AS in_evil, regress_evil.lay_traps('regress_target') AS in_target, regress_evil.lay_traps('pg_temp') AS in_pg_temp;
+-- The traps are set: what is named without a schema runs into them.
+SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
+SELECT clock_timestamp();
+SELECT 1 OPERATOR(regress_evil.=) 2;
+SELECT * FROM pg_extension;
+
+-- The whole life of the extension among them: trusted installation by their author, use, move, update, removal.
+CREATE TABLE pg_temp.shedlock (name pg_catalog.text, lock_until pg_catalog.text);
+CREATE EXTENSION shedlock SCHEMA regress_target;
+SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_acquire(ARRAY['a', 'b']::pg_catalog.text[], '1 min'),
+       regress_target.shedlock_extend('mine', '2 min'), regress_target.shedlock_release('mine');
+SELECT regress_target.shedlock_acquire_token('mine', '1 min', holder => 'x') AS token \gset
+SELECT regress_target.shedlock_extend_token('mine', :token, '1 min'), regress_target.shedlock_guard_token('mine', :token), regress_target.shedlock_release_token('mine', :token);
+CALL regress_target.shedlock_run('run', 'SELECT', '1 min');
+SELECT regress_target.shedlock_pause('mine', 'why'), regress_target.shedlock_resume('mine'), regress_target.shedlock_force_release('a'), regress_target.shedlock_purge('1 min');
+SELECT name, state, holder OPERATOR(pg_catalog.~) '^pg_regress/hostile|^released by force' AS named, remaining OPERATOR(pg_catalog.>) '1 s'::pg_catalog.interval AS remaining
+  FROM regress_target.shedlock_locks ORDER BY name COLLATE pg_catalog."C" USING OPERATOR(pg_catalog.<);
+SELECT pg_catalog.count(*) FROM regress_target.shedlock_stats;
+SELECT regress_target.shedlock_stats_reset();
+SELECT pg_catalog.count(*) FROM regress_target.shedlock_doctor();
+SELECT regress_target.shedlock_grant('regress_shedlock_attacker'), regress_target.shedlock_grant('regress_shedlock_attacker', true);
+-- Moved by its owner, who does not own its parts, and by a superuser, who has inherited that search_path.
+ALTER EXTENSION shedlock SET SCHEMA regress_evil;
+RESET ROLE;
+CREATE FUNCTION regress_evil.shedlock_release(name pg_catalog.text) RETURNS pg_catalog.bool LANGUAGE sql AS 'SELECT regress_evil.trap()';
+ALTER EXTENSION shedlock SET SCHEMA regress_evil;
+DROP FUNCTION regress_evil.shedlock_release(pg_catalog.text);
+ALTER EXTENSION shedlock SET SCHEMA regress_evil;
+SET ROLE regress_shedlock_attacker;
+SELECT regress_evil.shedlock_acquire('moved', '1 min'), regress_evil.shedlock_release('moved');
+SELECT pg_catalog.count(*) FROM regress_evil.shedlock_doctor();
+ALTER EXTENSION shedlock UPDATE;
+-- A member of one's own, whose name is a statement, is only a name to shedlock_grant.
+CREATE FUNCTION regress_evil."f() TO PUBLIC; ALTER ROLE CURRENT_USER SUPERUSER; --"() RETURNS boolean LANGUAGE sql AS 'SELECT regress_evil.trap()';
+ALTER EXTENSION shedlock ADD FUNCTION regress_evil."f() TO PUBLIC; ALTER ROLE CURRENT_USER SUPERUSER; --"();
+SELECT regress_evil.shedlock_grant('regress_shedlock_attacker', true);
+-- What the extension made belongs to the superuser: its owner can neither change nor replace nor drop a part of it.
+SET search_path = pg_catalog, public, pg_temp;
+\pset format unaligned
+\pset tuples_only on
+SELECT c AS by_the_installer, attempt(c) FROM unnest(ARRAY[
+    'CREATE OR REPLACE FUNCTION regress_evil.shedlock_release(name text) RETURNS boolean LANGUAGE sql AS ''SELECT regress_evil.trap()''',
+    'CREATE OR REPLACE VIEW regress_evil.shedlock_stats AS SELECT regress_evil.trap()',
+    'ALTER FUNCTION regress_evil.shedlock_doctor() RESET search_path',
+    'ALTER FUNCTION regress_evil.shedlock_doctor() SET search_path = regress_evil',
+    'ALTER FUNCTION regress_evil.shedlock_grant(text, boolean) OWNER TO regress_shedlock_attacker',
+    'ALTER EXTENSION shedlock DROP VIEW regress_evil.shedlock_locks',
+    'ALTER EXTENSION shedlock DROP FUNCTION regress_evil.shedlock_grant(text, boolean)',
+    'ALTER TABLE regress_evil.shedlock ADD CHECK (regress_evil.trap())',
+    'CREATE TRIGGER t BEFORE UPDATE ON regress_evil.shedlock FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()',
+    'CREATE TABLE regress_evil.child (name varchar(255) REFERENCES regress_evil.shedlock)',
+    'CREATE INDEX ON regress_evil.shedlock ((regress_evil.trap()))',
+    'CREATE RULE r AS ON UPDATE TO regress_evil.shedlock DO ALSO SELECT regress_evil.trap()',
+    'CREATE POLICY p ON regress_evil.shedlock USING (regress_evil.trap())',
+    'CREATE EVENT TRIGGER e ON ddl_command_start EXECUTE FUNCTION regress_evil.trap()',
+    'CREATE FUNCTION regress_evil.own() RETURNS void LANGUAGE c AS ''$libdir/shedlock'', ''shedlock_make_or_adopt_table''',
+    'CREATE OPERATOR CLASS regress_evil.oc DEFAULT FOR TYPE timestamp USING btree AS OPERATOR 1 regress_evil.<',
+    'ALTER ROLE regress_shedlock_attacker SUPERUSER'
+]) c;
+DROP EXTENSION shedlock;
+DROP TABLE pg_temp.shedlock;
+RESET ROLE;
+-- The same by a superuser, who has inherited that search_path.
+SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
+CREATE EXTENSION shedlock SCHEMA regress_target;
+SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_release('mine'), regress_target.shedlock_force_release('mine');
+SELECT pg_catalog.count(*) FROM regress_target.shedlock_doctor();
+SELECT name FROM regress_target.shedlock_locks;
+ALTER EXTENSION shedlock SET SCHEMA regress_evil;
+SELECT pg_catalog.count(*) FROM regress_evil.shedlock_doctor();
+DROP EXTENSION shedlock;
+RESET search_path;
+SELECT rolsuper AS attacker_is_superuser FROM pg_roles WHERE rolname = 'regress_shedlock_attacker';
+DISCARD TEMP;
+SET client_min_messages = warning;
+DROP SCHEMA regress_evil, regress_target CASCADE;
+RESET client_min_messages;
+
+-- What stands under one of our names in the target schema stops a trusted installation; it is never used or taken over.
+GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
+CREATE FUNCTION install_over(obstacle text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE obstacle;
+    CREATE EXTENSION shedlock;
+    RAISE EXCEPTION 'installed';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || SQLERRM;
+END $$;
+SET ROLE regress_shedlock_attacker;
+SELECT name, install_over(format('CREATE %s %s(%s) %s LANGUAGE plpgsql AS $x$ BEGIN RAISE EXCEPTION ''A TRAP RUNS''; END $x$',
+                                 CASE kind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, name, arguments,
+                                 CASE kind WHEN 'f' THEN 'RETURNS ' || result ELSE '' END))
+  FROM regress_signature ORDER BY name, arguments COLLATE "C";
+SELECT o AS obstacle, install_over(o) FROM unnest(ARRAY[
+    'CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void LANGUAGE sql AS ''''',
+    'CREATE VIEW shedlock AS SELECT 1',
+    'CREATE MATERIALIZED VIEW shedlock AS SELECT 1',
+    'CREATE SEQUENCE shedlock',
+    'CREATE TYPE shedlock AS (name text)',
+    'CREATE TYPE shedlock AS ENUM (''a'')',
+    'CREATE DOMAIN shedlock AS text',
+    'CREATE TABLE shedlock (name text) PARTITION BY LIST (name)',
+    'CREATE TABLE t (x int); CREATE INDEX shedlock ON t (x)',
+    'CREATE TABLE t (x int); CREATE INDEX shedlock_pkey ON t (x)',
+    'CREATE VIEW shedlock_locks AS SELECT 1',
+    'CREATE TABLE shedlock_locks (name text)',
+    'CREATE TYPE shedlock_locks AS (name text)',
+    'CREATE VIEW shedlock_stats AS SELECT 1',
+    'CREATE SEQUENCE shedlock_stats',
+    'CREATE TABLE other (x int); CREATE TABLE shedlock (LIKE other)',
+    'CREATE FUNCTION shedlock_make_or_adopt_table(x int DEFAULT 1) RETURNS void LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END''',
+    'CREATE FUNCTION shedlock_session_alive(int, bigint, x int DEFAULT 1) RETURNS boolean LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END''',
+    'CREATE FUNCTION shedlock_stats_rows(x int DEFAULT 1) RETURNS int LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END'''
+]) o;
+RESET ROLE;
+DROP FUNCTION install_over;
+REVOKE ALL ON SCHEMA public FROM regress_shedlock_attacker;
+REVOKE ALL ON DATABASE :"database" FROM regress_shedlock_attacker;
+DROP TABLE regress_signature;
+DROP FUNCTION attempt;
+DROP ROLE regress_shedlock_attacker;
+CREATE EXTENSION shedlock;
