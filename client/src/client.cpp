@@ -5,6 +5,21 @@ namespace shedlock {
 
 using namespace internal;
 
+namespace internal {
+namespace {
+
+// Or nobody would be there to release it.
+std::shared_ptr<lease> lease_of(core &core, names const &what, grant const &granted, std::chrono::microseconds at_most)
+try {
+    return std::make_shared<lease>(core, what, granted, at_most);
+} catch (...) {
+    core.release(what, granted.token, core.timeout());
+    throw;
+}
+
+} // namespace
+} // namespace internal
+
 error::error(std::string const &message, std::string sqlstate)
     : std::runtime_error{message}, sqlstate_{std::move(sqlstate)}
 {
@@ -44,7 +59,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
     auto const granted = internal::acquire(core_->shared, what, how, clock::now() + wait, stop);
     if (!granted)
         return std::nullopt;
-    lock acquired{core_, std::make_shared<lease>(*core_, what, *granted, how.at_most)};
+    lock acquired{core_, internal::lease_of(*core_, what, *granted, how.at_most)};
     if (how.keep_alive)
         acquired.lease_->keep_alive();
     return acquired;

@@ -3,6 +3,7 @@
 #include "literal.hpp"
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <unistd.h>
 
@@ -64,6 +65,8 @@ public:
                     return std::nullopt;
             } catch (reply_lost const &failure) {
                 begin_doubt(failure.what());
+            } catch (std::bad_alloc const &) { // perhaps while the reply was read
+                begin_doubt("out of memory");
             } catch (in_doubt const &) {
                 throw;
             } catch (connection_error const &) {
