@@ -6,12 +6,14 @@
 #   make check-versions runs them on Debian 12, 13 and sid (SUITES= chooses), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
 #   make dist           writes the archives of a release into build
+#   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
+#   make sanitize       runs the fuzzer against an extension built with sanitizers
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench
+project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -54,6 +56,13 @@ instructions:
 bench:
 	@test/install-packages valgrind redis-server
 	@test/bench/run
+
+valgrind:
+	@test/install-packages valgrind
+	@test/reliability/valgrind
+
+sanitize: packages check-unit
+	@test/reliability/sanitize
 
 else
 

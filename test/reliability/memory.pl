@@ -88,7 +88,7 @@ PSQL
 my $errors = '';
 for my $name (sort keys %scenario)
 {
-	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(4, 1) * $_ } 1 .. often(40, 600));
+	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(8, 1) * $_ } 1 .. often(24, 600));
 	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(23, 3) * $_ } 1 .. often(5, 1000));
 }
 like($errors, qr/ERROR:  53200/, 'memory ran out');
@@ -124,7 +124,7 @@ is("@trouble[0 .. ($#trouble < 4 ? $#trouble : 4)]", '', 'nothing leaked, nothin
 
 # The client.
 my $client_out = '';
-ok(IPC::Run::run([ program('starve/starved_client'), $node->connstr('postgres'), 1, often(2, 1) ], '>', \$client_out, '2>&1'), 'the client neither crashes nor forgets a lock')
+ok(IPC::Run::run([ program('starve/starved_client'), $node->connstr('postgres'), 1, often(4, 1) ], '>', \$client_out, '2>&1'), 'the client neither crashes nor forgets a lock')
   or diag($client_out);
 note($client_out);
 my $client_failures = 0;
