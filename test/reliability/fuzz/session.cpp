@@ -4,8 +4,7 @@
 
 namespace {
 
-constexpr Oid bool_type = 16, int8_type = 20, text_type = 25, text_array_type = 1009, timestamptz_type = 1184,
-              interval_type = 1186;
+constexpr Oid int8_type = 20, text_type = 25, text_array_type = 1009, timestamptz_type = 1184, interval_type = 1186;
 
 using result_pointer = std::unique_ptr<PGresult, decltype(&PQclear)>;
 

@@ -1,0 +1,48 @@
+#include "call.hpp"
+
+namespace {
+
+template <typename T> std::string described(std::optional<T> const &value)
+{
+    return value ? std::to_string(*value) : "NULL";
+}
+
+std::string described(std::optional<interval> const &i)
+{
+    return i ? std::to_string(i->months) + " mons " + std::to_string(i->days) + " days " +
+                   std::to_string(i->microseconds) + " us"
+             : "NULL";
+}
+
+std::string described(std::optional<std::string> const &text)
+{
+    return text ? "\"" + printable(*text) + "\"" : "NULL";
+}
+
+std::string described_name(call const &made)
+{
+    if (made.name_is_null)
+        return "NULL";
+    if (!made.is_array)
+        return described(made.names.front());
+    auto result = "[" + std::to_string(made.dimensions) + " dimensions from " + std::to_string(made.lower_bound) + "]{";
+    for (auto const &name : made.names)
+        result += described(name) + ",";
+    return result + "}";
+}
+
+} // namespace
+
+std::string description(call const &made)
+{
+    std::string result = signature_of(made.what).name;
+    for (char const letter : signature_of(made.what).arguments)
+        result += letter == 'n'   ? " name " + described_name(made)
+                  : letter == 'k' ? " token " + described(made.token)
+                  : letter == 'm' ? " at_most " + described(made.at_most)
+                  : letter == 'l' ? " at_least " + described(made.at_least)
+                  : letter == 'w' ? " wait " + described(made.wait)
+                  : letter == 't' ? " tick " + described(made.tick)
+                                  : " text " + described(made.text);
+    return result;
+}
