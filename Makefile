@@ -7,7 +7,7 @@
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
-#   make sanitize       runs the fuzzer against an extension built with sanitizers
+#   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.

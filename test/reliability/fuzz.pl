@@ -16,9 +16,7 @@ my $seed = $ENV{FUZZ_SEED} // time;
 my $calls = often(7_000, 260_000);
 my @encodings = qw(UTF8 SQL_ASCII LATIN1 EUC_JP);
 
-# A sanitizer's run time library takes the place of the C library's own checks.
-my $checks = $ENV{FUZZ_PRELOAD} ? { LD_PRELOAD => $ENV{FUZZ_PRELOAD} }
-  : { LD_PRELOAD => 'libc_malloc_debug.so.0', MALLOC_CHECK_ => 3, MALLOC_PERTURB_ => 165 };
+my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0', MALLOC_CHECK_ => 3, MALLOC_PERTURB_ => 165 };
 sub started
 {
 	my ($node) = @_;
