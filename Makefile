@@ -2,6 +2,7 @@
 #   make demo           shows the main job on a throw-away server
 #   make check          runs every test
 #   make instructions   counts instructions per call, ours and Java's
+#   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (about 12 minutes)
 #   make check-versions runs them on Debian 12, 13 and sid (SUITES= chooses), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
@@ -13,7 +14,7 @@
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize
+project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize model
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -52,6 +53,10 @@ dist:
 instructions:
 	@test/install-packages valgrind
 	@test/bench/instructions
+
+model:
+	@test/install-packages spin
+	@test/reliability/model/check
 
 bench:
 	@test/install-packages valgrind redis-server

@@ -1,0 +1,182 @@
+# A mixed fleet that follows the primary through fail-overs, and what it has seen: who held which lock from when to
+# when by the clock of this machine, which all of its servers share, and with which token.
+package Fleet;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use POSIX ();
+use Time::HiRes qw(time sleep);
+
+our @EXPORT = qw(start_fleet stop_fleet double_grants backward_tokens);
+
+my @names = ('one', 'two', 'three');
+my $lease = 2;    # at_most, in seconds
+
+# A grant counts from when it was acknowledged until its client begins to release it, or may not count on it any
+# longer: at_most from before the call. A line in the log of its client: name, token, called, from, to.
+
+# One connection for many turns. A session function, owned by the session.
+sub session_turn
+{
+	my $name = shift;
+	return <<"SQL";
+\\set called `date +%s.%N`
+SELECT shedlock_acquire('$name', '$lease s') AS got \\gset
+\\if :got
+\\set from `date +%s.%N`
+SELECT coalesce((SELECT token FROM shedlock_locks WHERE name = '$name' AND holder_pid = pg_backend_pid()), 0) AS token \\gset
+SELECT pg_sleep(random() * 0.2) \\g /dev/null
+\\set to `date +%s.%N`
+\\echo $name :token :called :from :to
+SELECT shedlock_release('$name') \\g /dev/null
+\\endif
+SELECT pg_sleep(random() * 0.1) \\g /dev/null
+SQL
+}
+
+# Java's statements, word for word but for RETURNING, which says what there is no other way to learn without a race.
+sub java_turn
+{
+	my $name = shift;
+	my $sets = "lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $lease), "
+	  . "locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'java'";
+	my $returning = 'RETURNING (extract(epoch FROM locked_at) * 1000000)::bigint AS token';
+	my $free = "shedlock.name = '$name' AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP)";
+	return <<"SQL";
+\\set called `date +%s.%N`
+INSERT INTO shedlock(name, lock_until, locked_at, locked_by)
+ VALUES('$name', timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $lease), timezone('utc', CURRENT_TIMESTAMP), 'java')
+ ON CONFLICT (name) DO UPDATE SET $sets WHERE $free $returning \\gset
+SELECT :ROW_COUNT = 1 AS got \\gset
+\\if :got
+\\set from `date +%s.%N`
+SELECT pg_sleep(random() * 0.2) \\g /dev/null
+\\set to `date +%s.%N`
+\\echo $name :token :called :from :to
+UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => 0) > timezone('utc', CURRENT_TIMESTAMP)
+ THEN locked_at + make_interval(secs => 0) ELSE timezone('utc', CURRENT_TIMESTAMP) END WHERE name = '$name' AND locked_by = 'java';
+\\endif
+SELECT pg_sleep(random() * 0.1) \\g /dev/null
+SQL
+}
+
+# psql ends when its connection does; the next one looks for the primary.
+sub run_psql
+{
+	my ($fleet, $log, $turn) = @_;
+	my $script = "$log.sql";
+	open my $file, '>', $script or die $!;
+	print $file $turn->($names[ rand @names ]) for 1 .. 100;
+	close $file;
+	system "psql -XAtq -v ON_ERROR_STOP=1 -f '$script' -d '$fleet->{hosts}' >>'$log' 2>>'$log.errors'";
+	sleep 0.1;
+}
+
+# A process for each call, as in a crontab or shell script.
+sub run_tool
+{
+	my ($fleet, $log) = @_;
+	my $name = $names[ rand @names ];
+	my $called = time;
+	chomp(my $token = `$fleet->{tool} acquire $name --dsn '$fleet->{hosts}' --at-most ${lease}s 2>>'$log.errors'` // '');
+	my $from = time;
+	return sleep 0.05 if $? or $token eq '';
+	sleep rand 0.2;
+	my $to = time;
+	append($log, sprintf "%s %s %.6f %.6f %.6f\n", $name, $token, $called, $from, $to);
+	system "$fleet->{tool} release $name --dsn '$fleet->{hosts}' --token $token >/dev/null 2>>'$log.errors'";
+}
+
+# Its lease is extended while the command runs, so that only the command's end ends it: by itself, or by SIGTERM. The
+# margin of shedlock run says when that comes, so no at_most is counted here.
+sub run_command
+{
+	my ($fleet, $log) = @_;
+	my $name = $names[ rand @names ];
+	my $job = 'from=$(date +%s.%N); trap exit TERM; trap \'echo $SHEDLOCK_NAME $SHEDLOCK_TOKEN kept $from $(date +%s.%N)\' EXIT; sleep 0.3';
+	system $fleet->{tool}, 'run', $name, '--dsn', $fleet->{hosts}, '--at-most', "${lease}s", '--', 'sh', '-c', "exec >>'$log' 2>>'$log.errors'; $job";
+	sleep 0.05;
+}
+
+sub append
+{
+	my ($path, $line) = @_;
+	open my $file, '>>', $path or die "$path: $!";
+	print $file $line;
+	close $file;
+}
+
+my @members = (
+	[ session => \&run_psql, \&session_turn ], [ session => \&run_psql, \&session_turn ], [ java => \&run_psql, \&java_turn ],
+	[ tool => \&run_tool ], [ tool => \&run_tool ], [ run => \&run_command ], [ run => \&run_command ]);
+
+# hosts: a connection string that names all servers. tool: the path of shedlock. folder: for the logs.
+sub start_fleet
+{
+	my $fleet = {@_, pids => []};
+	append("$fleet->{folder}/go", "a fleet works while this file is there\n");
+	for my $number (0 .. $#members)
+	{
+		my ($kind, $work, @further) = @{ $members[$number] };
+		my $pid = fork // die "fork: $!";
+		push @{ $fleet->{pids} }, $pid;
+		next if $pid;
+		srand $number;
+		my $log = "$fleet->{folder}/$kind.$number";
+		$work->($fleet, $log, @further) while -e "$fleet->{folder}/go";
+		POSIX::_exit(0);
+	}
+	return $fleet;
+}
+
+# All grants: name, token, from, to, and who.
+sub stop_fleet
+{
+	my $fleet = shift;
+	unlink "$fleet->{folder}/go";
+	waitpid $_, 0 for @{ $fleet->{pids} };
+	my @grants;
+	for my $log (glob "$fleet->{folder}/*.[0-9]")
+	{
+		open my $file, '<', $log or die "$log: $!";
+		while (<$file>)
+		{
+			my ($name, $token, $called, $from, $to) = /^(\w+) (\d+) (\S+) (\S+) (\S+)$/ or next;
+			my $trusted = $called eq 'kept' ? $to : $called + $lease;
+			push @grants, { name => $name, token => $token, from => $from, to => $to < $trusted ? $to : $trusted, who => $log };
+		}
+	}
+	return @grants;
+}
+
+sub told { my $grant = shift; return sprintf '%s %s of %s from %.6f to %.6f', @$grant{qw(name token who from to)} }
+
+# Of two grants of one name, one begins before the other has ended.
+sub double_grants
+{
+	my (%last, @found);
+	for my $grant (sort { $a->{from} <=> $b->{from} } grep { $_->{from} < $_->{to} } @_)
+	{
+		my $before = $last{ $grant->{name} };
+		push @found, told($before) . ' and ' . told($grant) if $before && $grant->{from} < $before->{to};
+		$last{ $grant->{name} } = $grant if !$before || $grant->{to} > $before->{to};
+	}
+	return @found;
+}
+
+# A token that is not greater than that of a grant that was acknowledged before it was asked for. A session that did not find
+# its row when it asked for its token has 0.
+sub backward_tokens
+{
+	my (%last, @found);
+	for my $grant (sort { $a->{from} <=> $b->{from} } grep { $_->{token} } @_)
+	{
+		my $before = $last{ $grant->{name} };
+		push @found, told($before) . ' and ' . told($grant) if $before && $grant->{token} <= $before->{token};
+		$last{ $grant->{name} } = $grant if !$before || $grant->{token} > $before->{token};
+	}
+	return @found;
+}
+
+1;

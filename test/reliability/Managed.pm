@@ -1,0 +1,144 @@
+# Two servers under a fail-over manager, all of it in a temporary folder, on free ports of this machine, stopped by process id.
+package Managed;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use Fleet;
+use Torture;
+
+our @EXPORT = qw(hosts spawn kill_and_wait postmaster kill_server primary until_true until_granted settings run_rounds);
+
+# For postgresql.conf, by name.
+sub settings
+{
+	chomp(my $library = `pg_config --pkglibdir`);
+	return (
+		extension_destdir => $ENV{SHEDLOCK_STAGE},
+		dynamic_library_path => "$ENV{SHEDLOCK_STAGE}$library:\$libdir",
+		wal_log_hints => 'on',
+		wal_keep_size => '256MB',
+		fsync => 'off', # no fault here is the machine's
+	);
+}
+
+# Starts a process in the background; what it says goes to a file.
+sub spawn
+{
+	my ($log, @command) = @_;
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	open STDIN, '<', '/dev/null';
+	open STDOUT, '>>', $log or die "$log: $!";
+	open STDERR, '>&', \*STDOUT;
+	setpgrp;
+	exec @command or die "$command[0]: $!";
+}
+
+sub kill_and_wait
+{
+	my ($signal, $pid) = @_;
+	kill $signal, $pid;
+	waitpid $pid, 0;
+}
+
+sub hosts
+{
+	my @nodes = @_;
+	return sprintf 'host=%s port=%s dbname=postgres user=postgres connect_timeout=2 target_session_attrs=read-write',
+	  join(',', map { '127.0.0.1' } @nodes), join(',', map { $_->{port} } @nodes);
+}
+
+# Its process id, undef if there is none.
+sub postmaster
+{
+	my $node = shift;
+	open my $file, '<', "$node->{data}/postmaster.pid" or return;
+	chomp(my $pid = <$file> // '');
+	return $pid =~ /^\d+$/ && kill(0, $pid) ? $pid : undef;
+}
+
+# Without a chance to say good-bye to anybody.
+sub kill_server
+{
+	my $node = shift;
+	my $pid = postmaster($node) // return;
+	open my $children, '<', "/proc/$pid/task/$pid/children" or return;
+	kill 'KILL', $pid, map { split } <$children>;
+}
+
+sub ask
+{
+	my ($target, $sql) = @_;
+	my $answer = `timeout 3 psql -XAtq -d '$target' -c "$sql" 2>/dev/null` // '';
+	chomp $answer;
+	return $answer;
+}
+
+# The one that takes writes; undef if none does, or both.
+sub primary
+{
+	my @found = grep { ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2", 'SELECT pg_is_in_recovery()') eq 'f' } @_;
+	return @found == 1 ? $found[0] : undef;
+}
+
+sub until_true
+{
+	my ($what, $condition) = @_;
+	my $deadline = time + 180;
+	while (time < $deadline)
+	{
+		return 1 if $condition->();
+		sleep 0.2;
+	}
+	diag("gave up: $what");
+	return 0;
+}
+
+# Seconds from a fault until somebody who asks again and again is granted a lock.
+sub until_granted
+{
+	my ($hosts, $since) = @_;
+	my $name = "probe at $since";
+	until_true('a lock is granted', sub { ask($hosts, "SELECT shedlock_acquire_token('$name', '1 ms')") =~ /^\d+$/ }) or return;
+	return time - $since;
+}
+
+# Lets a fleet work while faults happen, one after the other: [what, code that causes it and gives the time at which
+# it did, code that repairs what does not repair itself]. Each time it takes until both servers are well again.
+sub run_rounds
+{
+	my ($row, $rounds, $hosts, $folder, $is_well, @faults) = @_;
+	my $fleet = start_fleet(hosts => $hosts, tool => "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock", folder => $folder);
+	my %recovery;
+	for my $round (0 .. $rounds - 1)
+	{
+		my ($what, $cause, $repair) = @{ $faults[ $round % @faults ] };
+		my $since = $cause->();
+		my $seconds = until_granted($hosts, $since);
+		$repair->() if $repair;
+		my $well = defined $seconds && until_true("both servers are well after: $what", $is_well);
+		ok($well, sprintf 'round %d, %s: granted again after %.1f s', $round + 1, $what, $seconds // -1);
+		last unless $well;
+		push @{ $recovery{$what} }, $seconds;
+		sleep 2; # of ordinary work, so that the fleet holds something when the next fault comes
+	}
+	my @grants = stop_fleet($fleet);
+	my (@double, @backward);
+	@double = double_grants(@grants);
+	@backward = backward_tokens(@grants);
+	my %kinds = map { $_->{who} =~ /(\w+)\.\d+$/ ? ($1 => 1) : () } @grants;
+	is(join(' ', sort keys %kinds), 'java run session tool', 'every kind of client was granted locks');
+	is(join("\n", @double), '', 'I1 no lock was held twice at a time');
+	is(join("\n", @backward), '', 'I6 tokens grew');
+	my $summary = join '; ', map { my @s = sort { $a <=> $b } @{ $recovery{$_} }; sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1] } sort keys %recovery;
+	seen($row, $rounds, sprintf '%d grants, %d double, %d tokens backward; seconds until the next grant, median: %s',
+		scalar @grants, scalar @double, scalar @backward, $summary);
+	return;
+}
+
+1;

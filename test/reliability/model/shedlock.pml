@@ -1,0 +1,578 @@
+/* One lock, two sessions of ours, one Java client, a clock, and a nemesis: the protocol of extension/, step by step.
+ * What is one step here is one step there: done under the page's lock, or seen by nobody in between.
+ * docs/model.md tells what is modelled and what is not. -DBREAK_... gives the broken variants, ./check runs them all.
+ */
+#ifndef HORIZON
+#define HORIZON 4 /* the clock's last reading */
+#endif
+#ifndef ROUNDS
+#define ROUNDS 2 /* max_rounds of acquisition.cpp, where it is 10 */
+#endif
+#define AT_MOST 2
+
+#ifdef LEAN /* the second session only acquires and releases */
+#define IS_COMPLETE(me) (me == 1)
+#else
+#define IS_COMPLETE(me) true
+#endif
+
+#define NOBODY 0
+#define JAVA 3 /* 1 and 2 are our sessions */
+#define CLIENTS 4
+
+byte killed; /* bit by client: its connection is gone, its transaction aborted; nobody goes on before it knows */
+#ifdef NO_JAVA
+#define EVERYBODY (1 << 1 | 1 << 2)
+#else
+#define EVERYBODY (1 << 1 | 1 << 2 | 1 << JAVA)
+#endif
+#define IS_KILLED(who) (killed & (1 << who))
+
+/* I2 is the absence of deadlock: an acquire may decide that everybody else stands still until it is done. */
+#ifdef ALONE
+byte alone = NOBODY;
+#define MAY_STEP(who) (!killed && (alone == NOBODY || alone == who))
+#else
+#define MAY_STEP(who) (!killed)
+#endif
+
+byte now = 1;
+
+/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until,
+ * 0 is NULL. */
+bool there, new_there;
+byte until, new_until;
+byte at, new_at;
+byte keep, new_keep;
+byte by, new_by;
+byte writer = NOBODY;
+bool acquires; /* the new version is an acquisition, */
+bool flushes;  /* ... or something else that must survive a crash */
+
+/* A release that only memory knows of: what a crash would bring back. */
+bool unflushed;
+byte disk_until, disk_keep;
+
+byte taker = NOBODY;   /* who has the lock on the name that exists for microseconds */
+bool shared[CLIENTS];  /* share locks on the row, of guarded transactions that are committing */
+byte sight[CLIENTS];   /* whether the row is still what this session saw and is about to change */
+#define SAME 1
+#define CHANGED 2
+
+/* What clients know. */
+byte token[CLIENTS];     /* of the latest acquisition that was committed, 0: none */
+byte new_token[CLIENTS]; /* of the one in this transaction */
+byte guarded[CLIENTS];   /* the token that this transaction guards */
+
+/* What nobody knows, for the properties only. A client counts on its lease from its call on, whatever is written. */
+byte live_until[CLIENTS];
+byte new_live_until[CLIENTS]; /* if this transaction commits */
+byte greatest;                /* token of all acquisitions that were committed */
+byte latest = NOBODY;         /* who made the latest of them */
+
+#define IS_LIVE(who) (live_until[who] > now || new_live_until[who] > now)
+
+/* As a dirty snapshot has it. */
+#define UNDECIDED(me) (writer != NOBODY && writer != me)
+#define LOCKED(me) ((me != 1 && shared[1]) || (me != 2 && shared[2]))
+#define SEEN(me, committed, mine) (writer == me -> mine : committed)
+#define CAN_WRITE(me) (!UNDECIDED(me) && !LOCKED(me) && sight[me] == SAME)
+
+#define LARGER(a, b) ((a) > (b) -> (a) : (b))
+
+/* I1 and I5: whoever gets the lock, or keeps it longer, is alone with it. */
+inline promise_exclusion(me)
+{
+    if
+    :: (me != 1 && IS_LIVE(1)) || (me != 2 && IS_LIVE(2)) || (me != JAVA && IS_LIVE(JAVA)) ->
+        printf("I1 is broken\n"); assert(false)
+    :: else
+    fi
+}
+
+inline promise_growth(next)
+{
+    if
+    :: next <= greatest -> printf("I6 is broken\n"); assert(false)
+    :: else
+    fi
+}
+
+/* I11, a little more strictly: nobody is about to have acquired it either. */
+inline promise_fencing(me)
+{
+    if
+    :: guarded[me] && !(writer == me && acquires) && (latest != me || acquires) ->
+        printf("I11 is broken\n"); assert(false)
+    :: else
+    fi
+}
+
+/* Puts a version above the committed one. */
+#define WRITE(who, its_until, its_at, its_keep, its_by) \
+    new_until = its_until; new_at = its_at; new_keep = its_keep; new_by = its_by; new_there = true; writer = who
+
+inline spoil_sights()
+{
+    sight[1] = (sight[1] -> CHANGED : 0);
+    sight[2] = (sight[2] -> CHANGED : 0)
+}
+
+inline forget_new_version()
+{
+    new_there = false; new_until = 0; new_at = 0; new_keep = 0; new_by = 0;
+    writer = NOBODY; acquires = false; flushes = false
+}
+
+/* Its new version was never there, and its locks are gone. */
+inline abort(me)
+{
+    if
+    :: writer == me -> forget_new_version()
+    :: else
+    fi;
+    if
+    :: taker == me -> taker = NOBODY
+    :: else
+    fi;
+    shared[me] = false; sight[me] = 0;
+    guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0
+}
+
+inline remember_what_disk_has(is_kept)
+{
+    if
+    :: is_kept -> unflushed = false; disk_until = 0; disk_keep = 0
+    :: !is_kept && !unflushed -> unflushed = true; disk_until = until; disk_keep = keep
+    :: else
+    fi
+}
+
+inline commit(me)
+{
+    promise_fencing(me);
+    if
+    :: writer == me ->
+#ifdef SERVER_CRASHES
+        remember_what_disk_has(flushes);
+#endif
+        there = true; until = new_until; at = new_at; keep = new_keep; by = new_by;
+        spoil_sights();
+        if
+        :: acquires -> greatest = LARGER(greatest, at); latest = me
+        :: else
+        fi;
+        if
+        :: new_token[me] -> token[me] = new_token[me]
+        :: else
+        fi;
+        live_until[me] = new_live_until[me];
+        forget_new_version()
+    :: else
+    fi;
+    shared[me] = false;
+    guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0;
+    printf("%d commits\n", me)
+}
+
+#define LATEST_TOKEN(me) (new_token[me] -> new_token[me] : token[me])
+
+/* lease.cpp: standing_of, in the form of token functions. A session function's claim is as good: what bears the pid of
+ * a session is its latest acquisition. */
+#define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
+#ifdef BREAK_RELEASE
+#define IS_MINE_TO_RELEASE(me) true
+#else
+#define IS_MINE_TO_RELEASE IS_MINE
+#endif
+#define IS_LIVE_LEASE(me, instant) \
+    (SEEN(me, there, new_there) && SEEN(me, keep, new_keep) != 0 && SEEN(me, until, new_until) > instant)
+
+#if defined(BREAK_LOOK)
+#define SEEN_BY_LOOK(me, committed, mine) (writer -> mine : committed)
+#else
+#define SEEN_BY_LOOK SEEN
+#endif
+
+#ifdef BREAK_COUNTER
+#define NEW_TOKEN(instant) (seen_there -> seen_at + 1 : 1)
+#define JAVA_TOKEN at /* Java does not count */
+#else
+#define NEW_TOKEN(instant) (seen_there && seen_at >= instant -> seen_at + 1 : instant)
+#define JAVA_TOKEN started
+#endif
+
+#ifdef BREAK_GUARD
+#define SHARE_LOCK false
+#else
+#define SHARE_LOCK true
+#endif
+
+#ifdef BREAK_FLUSH
+#define FLUSH false
+#else
+#define FLUSH true
+#endif
+
+#ifdef BREAK_CLOCK
+#define CLOCK (started -> started : now) /* of the transaction */
+#else
+#define CLOCK now
+#endif
+
+/* acquisition.cpp: attempt, and lock_table::take. One option of a do; every atomic is one step. */
+inline acquire(me)
+{
+    atomic {
+        MAY_STEP(me);
+#ifdef BREAK_CLOCK
+        called = now;
+#endif
+#ifdef ALONE
+        if
+        :: alone = me
+        :: skip
+        fi;
+#endif
+look_again:
+#ifdef BREAK_WAIT
+        MAY_STEP(me) && !UNDECIDED(me);
+#endif
+        if
+#if !defined(BREAK_LOOK) && !defined(BREAK_SELECT)
+        :: UNDECIDED(me) || LOCKED(me) -> printf("%d is refused: undecided\n", me); goto refused
+#endif
+        :: else
+        fi;
+        sight[me] = SAME;
+        seen_there = SEEN_BY_LOOK(me, there, new_there);
+        seen_until = SEEN_BY_LOOK(me, until, new_until);
+        seen_at = SEEN_BY_LOOK(me, at, new_at)
+    };
+    atomic { /* judge: the one reading of the clock */
+        MAY_STEP(me);
+        instant = CLOCK;
+        if
+#ifndef BREAK_HELD
+        :: seen_there && seen_until > instant -> printf("%d is refused: held\n", me); goto refused
+#endif
+        :: else
+        fi;
+        seen_at = NEW_TOKEN(instant); seen_there = false; seen_until = 0
+    };
+#ifndef BREAK_SELECT
+    atomic { /* take: the lock on the name */
+        MAY_STEP(me);
+        if
+        :: taker == NOBODY -> taker = me
+        :: else -> goto next_round
+        fi
+    };
+#ifndef BREAK_LOOK
+    atomic { /* ... and a second look */
+        MAY_STEP(me);
+        if
+        :: !CAN_WRITE(me) -> taker = NOBODY; goto next_round
+        :: else
+        fi
+    };
+#endif
+#endif
+    atomic { /* heap_update, or a speculative insertion: it yields to whoever is there */
+#ifdef BREAK_SELECT
+        MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me); /* an UPDATE by name waits */
+#else
+        MAY_STEP(me);
+#endif
+        if
+#if !defined(BREAK_LOOK) && !defined(BREAK_SELECT)
+        :: !CAN_WRITE(me) -> taker = NOBODY; goto next_round
+#endif
+        :: else
+        fi;
+        printf("%d acquires at %d: token %d, until %d\n", me, now, seen_at, instant + AT_MOST);
+        promise_exclusion(me);
+        promise_growth(seen_at);
+        if
+        :: WRITE(me, instant + AT_MOST, seen_at, instant, me)
+#ifdef AT_LEAST
+        :: WRITE(me, instant + AT_MOST, seen_at, instant + AT_LEAST, me)
+#endif
+        fi;
+        acquires = true;
+        flushes = FLUSH;
+        new_token[me] = new_at;
+        new_live_until[me] = LARGER(instant, called) + AT_MOST;
+        taker = NOBODY; /* a step of its own there, but one that makes no difference: the row is undecided anyway */
+        goto refused; /* or rather, granted */
+next_round:
+        round++;
+        if
+        :: round < ROUNDS -> goto look_again
+        :: else -> printf("%d is refused: a crowd\n", me)
+        fi;
+refused:
+#ifdef ALONE
+        alone = NOBODY;
+#endif
+        round = 0; called = 0; instant = 0; seen_there = false; seen_until = 0; seen_at = 0; sight[me] = 0
+    }
+}
+
+/* change.cpp: try_to_change, until it is done or not ours. What another keeps undecided is waited for. */
+#define LOOK_AT(me, is_mine) \
+    sight[me] = SAME; \
+    instant = CLOCK; \
+    seen_keep = (is_mine && IS_LIVE_LEASE(me, instant) -> SEEN(me, keep, new_keep) : 0)
+
+inline extend(me)
+{
+    atomic {
+        MAY_STEP(me) && IS_COMPLETE(me) && LATEST_TOKEN(me);
+extend_again:
+        LOOK_AT(me, IS_MINE(me));
+        if
+        :: !seen_keep -> printf("%d has lost it at %d\n", me, now); goto extended
+        :: else
+        fi
+    };
+    atomic {
+        MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me);
+        if
+        :: sight[me] != SAME -> goto extend_again
+        :: else
+        fi;
+        printf("%d extends at %d: until %d\n", me, now, LARGER(instant + AT_MOST, seen_keep));
+        promise_exclusion(me);
+        WRITE(me, LARGER(instant + AT_MOST, seen_keep), SEEN(me, at, new_at), seen_keep, SEEN(me, by, new_by));
+        flushes = true;
+        new_live_until[me] = new_until;
+extended:
+        sight[me] = 0; instant = 0; seen_keep = 0
+    }
+}
+
+inline release(me)
+{
+    atomic {
+        /* Between an acquire and its release the clock moves: by microseconds, which are the unit of this one. */
+        MAY_STEP(me) && LATEST_TOKEN(me) && now > LATEST_TOKEN(me);
+release_again:
+        LOOK_AT(me, IS_MINE_TO_RELEASE(me));
+        if
+        :: !seen_keep -> printf("%d has lost it at %d\n", me, now); goto released
+        :: else
+        fi
+    };
+    atomic {
+        MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me);
+        if
+        :: sight[me] != SAME -> goto release_again
+        :: else
+        fi;
+        WRITE(me, LARGER(instant, seen_keep), SEEN(me, at, new_at), 0, SEEN(me, by, new_by));
+        new_live_until[me] = new_until;
+        printf("%d releases at %d: until %d\n", me, now, new_until);
+released:
+        sight[me] = 0; instant = 0; seen_keep = 0
+    }
+}
+
+/* guard.cpp: check, before the commit. The row stays locked until that is done. */
+inline commit_guarded(me)
+{
+    atomic {
+        MAY_STEP(me) && guarded[me];
+check_again:
+        if
+        :: !SEEN(me, there, new_there) || SEEN(me, at, new_at) != guarded[me] || (UNDECIDED(me) && until <= now) ->
+            printf("%d fails: lock lost\n", me);
+            abort(me);
+            goto failed
+        :: else
+        fi;
+        if
+        :: UNDECIDED(me) -> MAY_STEP(me) && !UNDECIDED(me); goto check_again
+        :: else -> shared[me] = SHARE_LOCK && writer != me
+        fi
+    };
+    atomic {
+        MAY_STEP(me);
+        commit(me);
+failed:
+        started = 0
+    }
+}
+
+proctype session(byte me)
+{
+    byte called, round, instant, started;
+    bool seen_there;
+    byte seen_until, seen_at, seen_keep;
+
+end:
+    do
+    :: {
+        do
+#ifdef BREAK_CLOCK
+        :: atomic { MAY_STEP(me) && !started -> started = now }
+#endif
+        :: acquire(me)
+        :: extend(me)
+        :: release(me)
+        :: atomic {
+            MAY_STEP(me) && IS_COMPLETE(me) && LATEST_TOKEN(me) && !guarded[me] && SEEN(me, there, new_there) &&
+                SEEN(me, at, new_at) == LATEST_TOKEN(me);
+            guarded[me] = LATEST_TOKEN(me);
+            printf("%d guards token %d\n", me, guarded[me])
+           }
+        :: commit_guarded(me)
+        :: atomic { MAY_STEP(me) && !guarded[me] && writer == me -> commit(me); started = 0 }
+        :: atomic {
+            MAY_STEP(me) && (guarded[me] || writer == me) -> abort(me); started = 0;
+            printf("%d rolls back\n", me)
+           }
+        od
+       } unless {
+        atomic {
+            IS_KILLED(me);
+            killed = killed & ~(1 << me);
+            called = 0; round = 0; instant = 0; started = 0;
+            seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0
+        }
+       }
+    od
+}
+
+/* Java's statements, each a transaction: CURRENT_TIMESTAMP is its start. An UPDATE judges what its snapshot shows, waits
+ * for whoever has the row undecided or locked, and judges anew if that changed it. INSERT … ON CONFLICT judges the
+ * newest. */
+proctype java()
+{
+    byte started;
+    bool is_insert;
+
+end:
+    do
+    :: {
+        if
+        :: atomic { /* lock */
+            MAY_STEP(JAVA);
+            started = now;
+            if
+            :: is_insert = true
+            :: there && until <= started
+            fi
+           };
+           atomic {
+            MAY_STEP(JAVA) && writer == NOBODY && !LOCKED(JAVA);
+            if
+            :: (is_insert && !there) || (there && until <= started) ->
+                printf("Java acquires at %d: locked_at %d, until %d\n", now, JAVA_TOKEN, started + AT_MOST);
+                promise_exclusion(JAVA);
+#ifndef BREAK_COUNTER
+                promise_growth(JAVA_TOKEN);
+#endif
+                WRITE(JAVA, started + AT_MOST, JAVA_TOKEN, keep, JAVA);
+                acquires = true; flushes = true;
+                new_token[JAVA] = new_at;
+                new_live_until[JAVA] = new_until
+            :: else
+            fi;
+            started = 0; is_insert = false
+           }
+        :: atomic { /* unlock: by host name alone */
+            MAY_STEP(JAVA) && token[JAVA] && now > token[JAVA] && there && by == JAVA;
+            started = now
+           };
+           atomic {
+            MAY_STEP(JAVA) && writer == NOBODY && !LOCKED(JAVA);
+            if
+            :: there && by == JAVA ->
+                WRITE(JAVA, started, at, keep, JAVA);
+                flushes = true;
+                new_live_until[JAVA] = started;
+                printf("Java unlocks at %d: until %d\n", now, new_until)
+            :: else
+            fi;
+            started = 0
+           }
+        fi;
+        atomic { MAY_STEP(JAVA) -> commit(JAVA) }
+       } unless {
+        atomic { IS_KILLED(JAVA) -> killed = killed & ~(1 << JAVA); started = 0; is_insert = false }
+       }
+    od
+}
+
+proctype clock()
+{
+end:
+    do
+    :: d_step {
+        MAY_STEP(CLIENTS) && now < HORIZON;
+        now++;
+        printf("the clock reads %d\n", now);
+        /* What is over is forgotten, which is to keep the number of states down. */
+        live_until[1] = (live_until[1] > now -> live_until[1] : 0);
+        live_until[2] = (live_until[2] > now -> live_until[2] : 0);
+        live_until[JAVA] = (live_until[JAVA] > now -> live_until[JAVA] : 0)
+       }
+    od
+}
+
+inline crash(client)
+{
+    abort(client);
+    token[client] = 0;
+    killed = killed | (1 << client);
+    printf("%d is killed\n", client)
+}
+
+proctype nemesis()
+{
+end:
+    do
+    /* A client dies, with its session. It comes back as another. */
+    :: d_step { MAY_STEP(CLIENTS) -> crash(1) }
+    :: d_step { MAY_STEP(CLIENTS) -> crash(2) }
+#ifndef NO_JAVA
+    :: d_step { MAY_STEP(CLIENTS) -> crash(JAVA) }
+#endif
+#ifdef SERVER_CRASHES
+    /* The server dies, and what was not flushed is lost. Clients live on, and know their tokens. */
+    :: d_step {
+        MAY_STEP(CLIENTS);
+        abort(1); abort(2); abort(JAVA);
+        killed = EVERYBODY;
+        if
+        :: unflushed -> until = disk_until; keep = disk_keep; remember_what_disk_has(true)
+        :: else
+        fi;
+        printf("the server crashes\n")
+       }
+    :: d_step { MAY_STEP(CLIENTS) && unflushed -> remember_what_disk_has(true); printf("the WAL writer flushes\n") }
+#endif
+#ifdef DELETES
+    /* Somebody deletes a row that is free. */
+    :: d_step {
+        MAY_STEP(CLIENTS) && there && writer == NOBODY && !LOCKED(NOBODY) && until <= now;
+        there = false; until = 0; at = 0; keep = 0; by = 0;
+        spoil_sights();
+        remember_what_disk_has(true);
+        printf("the row is deleted\n")
+       }
+#endif
+    od
+}
+
+init
+{
+    atomic {
+        run session(1); run session(2);
+#ifndef NO_JAVA
+        run java();
+#endif
+        run clock(); run nemesis()
+    }
+}
