@@ -8,7 +8,7 @@ use Exporter 'import';
 use POSIX ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT = qw(start_fleet stop_fleet double_grants backward_tokens);
+our @EXPORT = qw(start_fleet stop_fleet double_grants forgotten backward_tokens);
 
 my @names = ('one', 'two', 'three');
 my $lease = 2;    # at_most, in seconds
@@ -61,6 +61,18 @@ SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
+# Locks that nobody releases, each of another name, for an hour: whether they are still there at the end tells whether any
+# grant was ever forgotten. The others' leases are over before a fail-over is.
+sub keeping_turn
+{
+	return <<"SQL";
+SELECT 'kept_' || replace(gen_random_uuid()::text, '-', '') AS name \\gset
+SELECT shedlock_acquire_token(:'name', '1 h') AS token \\gset
+\\echo :name :token kept 0 0
+SELECT pg_sleep(0.02) \\g /dev/null
+SQL
+}
+
 # psql ends when its connection does; the next one looks for the primary.
 sub run_psql
 {
@@ -109,6 +121,7 @@ sub append
 
 my @members = (
 	[ session => \&run_psql, \&session_turn ], [ session => \&run_psql, \&session_turn ], [ java => \&run_psql, \&java_turn ],
+	[ keep => \&run_psql, \&keeping_turn ],
 	[ tool => \&run_tool ], [ tool => \&run_tool ], [ run => \&run_command ], [ run => \&run_command ]);
 
 # hosts: a connection string that names all servers. tool: the path of shedlock. folder: for the logs.
@@ -163,6 +176,14 @@ sub double_grants
 		$last{ $grant->{name} } = $grant if !$before || $grant->{to} > $before->{to};
 	}
 	return @found;
+}
+
+# Grants that should have lasted and are not in the table.
+sub forgotten
+{
+	my ($hosts, @grants) = @_;
+	my %there = map { $_ => 1 } split /\n/, `psql -XAtq -F ' ' -d '$hosts' -c "SELECT name, token FROM shedlock_locks WHERE state = 'held'"`;
+	return map { "$_->{name} $_->{token}" } grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
 # A token that is not greater than that of a grant that was acknowledged before it was asked for. A session that did not find

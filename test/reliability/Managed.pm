@@ -11,7 +11,7 @@ use Time::HiRes qw(time sleep);
 use Fleet;
 use Torture;
 
-our @EXPORT = qw(hosts spawn kill_and_wait postmaster kill_server primary until_true until_granted settings run_rounds);
+our @EXPORT = qw(hosts spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true until_granted settings run_rounds);
 
 # For postgresql.conf, by name.
 sub settings
@@ -62,13 +62,31 @@ sub postmaster
 	return $pid =~ /^\d+$/ && kill(0, $pid) ? $pid : undef;
 }
 
+sub children
+{
+	my $pid = shift // return;
+	open my $file, '<', "/proc/$pid/task/$pid/children" or return;
+	return map { split } <$file>;
+}
+
 # Without a chance to say good-bye to anybody.
 sub kill_server
 {
-	my $node = shift;
-	my $pid = postmaster($node) // return;
-	open my $children, '<', "/proc/$pid/task/$pid/children" or return;
-	kill 'KILL', $pid, map { split } <$children>;
+	my $pid = postmaster(shift) // return;
+	kill 'KILL', $pid, children($pid);
+}
+
+# The standby receives nothing for a second, and then its primary dies: what was not replicated synchronously is lost for
+# certain.
+sub kill_ahead_of_standby
+{
+	my ($primary, $standby) = @_;
+	my @receiver = grep { `tr '\\0' ' ' </proc/$_/cmdline` =~ /walreceiver/ } children(postmaster($standby));
+	kill 'STOP', @receiver;
+	sleep 1;
+	kill_server($primary);
+	kill 'TERM', @receiver; # or it would still read what waits in its socket
+	kill 'CONT', @receiver;
 }
 
 sub ask
@@ -128,16 +146,17 @@ sub run_rounds
 		sleep 2; # of ordinary work, so that the fleet holds something when the next fault comes
 	}
 	my @grants = stop_fleet($fleet);
-	my (@double, @backward);
-	@double = double_grants(@grants);
-	@backward = backward_tokens(@grants);
+	my @double = double_grants(@grants);
+	my @forgotten = forgotten($hosts, @grants);
+	my @backward = backward_tokens(@grants);
 	my %kinds = map { $_->{who} =~ /(\w+)\.\d+$/ ? ($1 => 1) : () } @grants;
-	is(join(' ', sort keys %kinds), 'java run session tool', 'every kind of client was granted locks');
+	is(join(' ', sort keys %kinds), 'java keep run session tool', 'every kind of client was granted locks');
 	is(join("\n", @double), '', 'I1 no lock was held twice at a time');
+	is(join("\n", @forgotten), '', 'I7 no lock was forgotten');
 	is(join("\n", @backward), '', 'I6 tokens grew');
 	my $summary = join '; ', map { my @s = sort { $a <=> $b } @{ $recovery{$_} }; sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1] } sort keys %recovery;
-	seen($row, $rounds, sprintf '%d grants, %d double, %d tokens backward; seconds until the next grant, median: %s',
-		scalar @grants, scalar @double, scalar @backward, $summary);
+	seen($row, $rounds, sprintf '%d grants, %d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
+		scalar @grants, scalar @double, scalar @forgotten, scalar @backward, $summary);
 	return;
 }
 

@@ -58,9 +58,8 @@ sub signal_keeper
 	my @family = ($node->{keeper});
 	for (my $i = 0; $i < @family; $i++)
 	{
-		open my $children, '<', "/proc/$family[$i]/task/$family[$i]/children" or next;
 		my $server = postmaster($node) // 0;
-		push @family, grep { $_ != $server } map { split } <$children>;
+		push @family, grep { $_ != $server } children($family[$i]);
 	}
 	kill $signal, @family;
 }
@@ -90,11 +89,11 @@ sub other { my $node = shift; return $node == $nodes[0] ? $nodes[1] : $nodes[0] 
 run_rounds(13, $ENV{TORTURE_ROUNDS} // 20, $hosts, $folder, \&is_well,
 	[ 'the primary killed, which its keeper starts again',
 		sub { kill_server(current()); return time } ],
-	[ 'the primary and its keeper killed, and started when the other had been promoted',
+	[ 'the keeper killed, then the primary while its standby is a second behind, both started when the other had been promoted',
 		sub {
 			signal_keeper('KILL', current());
 			waitpid $victim->{keeper}, 0;
-			kill_server($victim);
+			kill_ahead_of_standby($victim, other($victim));
 			my $since = time;
 			until_true('the other is promoted', sub { primary(other($victim)) });
 			start_keeper($victim);

@@ -84,8 +84,8 @@ sub current { until_true('a primary', sub { $victim = primary(@nodes) }); return
 sub other { my $node = shift; return $node == $nodes[0] ? $nodes[1] : $nodes[0] }
 
 run_rounds(12, $ENV{TORTURE_ROUNDS} // 20, $hosts, $folder, \&is_well,
-	[ 'the primary killed',
-		sub { kill_server(current()); return time } ],
+	[ 'the primary killed while its standby is a second behind',
+		sub { kill_ahead_of_standby(current(), other($victim)); return time } ],
 	[ 'the primary and its Patroni killed, and started when the other had been promoted',
 		sub {
 			kill_and_wait('KILL', current()->{patroni});

@@ -220,6 +220,13 @@ inline commit(me)
 #define CLOCK now
 #endif
 
+/* Between an acquire and its release the clock moves: by microseconds, which are the unit of this one. */
+#ifdef COARSE
+#define HAS_MOVED(since) true
+#else
+#define HAS_MOVED(since) (now > since)
+#endif
+
 /* acquisition.cpp: attempt, and lock_table::take. One option of a do; every atomic is one step. */
 inline acquire(me)
 {
@@ -285,7 +292,7 @@ look_again:
         MAY_STEP(me);
 #endif
         if
-#if !defined(BREAK_LOOK) && !defined(BREAK_SELECT)
+#if !defined(BREAK_WRITE) && !defined(BREAK_SELECT)
         :: !CAN_WRITE(me) -> taker = NOBODY; goto next_round
 #endif
         :: else
@@ -355,8 +362,7 @@ extended:
 inline release(me)
 {
     atomic {
-        /* Between an acquire and its release the clock moves: by microseconds, which are the unit of this one. */
-        MAY_STEP(me) && LATEST_TOKEN(me) && now > LATEST_TOKEN(me);
+        MAY_STEP(me) && LATEST_TOKEN(me) && HAS_MOVED(LATEST_TOKEN(me));
 release_again:
         LOOK_AT(me, IS_MINE_TO_RELEASE(me));
         if
@@ -444,8 +450,8 @@ end:
     od
 }
 
-/* Java's statements, each a transaction: CURRENT_TIMESTAMP is its start. An UPDATE judges what its snapshot shows, waits
- * for whoever has the row undecided or locked, and judges anew if that changed it. INSERT … ON CONFLICT judges the
+/* Java's statements, each a transaction: CURRENT_TIMESTAMP is its start. An UPDATE judges what its snapshot shows,
+ * waits for whoever has the row undecided or locked, and judges anew if that changed it. INSERT … ON CONFLICT judges the
  * newest. */
 proctype java()
 {
@@ -482,7 +488,7 @@ end:
             started = 0; is_insert = false
            }
         :: atomic { /* unlock: by host name alone */
-            MAY_STEP(JAVA) && token[JAVA] && now > token[JAVA] && there && by == JAVA;
+            MAY_STEP(JAVA) && token[JAVA] && HAS_MOVED(token[JAVA]) && there && by == JAVA;
             started = now
            };
            atomic {
