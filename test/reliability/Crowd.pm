@@ -1,0 +1,76 @@
+# Runs the crowd of test/reliability against a server, and reads what it counted.
+package Crowd;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Torture;
+
+our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection);
+
+# Of a server for histories. What clients do wrong on purpose would fill the log.
+sub crowd_settings
+{
+	return <<'CONF';
+fsync = on
+max_connections = 120
+max_prepared_transactions = 100
+log_min_messages = fatal
+log_statement = none
+restart_after_crash = on
+CONF
+}
+
+sub connection
+{
+	my ($place, $settings) = @_;
+	return "$place application_name=crowd options='-c client_min_messages=error -c shedlock.poll_interval=5ms " . ($settings // '') . "'";
+}
+
+my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
+
+# Options are those of the programme (see main.cpp). The seed reproduces what the clients asked.
+sub start_crowd
+{
+	my ($node, %options) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my %all = (seed => $next_seed, folder => $folder, connection => connection($node->connstr('postgres')), histories => 1_000_000, %options);
+	$next_seed += 20_000;
+	note("crowd, seed $all{seed}");
+	my $crowd = { seed => $all{seed}, out => '', err => '' };
+	$crowd->{run} = IPC::Run::start([ program('crowd'), map { "--$_=$all{$_}" } sort keys %all ], '>', \$crowd->{out}, '2>', \$crowd->{err});
+	return $crowd;
+}
+
+# What it counted, by key; tests that no promise was broken unless that is what is to be seen.
+sub finish_crowd
+{
+	my ($crowd, $title) = @_;
+	$crowd->{run}->finish;
+	my %counts = $crowd->{out} =~ /^count (.*) (\d+)$/mg;
+	my $good = ($counts{violations} // -1) == 0 && $crowd->{run}->result(0) == 0;
+	if (defined $title)
+	{
+		my $told = sprintf '%s: %d histories, %d operations, %d grants', $title, map { $counts{$_} // 0 } qw(histories operations granted);
+		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . join "\n", grep { !/^count|, 0 violations$/ } split /\n/, $crowd->{out});
+	}
+	return %counts;
+}
+
+sub crowd
+{
+	my ($node, $title, %options) = @_;
+	return finish_crowd(start_crowd($node, %options), $title);
+}
+
+# "cancelled in mid-operation: 312", of what is in the counts.
+sub struck
+{
+	my ($counts, %names) = @_;
+	return join ', ', map { "$names{$_}: " . ($counts->{$_} // 0) } sort keys %names;
+}
+
+1;

@@ -1,0 +1,182 @@
+// Answers that are wrong by themselves: refused for no reason, done for one who was not the holder, failed with a code
+// that nobody expects.
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using namespace model;
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+bool is_plain_refusal(operation const &op)
+{
+    return op.what == action::acquire && op.result == result::no && op.by != maker::java && op.names.size() == 1;
+}
+
+// Was at it at that time, or may still be.
+bool is_in_the_way(world const &world, operation const &other, operation const &refused)
+{
+    if (&other == &refused || is_plain_refusal(other) || other.called.at > refused.done.at)
+        return false;
+    auto const is_done = other.result != result::none && other.result != result::lost;
+    auto const settled = other.tx ? world.fate_of(other).settled : is_done ? other.done.at : ever;
+    return settled >= refused.called.at;
+}
+
+bool may_be_held(world const &world, biography const &about, operation const &refused)
+{
+    if (std::any_of(about.unknown.begin(), about.unknown.end(),
+                    [&](auto const *op) { return op->called.at <= refused.done.at; }))
+        return true;
+    auto const &all = about.acquisitions;
+    return std::any_of(all.rbegin(), all.rend(), [&](auto const &one) {
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
+            return false; // while it was open it was in the way
+        auto const until = world.lease_at(one, refused).until_high;
+        return until == ever || until + world.tolerance >= world.earliest(refused);
+    });
+}
+
+} // namespace
+
+// Whoever asks with a tick may be refused for what others did to the tick.
+void refusals_have_reasons(world const &world, std::string const &, biography const &about, found &all)
+{
+    for (auto const *const op : about.touched) {
+        if (!is_plain_refusal(*op) || op->tick)
+            continue;
+        if (!may_be_held(world, about, *op) &&
+            std::none_of(about.touched.begin(), about.touched.end(),
+                         [&](auto const *other) { return is_in_the_way(world, *other, *op); }))
+            all.push_back({"unexplained", "refused although it was free all the time", {*op}});
+    }
+}
+
+namespace {
+
+// Somebody else's acquisition that came in between, and stayed.
+acquisition const *successor(biography const &about, acquisition const &mine, operation const &change)
+{
+    auto const found = std::find_if(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &other) {
+        return other.op != mine.op && other.op->called.at >= mine.op->done.at &&
+               other.op->done.at <= change.called.at && other.fate.outcome == fates::kept;
+    });
+    return found == about.acquisitions.end() ? nullptr : &*found;
+}
+
+operation const *earlier_release(world const &world, acquisition const &mine, operation const &change)
+{
+    for (auto const *const other : mine.changes) {
+        auto const &fate = world.fate_of(*other);
+        bool const is_own = other->tx && other->tx == change.tx && other->client == change.client;
+        bool const is_effective =
+            is_own ? fate.until > change.called.at : fate.outcome == fates::kept && fate.by <= change.called.at;
+        if (other->what == action::release && other->result == result::yes && other != &change &&
+            other->done.at <= change.called.at && is_effective)
+            return other;
+    }
+    return nullptr;
+}
+
+void must_not_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
+                      found &all)
+{
+    if (!mine) {
+        if (change.of == 0)
+            all.push_back({"I4", "done for one who never acquired it", {change}});
+    } else if (mine->fate.outcome == fates::undone && mine->fate.until <= change.called.at &&
+               mine->fate.settled != ever) {
+        all.push_back({"I12", "done for an acquisition that was rolled back", {*mine->op, change}});
+    } else if (auto const *const other = successor(about, *mine, change)) {
+        all.push_back({"I4", "done, although another had acquired it since", {*mine->op, *other->op, change}});
+    } else if (auto const *const before = earlier_release(world, *mine, change)) {
+        all.push_back({"I4", "done, although it had been released", {*mine->op, *before, change}});
+    } else if (auto const until = world.lease_at(*mine, change).until_high;
+               until != ever && until + world.tolerance < world.earliest(change)) {
+        all.push_back({"I4", "done, although its lease had ended", {*mine->op, change}});
+    }
+}
+
+// Not by one who holds it for certain. (A change of several names may have failed for another of them.)
+void must_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
+                  found &all)
+{
+    if (!mine || change.names.size() > 1 || mine->fate.outcome == fates::unknown || mine->fate.until <= change.done.at)
+        return;
+    auto const lease = world.lease_at(*mine, change);
+    if (!lease.is_released && world.latest(change) + world.tolerance < lease.until_low &&
+        !was_revoked_between(about, *mine->op, change))
+        all.push_back({"unexplained", "not done, although it was the holder's", {*mine->op, change}});
+}
+
+} // namespace
+
+void only_holders_change(world const &world, std::string const &name, biography const &about, found &all)
+{
+    for (auto const *const op : about.touched) {
+        if ((op->what != action::extend && op->what != action::release) || op->by == maker::java)
+            continue;
+        auto const *const mine = world.acquisition_of(*op, name);
+        if (op->result == result::yes)
+            must_not_be_done(world, about, mine, *op, all);
+        if (op->result == result::no)
+            must_be_done(world, about, mine, *op, all);
+    }
+}
+
+namespace {
+
+// Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
+bool is_expected(history::record const &record, operation const &op)
+{
+    if (op.state == "SL001")
+        return op.what == action::guard || op.what == action::commit || op.what == action::prepare;
+    if (op.by == maker::java && (op.state == "40001" || op.state == "40P01"))
+        return true;
+    bool const never_waits = op.what == action::acquire && op.by != maker::java;
+    // Release and extend wait for one who is changing the same row: Java, who may be waiting for us.
+    if (op.state == "40P01" && op.tx && !never_waits)
+        return true;
+    if (op.state == "55P03" && never_waits)
+        return false;
+    return std::find(record.allowed.begin(), record.allowed.end(), op.state) != record.allowed.end();
+}
+
+} // namespace
+
+void errors_are_expected(history::record const &record, found &all)
+{
+    for (auto const &op : record.operations)
+        if (op.result == result::error && !is_expected(record, op))
+            all.push_back({op.what == action::acquire ? "I2" : "unexplained", "failed with " + op.state, {op}});
+}
+
+// Where replies get lost, the client may have asked again, and its lease began later than the token says.
+void clients_do_not_trust_too_long(world const &world, history::record const &record, found &all)
+{
+    if (!record.allowed.empty())
+        return;
+    for (auto const &op : record.operations) {
+        if (op.what != action::acquire || !op.trust)
+            continue;
+        auto const ends = world.latest(op) + op.at_most - (op.done.wall - op.done.at);
+        if (*op.trust > ends + world.tolerance)
+            all.push_back({"I1", "the client trusts its lease longer than it lasts", {op}});
+    }
+}
+
+void nothing_is_acknowledged_without_standby(history::record const &record, found &all)
+{
+    if (!record.standby_missing)
+        return;
+    for (auto const &op : record.operations)
+        if (op.what == action::acquire && op.result == result::yes)
+            all.push_back({"I7", "acknowledged, although no standby has it", {op}});
+}
+
+} // namespace checker

@@ -1,0 +1,34 @@
+#include "checker.hpp"
+
+#include "rules.hpp"
+
+namespace checker {
+
+std::vector<violation> check(history::record const &record)
+{
+    model::world const world{record};
+    found all;
+    for (auto const &[name, about] : world.names) {
+        holds_exclude(world, about, all);
+        tokens_grow(world, about, all);
+        ticks_run_once(world, about, all);
+        refusals_have_reasons(world, name, about, all);
+        only_holders_change(world, name, about, all);
+        guards_fence(world, name, about, all);
+    }
+    rows_are_kept(world, record, all);
+    errors_are_expected(record, all);
+    clients_do_not_trust_too_long(world, record, all);
+    nothing_is_acknowledged_without_standby(record, all);
+    return all;
+}
+
+std::string to_text(violation const &broken)
+{
+    auto text = broken.rule + ": " + broken.why + '\n';
+    for (auto const &op : broken.proof)
+        text += "    " + op.call_line + "\n    " + op.done_line + '\n';
+    return text;
+}
+
+} // namespace checker

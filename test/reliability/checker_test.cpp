@@ -1,0 +1,457 @@
+// Histories by hand. Each rule is shown one that breaks it, and good ones that come close. (Without a wall clock, it
+// shows the same as the monotonic one.)
+#include "checker.hpp"
+
+#include <gtest/gtest.h>
+#include <set>
+#include <sstream>
+
+namespace {
+
+std::string with_wall_clock(std::string const &text)
+{
+    std::istringstream in{text};
+    std::string whole;
+    for (std::string line; std::getline(in, line);) {
+        auto const at = line.find(" at=");
+        if (at != line.npos && line.find(" wall=") == line.npos)
+            line += " wall=" + line.substr(at + 4, line.find(' ', at + 4) - at - 4);
+        whole += line + '\n';
+    }
+    return whole;
+}
+
+// The rules that are broken, each once: "I1 I6", or "" for none.
+std::string broken(std::string const &text)
+{
+    std::istringstream in{with_wall_clock(text)};
+    std::set<std::string> rules;
+    for (auto const &one : checker::check(history::read(in)))
+        rules.insert(one.rule);
+    std::string all;
+    for (auto const &rule : rules)
+        all += (all.empty() ? "" : " ") + rule;
+    return all;
+}
+
+// Client 1 is granted a at 110, until 1110.
+std::string const first = R"(history seed=1
+call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
+done 1 result=yes token=110 before=105 after=115 until=1110 at=120
+)";
+
+std::string second(std::string const &token, int at)
+{
+    auto const text = [](int time) { return std::to_string(time); };
+    return "call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=" + text(at) +
+           "\ndone 2 result=yes token=" + token + " before=" + text(at + 5) + " after=" + text(at + 15) +
+           " at=" + text(at + 20) + '\n';
+}
+
+// ---- I1 ----
+
+TEST(checker, I1_sees_a_grant_during_a_lease)
+{
+    EXPECT_EQ(broken(first + second("510", 500)), "I1");
+}
+
+TEST(checker, I1_allows_a_grant_at_the_very_end_of_a_lease)
+{
+    EXPECT_EQ(broken(first + second("1110", 1100)), "");
+    EXPECT_EQ(broken(first + second("1109", 1100)), "I1") << "one microsecond early";
+}
+
+TEST(checker, I1_sees_two_grants_that_were_asked_for_at_once)
+{
+    EXPECT_EQ(broken(first + second("112", 101)), "I1");
+}
+
+TEST(checker, I1_allows_a_grant_after_a_release)
+{
+    auto const release = R"(call 3 client=1 do=release by=token names=a of=1 at=200
+done 3 result=yes before=205 after=206 at=220
+)";
+    EXPECT_EQ(broken(first + release + second("260", 250)), "");
+    EXPECT_EQ(broken(first + release + second("215", 205)), "") << "while the reply to the release was on its way";
+    EXPECT_EQ(broken(first + second("160", 150) + release), "I1 I4") << "before the release";
+}
+
+TEST(checker, I1_knows_that_a_lost_release_may_have_happened)
+{
+    EXPECT_EQ(broken(first + "call 3 client=1 do=release by=token names=a of=1 at=200\n" + second("260", 250)), "");
+    EXPECT_EQ(broken(first + "call 3 client=1 do=release by=token names=a of=1 at=200\ndone 3 result=lost at=220\n" +
+                     second("260", 250)),
+              "");
+    EXPECT_EQ(
+        broken(first +
+               "call 3 client=1 do=release by=token names=a of=1 at=200\ndone 3 result=error state=57014 at=220\n" +
+               second("260", 250)),
+        "I1 unexplained");
+}
+
+TEST(checker, I1_follows_extends)
+{
+    auto const longer = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=1000 at=600
+done 3 result=yes before=605 after=615 at=620
+)";
+    EXPECT_EQ(broken(first + longer + second("1200", 1190)), "I1");
+    EXPECT_EQ(broken(first + longer + second("1616", 1606)), "");
+    auto const shorter = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=100 at=600
+done 3 result=yes before=605 after=615 at=620
+)";
+    EXPECT_EQ(broken(first + shorter + second("720", 710)), "");
+    EXPECT_EQ(broken(first + shorter + second("700", 690)), "I1");
+}
+
+TEST(checker, I1_counts_what_an_open_transaction_holds)
+{
+    std::string const open = R"(history seed=1
+call 1 client=1 tx=1 do=start at=90
+done 1 result=yes at=95
+call 2 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
+done 2 result=yes token=110 before=105 after=115 at=120
+)";
+    auto const rollback = R"(call 3 client=1 tx=1 do=rollback at=400
+done 3 result=yes at=420
+)";
+    auto const other = [](int at) {
+        auto const t = std::to_string(at);
+        return "call 4 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=" + t +
+               "\ndone 4 result=yes token=" + std::to_string(at + 2) + " at=" + std::to_string(at + 5) + '\n';
+    };
+    EXPECT_EQ(broken(open + other(300) + rollback), "I1");
+    EXPECT_EQ(broken(open + rollback + other(430)), "");
+    EXPECT_EQ(broken(open + other(398) + rollback), "") << "it may have been granted when the rollback was over";
+    EXPECT_EQ(broken(open + other(300)), "") << "the session may have died meanwhile";
+    EXPECT_EQ(
+        broken(open +
+               "call 3 client=1 tx=1 do=guard by=token names=b of=0 at=200\ndone 3 result=error state=SL001 at=220\n" +
+               other(300) + rollback),
+        "")
+        << "an error has ended the transaction";
+}
+
+TEST(checker, I1_forgets_what_a_savepoint_takes_back)
+{
+    std::string const undone = R"(history seed=1
+call 1 client=1 tx=1 do=start at=90
+done 1 result=yes at=91
+call 2 client=1 tx=1 do=savepoint at=92
+done 2 result=yes at=93
+call 3 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
+done 3 result=yes token=110 at=120
+call 4 client=1 tx=1 do=)";
+    auto const rest = R"( at=130
+done 4 result=yes at=140
+call 5 client=1 tx=1 do=commit at=150
+done 5 result=yes at=160
+call 6 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=170
+done 6 result=yes token=175 at=180
+)";
+    EXPECT_EQ(broken(undone + "undo" + rest), "");
+    EXPECT_EQ(broken(undone + "keep" + rest), "I1");
+}
+
+TEST(checker, I1_allows_for_a_wall_clock_that_stepped)
+{
+    auto const text = [](char const *wall) {
+        return std::string{R"(history seed=1
+call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100 wall=100
+done 1 result=yes token=110 at=120 wall=120
+call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=500 wall=)"} +
+               wall + "\ndone 2 result=yes token=1110 at=520 wall=1120\n";
+    };
+    EXPECT_EQ(broken(text("1100")), "") << "forward by 600";
+}
+
+TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
+{
+    auto const trusting = [](char const *trust) {
+        return std::string{
+                   "history seed=1\ncall 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0 at=100\n"
+                   "done 1 result=yes token=110 trust="} +
+               trust + " at=400\n";
+    };
+    EXPECT_EQ(broken(trusting("1110")), "");
+    EXPECT_EQ(broken(trusting("1111")), "I1");
+}
+
+// ---- I4 ----
+
+TEST(checker, I4_sees_a_release_by_one_who_lost_the_lock)
+{
+    auto const release = [](int at) {
+        auto const t = std::to_string(at);
+        return "call 3 client=1 do=release by=token names=a of=1 at=" + t + "\ndone 3 result=yes before=" + t +
+               " after=" + t + " at=" + std::to_string(at + 1) + '\n';
+    };
+    EXPECT_EQ(broken(first + second("1110", 1100) + release(1500)), "I4") << "after a successor";
+    EXPECT_EQ(broken(first + release(1111)), "I4") << "after the lease's end";
+    EXPECT_EQ(broken(first + release(1109)), "");
+    EXPECT_EQ(broken(first + "call 9 client=1 do=release by=token names=a of=1 at=300\ndone 9 result=yes at=310\n" +
+                     release(400)),
+              "I4")
+        << "twice";
+}
+
+TEST(checker, I4_sees_a_change_by_one_who_never_had_it)
+{
+    EXPECT_EQ(
+        broken(first + "call 3 client=2 do=extend by=session names=a at_most=5 at=200\ndone 3 result=yes at=210\n"),
+        "I4");
+    EXPECT_EQ(
+        broken(first + "call 3 client=2 do=extend by=session names=a at_most=5 at=200\ndone 3 result=no at=210\n"), "");
+}
+
+TEST(checker, I12_sees_a_release_of_what_was_rolled_back)
+{
+    EXPECT_EQ(broken(R"(history seed=1
+call 1 client=1 tx=1 do=start at=90
+done 1 result=yes at=95
+call 2 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
+done 2 result=yes token=110 at=120
+call 3 client=1 tx=1 do=rollback at=130
+done 3 result=yes at=140
+call 4 client=1 do=release by=token names=a of=2 at=200
+done 4 result=yes at=210
+)"),
+              "I12");
+}
+
+TEST(checker, sees_that_the_holder_was_not_obeyed)
+{
+    EXPECT_EQ(
+        broken(first + "call 3 client=1 do=extend by=token names=a of=1 at_most=5 at=200\ndone 3 result=no at=210\n"),
+        "unexplained");
+    EXPECT_EQ(
+        broken(first + "call 3 client=1 do=extend by=token names=a of=1 at_most=5 at=1105\ndone 3 result=no at=1115\n"),
+        "");
+}
+
+// ---- I5, tick, I6 ----
+
+TEST(checker, I5_sees_a_grant_within_at_least)
+{
+    auto const kept = [](int at) {
+        return R"(history seed=1
+call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=300 at=100
+done 1 result=yes token=110 at=120
+call 3 client=1 do=release by=token names=a of=1 at=200
+done 3 result=yes before=205 after=206 at=220
+)" + second(std::to_string(at + 10), at);
+    };
+    EXPECT_EQ(broken(kept(390)), "I5");
+    EXPECT_EQ(broken(kept(400)), "") << "exactly at its end";
+}
+
+TEST(checker, tick_sees_a_second_run)
+{
+    auto const run = [](int number, int at, int tick) {
+        auto const n = std::to_string(number), t = std::to_string(at);
+        return "call " + n +
+               " client=1 do=acquire by=token names=a at_most=50 at_least=0 tick=" + std::to_string(tick) + " at=" + t +
+               "\ndone " + n + " result=yes token=" + std::to_string(at + 5) + " at=" + std::to_string(at + 9) + '\n';
+    };
+    EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 90)), "tick");
+    EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 190)), "");
+}
+
+TEST(checker, I6_sees_a_token_that_did_not_grow)
+{
+    EXPECT_EQ(broken(first + second("1120", 1110)), "");
+    auto const repeated = R"(call 2 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=1200
+done 2 result=yes token=110 before=1205 after=1210 at=1220
+)";
+    EXPECT_EQ(broken(first + repeated), "I1 I6");
+    EXPECT_EQ(broken(first + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + repeated), "I6")
+        << "even if the row was deleted";
+}
+
+// ---- I11 ----
+
+std::string guarded(int commit_at, std::string const &commit_result)
+{
+    auto const t = std::to_string(commit_at);
+    return R"(call 11 client=1 tx=1 do=start at=900
+done 11 result=yes at=910
+call 12 client=1 tx=1 do=guard by=token names=a of=1 at=920
+done 12 result=yes at=930
+call 13 client=1 tx=1 do=commit at=)" +
+           t + "\ndone 13 " + commit_result + " at=" + std::to_string(commit_at + 10) + '\n';
+}
+
+TEST(checker, I11_sees_a_guarded_commit_after_a_later_acquisition)
+{
+    EXPECT_EQ(broken(first + guarded(1050, "result=yes") + second("1120", 1110)), "");
+    EXPECT_EQ(broken(first + guarded(1500, "result=yes")), "") << "the lease is over, but nobody else has come";
+    EXPECT_EQ(broken(first + guarded(1500, "result=yes") + second("1120", 1110)), "I11");
+    EXPECT_EQ(broken(first + guarded(1500, "result=error state=SL001") + second("1120", 1110)), "");
+    EXPECT_EQ(broken(first + guarded(1125, "result=yes") + second("1120", 1110)), "")
+        << "granted when the commit was over, perhaps";
+}
+
+TEST(checker, I11_sees_a_guarded_commit_after_the_row_was_deleted)
+{
+    EXPECT_EQ(broken(first + guarded(1000, "result=yes") +
+                     "call 9 client=0 do=revoke names=a at=940\ndone 9 result=yes at=950\n"),
+              "I11");
+}
+
+TEST(checker, I11_sees_a_row_that_came_after_a_later_holder_had_looked)
+{
+    auto const holder = [](char const *ledger) {
+        return std::string{R"(call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=1110
+done 2 result=yes token=1120 ledger=)"} +
+               ledger + " at=1130\n";
+    };
+    EXPECT_EQ(broken(first + guarded(1125, "result=yes") + holder("0")), "I11");
+    EXPECT_EQ(broken(first + guarded(1125, "result=yes") + holder("1")), "");
+    EXPECT_EQ(broken(first + guarded(1125, "result=lost") + holder("0")), "");
+}
+
+// ---- Unexplained ----
+
+TEST(checker, sees_a_refusal_without_a_reason)
+{
+    auto const refused = [](int at) {
+        auto const t = std::to_string(at);
+        return "call 5 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=" + t +
+               "\ndone 5 result=no before=" + t + " at=" + std::to_string(at + 10) + '\n';
+    };
+    EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had it";
+    EXPECT_EQ(broken(first + refused(1110)), "") << "the lease ends in this microsecond";
+    EXPECT_EQ(broken(first + refused(1111)), "unexplained") << "it has just ended";
+    EXPECT_EQ(
+        broken(
+            first +
+            "call 3 client=1 do=release by=token names=a of=1 at=200\ndone 3 result=yes before=205 after=206 at=220\n" +
+            refused(225)),
+        "unexplained");
+    EXPECT_EQ(
+        broken(
+            first +
+            "call 3 client=1 do=release by=token names=a of=1 at=200\ndone 3 result=yes before=205 after=206 at=220\n" +
+            refused(215)),
+        "");
+    EXPECT_EQ(broken("history seed=1\n" + refused(100) +
+                     "call 6 client=1 do=acquire by=java names=a at_most=5 at=95\ndone 6 result=no at=120\n"),
+              "")
+        << "one of Java's had the row locked";
+}
+
+TEST(checker, I2_sees_errors_that_nobody_expects)
+{
+    auto const failing = [](char const *what, char const *by, char const *state) {
+        return std::string{"history seed=1 allow=57014\ncall 1 client=1 do="} + what + " by=" + by +
+               " names=a at_most=5 at_least=0 at=100\ndone 1 result=error state=" + state + " at=110\n";
+    };
+    for (auto const *const state : {"40001", "23505", "40P01", "55P03", "25001", "XX000"})
+        EXPECT_EQ(broken(failing("acquire", "token", state)), "I2") << state;
+    EXPECT_EQ(broken("history seed=1 allow=55P03\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\ndone 1 "
+                     "result=error state=55P03 at=110\n"),
+              "I2")
+        << "it never waits, so no lock_timeout can end its wait";
+    EXPECT_EQ(broken(failing("acquire", "token", "57014")), "") << "allowed by the head";
+    EXPECT_EQ(broken(failing("acquire", "java", "40001")), "") << "Java's do";
+    EXPECT_EQ(broken(failing("guard", "token", "SL001")), "");
+    EXPECT_EQ(broken(failing("acquire", "token", "SL001")), "I2");
+}
+
+TEST(checker, sees_a_row_that_nobody_was_told_of)
+{
+    auto const look = "call 7 client=0 do=look names=a at=2000\ndone 7 result=yes rows=a:777:1777 at=2010\n";
+    EXPECT_EQ(
+        broken(std::string{"history seed=1 allow=57014\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\n"
+                           "done 1 result=error state=57014 at=110\n"} +
+               look),
+        "unexplained");
+    EXPECT_EQ(
+        broken(std::string{"history seed=1\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\n"} + look),
+        "");
+}
+
+// ---- I7 ----
+
+TEST(checker, I7_sees_that_an_acknowledged_grant_is_forgotten)
+{
+    auto const look = [](std::string const &rows) {
+        return "call 7 client=0 do=look names=a at=500\ndone 7 result=yes " + rows + " at=510\n";
+    };
+    EXPECT_EQ(broken(first + look("rows=a:110:1110")), "");
+    EXPECT_EQ(broken(first + look("rows=a:109:1110")), "I7 unexplained");
+    EXPECT_EQ(broken(first + look("")), "I7");
+    EXPECT_EQ(broken(first + look("rows=a:110:1109")), "I7") << "the lease was shortened";
+    EXPECT_EQ(broken(first + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + look("")), "");
+}
+
+TEST(checker, I7_sees_a_grant_that_no_standby_has)
+{
+    EXPECT_EQ(broken("history seed=1 standby=missing\ncall 1 client=1 do=acquire by=library names=a at_most=5 "
+                     "at=100\ndone 1 result=yes token=105 at=110\n"),
+              "I7");
+    EXPECT_EQ(broken("history seed=1 standby=missing\ncall 1 client=1 do=acquire by=library names=a at_most=5 "
+                     "at=100\ndone 1 result=lost at=110\n"),
+              "");
+}
+
+TEST(checker, I7_knows_that_a_crash_may_take_back_a_release)
+{
+    auto const rest = R"(call 3 client=1 do=release by=token names=a of=1 at=200
+done 3 result=yes before=205 after=206 at=220
+call 4 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=300
+done 4 result=no before=300 at=310
+call 5 client=1 do=release by=token names=a of=1 at=400
+done 5 result=yes before=405 after=406 at=420
+)";
+    EXPECT_EQ(broken(first + rest), "I4 unexplained");
+    EXPECT_EQ(broken("history seed=1 crashes=yes\n" + first.substr(first.find('\n') + 1) + rest), "");
+}
+
+// ---- The format ----
+
+TEST(history, reads_what_it_writes)
+{
+    history::operation op{.number = 5,
+                          .client = 2,
+                          .tx = 3,
+                          .what = history::action::acquire,
+                          .by = history::maker::session,
+                          .names = {"a", "b"},
+                          .at_most = 50,
+                          .at_least = 0,
+                          .wait = 7,
+                          .tick = 9,
+                          .keep_alive = true,
+                          .of = 4,
+                          .called = {10, 1010}};
+    op.result = history::result::yes;
+    op.token = 12;
+    op.before = 11;
+    op.after = 13;
+    op.until = 62;
+    op.trust = 60;
+    op.ledger = 2;
+    op.rows = {{"a", 12, 62}, {"b", 12, 62}};
+    op.done = {20, 1020};
+    std::istringstream in{
+        history::head_line({.allowed = {"57014", "57P01"}, .standby_missing = true, .has_crashes = true}, "1", 2) +
+        '\n' + history::call_line(op) + '\n' + history::done_line(op) + '\n'};
+    auto const record = history::read(in);
+    EXPECT_TRUE(record.standby_missing);
+    EXPECT_TRUE(record.has_crashes);
+    EXPECT_EQ(record.allowed, (std::vector<std::string>{"57014", "57P01"}));
+    ASSERT_EQ(record.operations.size(), 1U);
+    EXPECT_EQ(history::call_line(record.operations[0]), history::call_line(op));
+    EXPECT_EQ(history::done_line(record.operations[0]), history::done_line(op));
+}
+
+TEST(history, says_what_it_cannot_read)
+{
+    for (auto const *const text : {"done 1 result=yes at=1 wall=1", "call 1 client=1 do=dance at=1 wall=1",
+                                   "call 1 client=1 do=look", "nonsense"}) {
+        std::istringstream in{text};
+        EXPECT_THROW(history::read(in), std::runtime_error) << text;
+    }
+}
+
+} // namespace

@@ -1,0 +1,89 @@
+// A crowd of clients of one server: each a process of its own that does random things to a few locks and writes down
+// what it asks and what it is told. The seed decides what they ask; what they are told depends on how they meet.
+#pragma once
+
+#include "history.hpp"
+
+#include <atomic>
+#include <memory>
+#include <random>
+
+namespace crowd {
+
+using history::microseconds;
+using history::operation;
+
+history::moment now();
+void pause(microseconds);
+
+// What one history is like.
+struct scene {
+    std::string connection;
+    std::uint64_t seed = 0;
+    int clients = 0;
+    int operations = 0;
+    std::vector<std::string> names{};
+    std::vector<std::string> tick_names{}; // Java's clients know nothing of ticks, so they stay away from these
+    microseconds shortest = 0;             // leases
+    microseconds longest = 0;
+    bool has_timeouts = false; // clients set statement_timeout and lock_timeout for themselves
+    bool only_library = false;
+    bool has_java = true;
+    bool has_guards = true;
+    bool through_pooler = false;
+    bool needs_leases = false; // the faults are about who holds: fewer releases
+};
+
+// Shared by the processes of a history.
+struct tally {
+    std::atomic<int> next_number{1};
+    std::atomic<int> left{0};
+};
+
+class choices {
+public:
+    explicit choices(std::uint64_t seed) : random_{seed} {}
+    std::int64_t between(std::int64_t low, std::int64_t high);
+    bool one_in(int count) { return between(1, count) == 1; }
+    microseconds lease(scene const &); // short ones as often as long ones
+    template <typename Some> auto const &one_of(Some const &some)
+    {
+        return some[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(some.size()) - 1))];
+    }
+
+private:
+    std::mt19937_64 random_;
+};
+
+// Numbers operations, reads the clocks, and appends lines to the file that all clients share.
+class recorder {
+public:
+    recorder(int file, tally &, int client);
+    [[nodiscard]] bool may_go_on();
+    void call(operation &);
+    void done(operation &);
+    [[nodiscard]] int client() const { return client_; }
+
+private:
+    void write(std::string const &line);
+    int file_;
+    tally &tally_;
+    int client_;
+};
+
+// Whether the history is over; a client that cannot connect gives up then.
+using unique_client = std::unique_ptr<class client>;
+
+class client {
+public:
+    virtual ~client() = default;
+    virtual void run() = 0; // until there is nothing left to do
+};
+
+unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
+unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
+
+// An acquire with arguments by chance.
+operation random_acquire(choices &, scene const &, history::maker);
+
+} // namespace crowd

@@ -1,0 +1,90 @@
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using namespace model;
+using history::maker;
+
+bool was_revoked_between(biography const &about, operation const &first, operation const &second)
+{
+    return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
+        auto const over = event->result == history::result::yes ? event->done.at : ever;
+        return event->called.at <= second.done.at && over >= first.called.at;
+    });
+}
+
+bool may_follow(world const &world, biography const &about, acquisition const &x, acquisition const &y)
+{
+    if (y.op->done.at < x.op->called.at)
+        return false;
+    if (x.fate.outcome != fates::kept && x.fate.until <= y.op->done.at)
+        return true;
+    return world.latest(*y.op) + world.tolerance >= world.lease_at(x, *y.op).until_low ||
+           was_revoked_between(about, *x.op, *y.op);
+}
+
+namespace {
+
+void add_overlap(world const &world, acquisition const &x, acquisition const &y, found &all)
+{
+    auto const lease = world.lease_at(x, *y.op);
+    std::vector<operation> proof{*x.op, *y.op};
+    for (auto const *const change : x.changes)
+        proof.push_back(*change);
+    all.push_back({lease.is_released ? "I5" : "I1",
+                   lease.is_released ? "granted although it was to be kept for its at_least"
+                                     : "granted while another acquisition was live",
+                   proof});
+}
+
+} // namespace
+
+void holds_exclude(world const &world, biography const &about, found &all)
+{
+    auto const &some = about.acquisitions;
+    for (std::size_t i = 0; i < some.size(); ++i)
+        for (std::size_t j = i + 1; j < some.size(); ++j)
+            if (!may_follow(world, about, some[i], some[j]) && !may_follow(world, about, some[j], some[i]))
+                add_overlap(world, some[i], some[j], all);
+}
+
+// Java's own may repeat: it takes the start of its transaction for the time.
+void tokens_grow(world const &, biography const &about, found &all)
+{
+    std::vector<acquisition const *> by_end;
+    for (auto const &one : about.acquisitions)
+        if (one.fate.outcome == fates::kept && one.op->token)
+            by_end.push_back(&one);
+    std::sort(by_end.begin(), by_end.end(),
+              [](auto const *a, auto const *b) { return a->op->done.at < b->op->done.at; });
+    acquisition const *greatest = nullptr;
+    auto next = by_end.begin();
+    for (auto const &one : about.acquisitions) { // in the order of their calls
+        for (; next != by_end.end() && (*next)->op->done.at <= one.op->called.at; ++next)
+            if (!greatest || (*next)->op->token > greatest->op->token)
+                greatest = *next;
+        if (greatest && one.op->token && one.op->by != maker::java && *one.op->token <= *greatest->op->token)
+            all.push_back({"I6", "the token did not grow", {*greatest->op, *one.op}});
+    }
+    std::sort(by_end.begin(), by_end.end(), [](auto const *a, auto const *b) { return a->op->token < b->op->token; });
+    for (std::size_t i = 1; i < by_end.size(); ++i)
+        if (by_end[i - 1]->op->token == by_end[i]->op->token && by_end[i]->op->by != maker::java &&
+            by_end[i - 1]->op->by != maker::java)
+            all.push_back({"I6", "two acquisitions with one token", {*by_end[i - 1]->op, *by_end[i]->op}});
+}
+
+void ticks_run_once(world const &, biography const &about, found &all)
+{
+    std::map<microseconds, acquisition const *> had;
+    for (auto const &one : about.acquisitions) {
+        if (!one.op->tick || one.fate.outcome != fates::kept)
+            continue;
+        auto const [first, is_new] = had.try_emplace(*one.op->tick, &one);
+        if (!is_new && !was_revoked_between(about, *first->second->op, *one.op))
+            all.push_back({"tick", "two acquisitions for one tick", {*first->second->op, *one.op}});
+    }
+}
+
+} // namespace checker

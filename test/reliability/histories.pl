@@ -1,0 +1,31 @@
+# I1-I12 in random histories: a crowd of clients of all kinds on a few locks, and a checker that knows nothing but what they were told.
+use strict;
+use warnings;
+use Test::More;
+use Crowd;
+use ShedLock;
+use Torture;
+
+my $node = new_server('server', crowd_settings());
+my $minutes = $ENV{TORTURE_MINUTES} // 20;
+# Several at once, since clients also sleep.
+my @crowds = map { start_crowd($node, histories => often(50, 2_500), seconds => often(45, 60 * $minutes)) } 1 .. 4;
+my %saw;
+for my $crowd (@crowds)
+{
+	my %counts = finish_crowd($crowd, 'random histories');
+	$saw{$_} += $counts{$_} for keys %counts;
+}
+
+cmp_ok($saw{granted}, '>', 50 * $saw{histories}, 'locks were granted');
+cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
+cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
+  for 'session prepare yes', 'token undo yes', 'session commit error', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001';
+my $bound = sprintf '%.2g', 3 / $saw{histories};
+seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
+	  . "the rate of histories with a violation is below $bound (95 %)");
+seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java's statements in these histories: no overlap");
+seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,242 @@
+#include "history.hpp"
+
+#include <array>
+#include <istream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <unordered_map>
+
+namespace history {
+
+namespace {
+
+constexpr std::array actions{"start",   "commit", "rollback", "prepare", "savepoint", "keep",  "undo",
+                             "acquire", "extend", "release",  "guard",   "look",      "revoke"};
+constexpr std::array makers{"session", "token", "java", "library"};
+constexpr std::array results{"none", "yes", "no", "error", "lost"};
+
+template <typename Kind, typename Names> Kind kind_of(std::string const &text, Names const &names)
+{
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (text == names[i])
+            return static_cast<Kind>(i);
+    throw std::runtime_error{"unknown: " + text};
+}
+
+std::vector<std::string> split(std::string const &text, char separator)
+{
+    std::vector<std::string> parts;
+    std::istringstream in{text};
+    for (std::string part; std::getline(in, part, separator);)
+        parts.push_back(part);
+    return parts;
+}
+
+std::string joined(std::vector<std::string> const &parts)
+{
+    std::string text;
+    for (auto const &part : parts)
+        text += (text.empty() ? "" : ",") + part;
+    return text;
+}
+
+class line_writer {
+public:
+    explicit line_writer(std::string begin) : text_{std::move(begin)} {}
+    line_writer &add(char const *key, std::string const &value)
+    {
+        text_ += std::string{" "} + key + '=' + value;
+        return *this;
+    }
+    line_writer &add(char const *key, char const *value) { return add(key, std::string{value}); }
+    line_writer &add(char const *key, std::optional<microseconds> value)
+    {
+        return value ? add(key, std::to_string(*value)) : *this;
+    }
+    line_writer &add(moment when) { return add("at", when.at).add("wall", when.wall); }
+    [[nodiscard]] std::string text() const { return text_; }
+
+private:
+    std::string text_;
+};
+
+using values = std::map<std::string, std::string>;
+
+values read_values(std::istringstream &in)
+{
+    values found;
+    for (std::string part; in >> part;) {
+        auto const equals = part.find('=');
+        if (equals == part.npos)
+            throw std::runtime_error{"no value: " + part};
+        found[part.substr(0, equals)] = part.substr(equals + 1);
+    }
+    return found;
+}
+
+std::optional<microseconds> number(values const &all, char const *key)
+{
+    auto const found = all.find(key);
+    return found == all.end() ? std::nullopt : std::optional{std::stoll(found->second)};
+}
+
+std::string word(values const &all, char const *key)
+{
+    auto const found = all.find(key);
+    return found == all.end() ? "" : found->second;
+}
+
+moment when(values const &all)
+{
+    return {number(all, "at").value(), number(all, "wall").value()};
+}
+
+operation read_call(int number_of, values const &all)
+{
+    operation call;
+    call.number = number_of;
+    call.client = static_cast<int>(number(all, "client").value());
+    call.tx = static_cast<int>(number(all, "tx").value_or(0));
+    call.what = kind_of<action>(word(all, "do"), actions);
+    if (all.contains("by"))
+        call.by = kind_of<maker>(word(all, "by"), makers);
+    call.names = split(word(all, "names"), ',');
+    call.at_most = number(all, "at_most").value_or(0);
+    call.at_least = number(all, "at_least");
+    call.wait = number(all, "wait").value_or(0);
+    call.tick = number(all, "tick");
+    call.keep_alive = all.contains("keep_alive");
+    call.of = static_cast<int>(number(all, "of").value_or(0));
+    call.called = when(all);
+    return call;
+}
+
+void read_rows(operation &call, std::string const &text)
+{
+    for (auto const &part : split(text, ',')) {
+        auto const fields = split(part, ':');
+        call.rows.push_back({fields.at(0), std::stoll(fields.at(1)), std::stoll(fields.at(2))});
+    }
+}
+
+void read_done(operation &call, values const &all)
+{
+    call.result = kind_of<result>(word(all, "result"), results);
+    call.state = word(all, "state");
+    call.token = number(all, "token");
+    call.before = number(all, "before");
+    call.after = number(all, "after");
+    call.until = number(all, "until");
+    call.trust = number(all, "trust");
+    if (all.contains("ledger"))
+        call.ledger = static_cast<int>(*number(all, "ledger"));
+    read_rows(call, word(all, "rows"));
+    call.done = when(all);
+}
+
+void read_head(record &made, values const &all)
+{
+    made.allowed = split(word(all, "allow"), ',');
+    made.standby_missing = word(all, "standby") == "missing";
+    made.has_crashes = word(all, "crashes") == "yes";
+}
+
+std::string row_text(row const &one)
+{
+    return one.name + ':' + std::to_string(one.token) + ':' + std::to_string(one.until);
+}
+
+} // namespace
+
+char const *to_text(action what)
+{
+    return actions.at(static_cast<std::size_t>(what));
+}
+
+char const *to_text(result what)
+{
+    return results.at(static_cast<std::size_t>(what));
+}
+
+std::string head_line(record const &made, std::string const &seed, int clients)
+{
+    line_writer line{"history"};
+    line.add("seed", seed).add("clients", clients).add("allow", joined(made.allowed));
+    line.add("standby", made.standby_missing ? "missing" : "yes").add("crashes", made.has_crashes ? "yes" : "no");
+    return line.text();
+}
+
+std::string call_line(operation const &call)
+{
+    line_writer line{"call " + std::to_string(call.number)};
+    line.add("client", call.client).add("tx", call.tx).add("do", to_text(call.what));
+    line.add("by", makers.at(static_cast<std::size_t>(call.by)));
+    if (!call.names.empty())
+        line.add("names", joined(call.names));
+    if (call.at_most)
+        line.add("at_most", call.at_most);
+    line.add("at_least", call.at_least);
+    if (call.wait)
+        line.add("wait", call.wait);
+    line.add("tick", call.tick);
+    if (call.keep_alive)
+        line.add("keep_alive", std::string{"yes"});
+    if (call.of)
+        line.add("of", call.of);
+    return line.add(call.called).text();
+}
+
+std::string done_line(operation const &call)
+{
+    line_writer line{"done " + std::to_string(call.number)};
+    line.add("result", std::string{to_text(call.result)});
+    if (!call.state.empty())
+        line.add("state", call.state);
+    line.add("token", call.token).add("before", call.before).add("after", call.after).add("until", call.until);
+    line.add("trust", call.trust).add("ledger", call.ledger);
+    std::vector<std::string> rows;
+    for (auto const &one : call.rows)
+        rows.push_back(row_text(one));
+    if (!rows.empty())
+        line.add("rows", joined(rows));
+    return line.add(call.done).text();
+}
+
+record read(std::istream &in)
+{
+    record made;
+    std::unordered_map<int, std::size_t> places;
+    for (std::string line; std::getline(in, line);) {
+        std::istringstream words{line};
+        std::string kind;
+        int number_of = 0;
+        words >> kind;
+        if (kind.empty() || kind[0] == '#')
+            continue;
+        try {
+            if (kind != "history")
+                words >> number_of;
+            auto const all = read_values(words);
+            if (kind == "history") {
+                read_head(made, all);
+            } else if (kind == "call") {
+                places[number_of] = made.operations.size();
+                made.operations.push_back(read_call(number_of, all));
+                made.operations.back().call_line = line;
+            } else if (kind == "done") {
+                auto &call = made.operations.at(places.at(number_of));
+                read_done(call, all);
+                call.done_line = line;
+            } else {
+                throw std::runtime_error{"unknown: " + kind};
+            }
+        } catch (std::exception const &failure) {
+            throw std::runtime_error{std::string{failure.what()} + " in: " + line};
+        }
+    }
+    return made;
+}
+
+} // namespace history

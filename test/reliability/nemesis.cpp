@@ -1,0 +1,178 @@
+#include "nemesis.hpp"
+
+#include "libpqxx.hpp"
+
+#include <csignal>
+
+namespace crowd {
+
+using history::action;
+using history::result;
+
+namespace {
+
+std::string const some_session =
+    " FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'crowd' AND pid <> pg_backend_pid()";
+std::string const by_chance = " ORDER BY random() LIMIT 1) one";
+
+// Each with the name it is counted by. Those that empty the table are faults of their own.
+struct table_change {
+    char const *name;
+    std::vector<std::string> statements;
+    bool empties;
+};
+std::vector<table_change> const table_changes{
+    {"VACUUM", {"VACUUM shedlock"}, false},
+    {"VACUUM FULL", {"VACUUM FULL shedlock"}, false},
+    {"CLUSTER", {"CLUSTER shedlock USING shedlock_pkey"}, false},
+    {"REINDEX CONCURRENTLY", {"REINDEX TABLE CONCURRENTLY shedlock"}, false},
+    {"SET SCHEMA",
+     {"ALTER EXTENSION shedlock SET SCHEMA elsewhere", "ALTER EXTENSION shedlock SET SCHEMA public"},
+     false},
+    {"ALTER TYPE",
+     {"ALTER TABLE shedlock ALTER name TYPE varchar(300)", "ALTER TABLE shedlock ALTER name TYPE varchar(255)"},
+     false},
+    {"TRUNCATE", {"TRUNCATE shedlock"}, true},
+    {"DROP and CREATE EXTENSION", {"DROP EXTENSION shedlock", "CREATE EXTENSION shedlock"}, true},
+};
+
+} // namespace
+
+nemesis::nemesis(std::string connection, std::vector<std::string> faults, scene const &scene, recorder &recorder,
+                 counts &all, std::uint64_t seed)
+    : where_{std::move(connection)}, faults_{std::move(faults)}, scene_{scene}, recorder_{recorder}, counts_{all},
+      random_{seed}
+{
+}
+
+nemesis::~nemesis()
+{
+    for (auto const &[process, until] : asleep_)
+        ::kill(process, SIGCONT);
+}
+
+void nemesis::strike(std::vector<pid_t> const &clients)
+{
+    if (faults_.empty() || clients.empty())
+        return;
+    try {
+        strike_one(random_.one_of(faults_), clients);
+    } catch (pqxx::failure const &) {
+        connection_.reset(); // its turn, too
+    }
+}
+
+void nemesis::strike_one(std::string const &fault, std::vector<pid_t> const &clients)
+{
+    if (fault == "kill")
+        kill_client(clients);
+    else if (fault == "stop")
+        stop_client(clients);
+    else if (fault == "cancel" || fault == "terminate")
+        signal_backend("pg_" + fault + "_backend", fault);
+    else if (fault == "backend")
+        kill_backend();
+    else if (fault == "delete")
+        delete_row();
+    else if (fault == "ddl")
+        change_table();
+    else
+        throw std::runtime_error{"unknown fault " + fault};
+}
+
+void nemesis::kill_client(std::vector<pid_t> const &clients)
+{
+    auto const victim = random_.one_of(clients);
+    if (::kill(victim, SIGKILL) == 0)
+        ++counts_["fault.kill"];
+    asleep_.erase(victim);
+}
+
+// Most leases end meanwhile.
+void nemesis::stop_client(std::vector<pid_t> const &clients)
+{
+    auto const victim = random_.one_of(clients);
+    if (asleep_.contains(victim) || asleep_.size() + 1 >= clients.size() || ::kill(victim, SIGSTOP) != 0)
+        return;
+    ++counts_["fault.stop"];
+    asleep_[victim] = now().at + scene_.longest / 2 + random_.between(0, scene_.longest * 5 / 2);
+}
+
+void nemesis::wake_who_slept_enough()
+{
+    std::erase_if(asleep_,
+                  [](auto const &one) { return one.second <= now().at && (::kill(one.first, SIGCONT), true); });
+}
+
+pqxx::result nemesis::ask(std::string const &sql)
+{
+    if (!connection_) {
+        connection_ = std::make_unique<pqxx::connection>(where_);
+        ask("SET lock_timeout = '2s'");
+    }
+    pqxx::nontransaction direct{*connection_};
+    return direct.exec(sql);
+}
+
+// One that is in the middle of something.
+void nemesis::signal_backend(std::string const &function, std::string const &fault)
+{
+    auto const done = ask("SELECT " + function + "(pid)" + some_session + " AND state = 'active'" + by_chance);
+    counts_["fault." + fault] += static_cast<std::int64_t>(done.size());
+}
+
+void nemesis::kill_backend()
+{
+    for (auto const &row : ask("SELECT pid" + some_session + by_chance))
+        counts_["fault.backend"] += ::kill(row[0].as<pid_t>(), SIGKILL) == 0;
+    connection_.reset();
+}
+
+// Whatever comes of it, the history says that it may have happened.
+void nemesis::revoke(std::vector<std::string> const &names, std::function<void()> const &work)
+{
+    operation op{.what = action::revoke, .names = names};
+    recorder_.call(op);
+    op.result = result::lost;
+    try {
+        work();
+        op.result = result::yes;
+    } catch (pqxx::failure const &) {
+        connection_.reset();
+    }
+    recorder_.done(op);
+}
+
+void nemesis::delete_row()
+{
+    auto const name = random_.one_of(scene_.names);
+    revoke({name}, [&] {
+        auto const rows = ask("DELETE FROM shedlock WHERE name = '" + name +
+                              "' RETURNING lock_until > timezone('utc', clock_timestamp())");
+        if (!rows.empty())
+            ++counts_[rows[0][0].as<bool>() ? "fault.delete of a held row" : "fault.delete of a free row"];
+    });
+}
+
+void nemesis::change_table()
+{
+    auto const &change = random_.one_of(table_changes);
+    auto const work = [&] {
+        for (auto const &statement : change.statements)
+            for (bool done = false; !done;) {
+                try {
+                    ask(statement);
+                    done = true;
+                } catch (pqxx::sql_error const &) {
+                    if (&statement == &change.statements.front() || !recorder_.may_go_on())
+                        throw; // nothing has happened, or nobody is there any more; a half must be made whole
+                }
+            }
+        ++counts_[std::string{"fault."} + change.name];
+    };
+    auto names = scene_.names;
+    names.insert(names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
+    change.empties ? revoke(names, work) : work();
+}
+
+} // namespace crowd

@@ -1,0 +1,48 @@
+// What befalls the clients and the server while a history is made. Strikes from the outside: by signals and by SQL of
+// its own.
+#pragma once
+
+#include "crowd.hpp"
+
+#include <functional>
+#include <map>
+#include <pqxx/pqxx>
+#include <sys/types.h>
+
+namespace crowd {
+
+using counts = std::map<std::string, std::int64_t>;
+
+class nemesis {
+public:
+    // connection: an administrator's, straight to the server, which runs under the same user of the system as we do.
+    nemesis(std::string connection, std::vector<std::string> faults, scene const &, recorder &, counts &,
+            std::uint64_t seed);
+    ~nemesis(); // wakes whom it stopped
+
+    // One fault, of those that were asked for. clients: their processes.
+    void strike(std::vector<pid_t> const &clients);
+    void wake_who_slept_enough();
+
+private:
+    void strike_one(std::string const &fault, std::vector<pid_t> const &clients);
+    void kill_client(std::vector<pid_t> const &);
+    void stop_client(std::vector<pid_t> const &);
+    void signal_backend(std::string const &function, std::string const &fault);
+    void kill_backend();
+    void delete_row();
+    void change_table();
+    void revoke(std::vector<std::string> const &names, std::function<void()> const &);
+    pqxx::result ask(std::string const &sql);
+
+    std::string const where_;
+    std::vector<std::string> const faults_;
+    scene const &scene_;
+    recorder &recorder_;
+    counts &counts_;
+    choices random_;
+    std::unique_ptr<pqxx::connection> connection_;
+    std::map<pid_t, microseconds> asleep_; // until when
+};
+
+} // namespace crowd

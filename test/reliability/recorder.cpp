@@ -1,0 +1,107 @@
+#include "crowd.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <stdexcept>
+#include <unistd.h>
+
+namespace crowd {
+
+namespace {
+
+microseconds read_clock(clockid_t clock)
+{
+    timespec time{};
+    ::clock_gettime(clock, &time);
+    return time.tv_sec * 1'000'000LL + time.tv_nsec / 1000;
+}
+
+constexpr int patience = 20;
+
+} // namespace
+
+// Both at one instant: the checker takes it for a step of the wall clock when they drift apart.
+history::moment now()
+{
+    for (int i = 0;; ++i) {
+        auto const before = read_clock(CLOCK_MONOTONIC);
+        auto const wall = read_clock(CLOCK_REALTIME);
+        auto const after = read_clock(CLOCK_MONOTONIC);
+        if (after - before <= 3 || i > patience)
+            return {after, wall};
+    }
+}
+
+void pause(microseconds time)
+{
+    ::usleep(static_cast<useconds_t>(time));
+}
+
+std::int64_t choices::between(std::int64_t low, std::int64_t high)
+{
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+microseconds choices::lease(scene const &scene)
+{
+    auto const part = static_cast<double>(between(0, 1000)) / 1000;
+    auto const ratio = static_cast<double>(scene.longest) / static_cast<double>(scene.shortest);
+    return static_cast<microseconds>(static_cast<double>(scene.shortest) * std::pow(ratio, part) / 1000) * 1000;
+}
+
+recorder::recorder(int file, tally &shared, int client) : file_{file}, tally_{shared}, client_{client}
+{
+}
+
+bool recorder::may_go_on()
+{
+    return tally_.left > 0;
+}
+
+void recorder::call(operation &op)
+{
+    op.number = tally_.next_number++;
+    --tally_.left;
+    op.client = client_;
+    op.called = now();
+    write(history::call_line(op));
+}
+
+void recorder::done(operation &op)
+{
+    op.done = now();
+    write(history::done_line(op));
+}
+
+void recorder::write(std::string const &line)
+{
+    auto const text = line + '\n';
+    if (::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        throw std::runtime_error{"cannot write the history"};
+}
+
+operation random_acquire(choices &random, scene const &scene, history::maker by)
+{
+    operation op{.what = history::action::acquire, .by = by};
+    bool const knows_ticks = by != history::maker::java && !scene.tick_names.empty();
+    if (knows_ticks && random.one_in(6)) {
+        op.names = {random.one_of(scene.tick_names)};
+        // A slot of half a second, or the next one: a schedule whose clock is a little ahead.
+        op.tick = now().wall / 500'000 * 500'000 + (random.one_in(3) ? 500'000 : 0);
+    } else {
+        op.names = {random.one_of(scene.names)};
+        if (by != history::maker::java && scene.names.size() > 1 && random.one_in(8)) {
+            op.names.push_back(random.one_of(scene.names));
+            if (op.names[0] == op.names[1])
+                op.names.pop_back();
+        }
+    }
+    op.at_most = random.lease(scene);
+    op.at_least = random.one_in(4) ? op.at_most / random.between(1, 10) / 1000 * 1000 : 0;
+    if (random.one_in(10))
+        op.wait = random.between(1, 30) * 1000;
+    return op;
+}
+
+} // namespace crowd

@@ -1,0 +1,32 @@
+// The rules, one function each. What they find they append.
+#pragma once
+
+#include "checker.hpp"
+#include "model.hpp"
+
+namespace checker {
+
+using found = std::vector<violation>;
+
+// Of one name.
+void holds_exclude(model::world const &, model::biography const &, found &);  // I1, I5
+void tokens_grow(model::world const &, model::biography const &, found &);    // I6
+void ticks_run_once(model::world const &, model::biography const &, found &); // tick
+void refusals_have_reasons(model::world const &, std::string const &name, model::biography const &, found &);
+void only_holders_change(model::world const &, std::string const &name, model::biography const &, found &); // I4
+void guards_fence(model::world const &, std::string const &name, model::biography const &, found &);        // I11
+
+// Of all.
+void rows_are_kept(model::world const &, history::record const &, found &); // I7
+void errors_are_expected(history::record const &, found &);                 // I2
+void clients_do_not_trust_too_long(model::world const &, history::record const &, found &);
+void nothing_is_acknowledged_without_standby(history::record const &, found &);
+
+// Somebody may have taken the lock away by hand between the two.
+bool was_revoked_between(model::biography const &, history::operation const &first, history::operation const &second);
+
+// Whether Y may have been granted after X, with all that is known of X's lease.
+bool may_follow(model::world const &, model::biography const &, model::acquisition const &x,
+                model::acquisition const &y);
+
+} // namespace checker

@@ -1,0 +1,343 @@
+// Clients that speak SQL: our functions by session or by token, or Java's statements.
+#include "crowd.hpp"
+#include "statements.hpp"
+
+#include <map>
+
+namespace crowd {
+
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+struct held {
+    int number; // of the acquire
+    std::vector<std::string> names;
+    std::optional<microseconds> token;
+    microseconds at_least;
+};
+
+// The row can be read back where each statement has a snapshot of its own.
+struct isolation_level {
+    char const *name;
+    bool sees_row;
+};
+constexpr isolation_level levels[] = {{"READ COMMITTED", true}, {"REPEATABLE READ", false}, {"SERIALIZABLE", false}};
+
+// What of ours there may be to release; most of it has long been lost.
+constexpr std::size_t memory = 8;
+
+bool is_lost(pqxx::failure const &failure, pqxx::connection const *to_server)
+{
+    auto const state = shedlock::libpqxx::sqlstate(failure);
+    return state.empty() || state.starts_with("08") || state.starts_with("57P") || !to_server || !to_server->is_open();
+}
+
+} // namespace
+
+class sql_client final : public client {
+public:
+    sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+        : scene_{scene}, recorder_{recorder}, by_{by}, random_{seed}
+    {
+    }
+
+    void run() override
+    {
+        while (recorder_.may_go_on())
+            if (connection_ || connect())
+                step();
+    }
+
+private:
+    // Ours for what the connection lasts; a later connection is another session, another host.
+    bool connect()
+    try {
+        held_.clear();
+        host_ = "c" + std::to_string(recorder_.client()) + "." + std::to_string(++connections_);
+        connection_ = std::make_unique<pqxx::connection>(scene_.connection);
+        shedlock::libpqxx::never_reconnect(*connection_);
+        if (random_.one_in(8) && !scene_.through_pooler)
+            send("SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', "
+                 "'debug_parallel_query')");
+        return true;
+    } catch (pqxx::failure const &) {
+        connection_.reset();
+        pause(5000);
+        return false;
+    }
+
+    void step()
+    {
+        if (scene_.has_timeouts && random_.one_in(3))
+            set_timeouts();
+        auto const dice = random_.between(1, 100);
+        if (dice <= 60 || (scene_.needs_leases && dice <= 75))
+            attempt(0, levels[0]);
+        else if (dice <= 82)
+            change(0);
+        else if (dice <= 84)
+            pause(random_.between(100, 3000));
+        else
+            transact();
+    }
+
+    void set_timeouts()
+    {
+        auto const time = [&] { return random_.one_in(3) ? "0" : std::to_string(random_.between(1, 50)); };
+        if (!plain("SET statement_timeout = " + time()))
+            return;
+        plain("SET lock_timeout = " + time());
+    }
+
+    // What is not part of the history. False: it failed; then there is no transaction any more.
+    bool plain(std::string const &sql)
+    try {
+        send(sql);
+        return true;
+    } catch (pqxx::failure const &failure) {
+        if (is_lost(failure, connection_.get()))
+            connection_.reset();
+        return false;
+    }
+
+    pqxx::result send(std::string const &sql, shedlock::libpqxx::parameters const &values = {})
+    {
+        pqxx::nontransaction direct{*connection_};
+        return values.empty() ? direct.exec(sql) : shedlock::libpqxx::exec(direct, sql, values);
+    }
+
+    // Asks and writes down. False: a transaction would have to be rolled back.
+    template <typename Ask> bool recorded(operation &op, Ask const &ask)
+    {
+        recorder_.call(op);
+        try {
+            op.result = result::yes;
+            ask();
+        } catch (pqxx::failure const &failure) {
+            bool const lost = is_lost(failure, connection_.get());
+            op.result = lost ? result::lost : result::error;
+            op.state = shedlock::libpqxx::sqlstate(failure);
+            if (lost)
+                connection_.reset();
+        }
+        recorder_.done(op);
+        return op.result == result::yes || op.result == result::no;
+    }
+
+    bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
+    {
+        auto const made = make_statement(op, token, manner);
+        return recorded(op, [&] {
+            auto rows = send(made.sql, made.values);
+            if (manner.how == wrapping::cursor) {
+                rows = send("FETCH FROM one_row");
+                send("CLOSE one_row");
+            }
+            read_answer(op, rows);
+        });
+    }
+
+    bool attempt(int tx, isolation_level const &level)
+    {
+        auto op = random_acquire(random_, scene_, by_);
+        op.tx = tx;
+        manner manner{host_, level.sees_row, by_ == maker::java && !known_[op.names[0]], wrapping::none};
+        if (tx && by_ != maker::java && random_.one_in(6))
+            manner.how = wrapping::cursor;
+        else if (by_ == maker::token && random_.one_in(10))
+            manner.how = wrapping::exception_block;
+        bool const went_well = statement_of(op, {}, manner);
+        known_[op.names[0]] |= went_well;
+        if (op.result == result::yes)
+            remember(op);
+        if (!went_well && op.result == result::error && !tx)
+            look(op.names);
+        return went_well;
+    }
+
+    // What a session or a Java host owns of a name is its latest acquisition; a token stands for itself.
+    void remember(operation const &op)
+    {
+        if (by_ != maker::token)
+            std::erase_if(held_, [&](auto const &one) { return one.names == op.names; });
+        auto names = op.names;
+        if (by_ == maker::session && names.size() > 1) {
+            for (auto const &name : names) {
+                std::erase_if(held_, [&](auto const &one) { return one.names[0] == name; });
+                held_.push_back({op.number, {name}, op.token, op.at_least.value_or(0)});
+            }
+        } else {
+            held_.push_back({op.number, names, op.token, op.at_least.value_or(0)});
+        }
+        if (held_.size() > memory)
+            held_.erase(held_.begin());
+    }
+
+    bool change(int tx)
+    {
+        if (held_.empty())
+            return true;
+        auto const mine = random_.one_in(3) ? random_.one_of(held_) : held_.back();
+        operation op{.tx = tx,
+                     .what = random_.one_in(scene_.needs_leases ? 2 : 4) ? action::extend : action::release,
+                     .by = by_};
+        op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
+        op.of = mine.number;
+        if (op.what == action::extend) {
+            op.at_most = random_.lease(scene_);
+            if (by_ != maker::java && random_.one_in(3))
+                op.at_least = op.at_most / random_.between(2, 10) / 1000 * 1000;
+        } else if (by_ == maker::java) {
+            op.at_least = mine.at_least;
+        }
+        return statement_of(op, mine.token, {.host = host_});
+    }
+
+    bool guard(int tx)
+    {
+        if (held_.empty() || by_ == maker::java || !scene_.has_guards)
+            return true;
+        auto const mine = random_.one_in(3) ? random_.one_of(held_) : held_.back();
+        if (!mine.token)
+            return true;
+        operation op{.tx = tx, .what = action::guard, .by = by_, .names = {mine.names[0]}, .of = mine.number};
+        return statement_of(op, mine.token, {});
+    }
+
+    bool control(int tx, action what, std::string const &sql)
+    {
+        operation op{.tx = tx, .what = what, .by = by_};
+        return recorded(op, [&] { send(sql); });
+    }
+
+    void transact()
+    {
+        auto const &level = levels[random_.one_in(3) ? random_.between(1, 2) : 0];
+        auto const before = held_;
+        int const tx = ++transactions_;
+        if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name))
+            return;
+        bool went_well = !random_.one_in(20) || plain("SELECT many_subtransactions()");
+        for (auto count = random_.between(1, 4); went_well && count > 0; --count)
+            went_well = act_within(tx, level);
+        if (!connection_)
+            return;
+        if (!went_well || random_.one_in(4))
+            return roll_back(tx, before);
+        finish(tx, before);
+    }
+
+    bool act_within(int tx, isolation_level const &level)
+    {
+        auto const dice = random_.between(1, 100);
+        if (dice <= 35)
+            return attempt(tx, level);
+        if (dice <= 55)
+            return change(tx);
+        if (dice <= 75)
+            return guard(tx);
+        if (dice <= 90)
+            return savepoint(tx, level);
+        pause(random_.between(0, 2000));
+        return true;
+    }
+
+    bool savepoint(int tx, isolation_level const &level)
+    {
+        auto const before = held_;
+        if (!control(tx, action::savepoint, "SAVEPOINT one"))
+            return false;
+        bool const went_well = random_.one_in(2) ? attempt(tx, level) : change(tx);
+        if (!connection_)
+            return false;
+        if (went_well && random_.one_in(2))
+            return control(tx, action::keep, "RELEASE SAVEPOINT one");
+        bool const undone = control(tx, action::undo, "ROLLBACK TO SAVEPOINT one");
+        restore(before);
+        // Forgotten, so that a later one in this transaction counts what the checker counts.
+        return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
+    }
+
+    // A session's or a Java host's latest acquisition of a name is the one before again.
+    void restore(std::vector<held> const &before)
+    {
+        if (by_ != maker::token && connection_)
+            held_ = before;
+    }
+
+    void roll_back(int tx, std::vector<held> const &before)
+    {
+        control(tx, action::rollback, "ROLLBACK");
+        restore(before);
+    }
+
+    void finish(int tx, std::vector<held> const &before)
+    {
+        if (!scene_.has_timeouts && random_.one_in(6))
+            return prepare(tx, before);
+        if (random_.one_in(2) && !scene_.through_pooler)
+            plain("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0"); // a commit that takes its time
+        if (connection_ && !control(tx, action::commit, "COMMIT"))
+            restore(before);
+    }
+
+    void prepare(int tx, std::vector<held> const &before)
+    {
+        auto const name = "'" + std::to_string(scene_.seed) + "." + std::to_string(recorder_.client()) + "." +
+                          std::to_string(tx) + "'";
+        if (!control(tx, action::prepare, "PREPARE TRANSACTION " + name)) {
+            if (connection_)
+                roll_back(tx, before);
+            return;
+        }
+        // Java would wait for itself.
+        for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
+            random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));
+        if (!connection_)
+            return;
+        if (random_.one_in(4)) {
+            control(tx, action::rollback, "ROLLBACK PREPARED " + name);
+            if (by_ != maker::token)
+                held_.clear();
+        } else {
+            control(tx, action::commit, "COMMIT PREPARED " + name);
+        }
+    }
+
+    void look(std::vector<std::string> const &names)
+    {
+        operation op{.what = action::look, .by = by_, .names = names};
+        recorded(op, [&] { read_rows(op); });
+    }
+
+    void read_rows(operation &op)
+    {
+        for (auto const &name : op.names)
+            for (auto const &row : send("SELECT (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM "
+                                        "lock_until) * 1000000)::bigint"
+                                        " FROM shedlock WHERE name = $1",
+                                        {name}))
+                op.rows.push_back({name, row[0].as<microseconds>(), row[1].as<microseconds>()});
+    }
+
+    scene const &scene_;
+    recorder &recorder_;
+    maker by_;
+    choices random_;
+    std::unique_ptr<pqxx::connection> connection_;
+    int connections_ = 0;
+    int transactions_ = 0;
+    std::string host_;
+    std::vector<held> held_;
+    std::map<std::string, bool> known_; // names that this JVM has a row of
+};
+
+unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+{
+    return std::make_unique<sql_client>(scene, recorder, by, seed);
+}
+
+} // namespace crowd

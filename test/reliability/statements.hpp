@@ -1,0 +1,34 @@
+// What the SQL clients send, and how the answers are to be read.
+#pragma once
+
+#include "history.hpp"
+
+#include "libpqxx.hpp"
+
+namespace crowd {
+
+struct statement {
+    std::string sql;
+    shedlock::libpqxx::parameters values;
+};
+
+// How an acquire is wrapped.
+enum class wrapping { none, cursor, exception_block };
+
+// host: Java's locked_by; holder: ours for tokens. sees_row: the row as written is read back, which in SERIALIZABLE
+// would be a read that can fail. is_first: Java's first attempt of a name.
+struct manner {
+    std::string host;
+    bool sees_row = true;
+    bool is_first = true;
+    wrapping how = wrapping::none;
+};
+
+// token: of the acquisition that is meant.
+statement make_statement(history::operation const &, std::optional<history::microseconds> token, manner const &);
+void read_answer(history::operation &, pqxx::result const &);
+
+// Functions and tables that these need, made once a database.
+extern char const *const preparations;
+
+} // namespace crowd
