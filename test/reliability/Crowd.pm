@@ -7,9 +7,10 @@ use Exporter 'import';
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes;
 use Torture;
 
-our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection);
+our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection crash crash_options standby_options);
 
 # Of a server for histories. What clients do wrong on purpose would fill the log.
 sub crowd_settings
@@ -43,6 +44,45 @@ sub start_crowd
 	my $crowd = { seed => $all{seed}, out => '', err => '' };
 	$crowd->{run} = IPC::Run::start([ program('crowd'), map { "--$_=$all{$_}" } sort keys %all ], '>', \$crowd->{out}, '2>', \$crowd->{err});
 	return $crowd;
+}
+
+# ---- Kinds of histories ----
+
+# Leases that outlast a crash. Releases may be lost in one, and, where sessions do not wait for the disk, so may whatever is not ours:
+# Java's acquires, and what guarded transactions write.
+sub crash_options
+{
+	my ($node, $settings) = @_;
+	my @ours = $settings ? (java => 'no', guards => 'no') : ();
+	return (connection => connection($node->connstr('postgres'), $settings), crashes => 'yes', leases => 'yes', shortest => 500, longest => 10_000,
+		allow => '57P01,57P02,57P03', @ours);
+}
+
+# Kills the server as a power cut does for its processes, once the crowd is at work, and starts it again. False: the crowd is through.
+sub crash
+{
+	my ($node, $crowd) = @_;
+	my $at_work = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'crowd' AND query LIKE '%shedlock_acquire%'";
+	do
+	{
+		$crowd->{run}->pump_nb;
+		return 0 unless $crowd->{run}->pumpable;
+		Time::HiRes::usleep(20_000);
+	} until ($node->psql('postgres', $at_work))[1] eq 't';
+	Time::HiRes::usleep(rand(300_000));
+	$node->stop('immediate');
+	$node->start;
+	return 1;
+}
+
+# No standby confirms anything, but waits for one are cancelled.
+sub standby_options
+{
+	my ($node) = @_;
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+	$node->reload;
+	return (only => 'library', standby => 'missing', faults => 'cancel', pace => 5, operations => 60, allow => '57014',
+		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }
 
 # What it counted, by key; tests that no promise was broken unless that is what is to be seen.

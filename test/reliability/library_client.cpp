@@ -76,7 +76,7 @@ private:
             pause(5000);
         } catch (shedlock::error const &failure) {
             op.result = result::error;
-            op.state = failure.sqlstate();
+            op.state = failure.sqlstate().empty() ? "usage" : failure.sqlstate(); // the extension is not there
         } catch (pqxx::failure const &failure) {
             op.state = shedlock::libpqxx::sqlstate(failure);
             op.result = op.state.empty() || op.state.starts_with("57P") ? result::lost : result::error;

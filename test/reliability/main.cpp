@@ -74,6 +74,8 @@ scene make_scene(options const &given, std::uint64_t seed)
         (i % 4 == 3 ? made.tick_names : made.names).push_back("h" + std::to_string(seed) + "." + std::to_string(i));
     made.shortest = std::stoi(given.at("shortest")) * 1000;
     made.longest = std::stoi(given.at("longest")) * 1000;
+    // A token that is ahead of the clock is not outgrown when its row is deleted.
+    made.has_ticks_ahead = !given.contains("faults") || given.at("faults").find("ddl") == std::string::npos;
     made.has_timeouts = given.contains("timeouts");
     made.only_library = given.contains("only");
     made.has_java = !given.contains("java");
@@ -275,7 +277,8 @@ private:
     {
         pqxx::connection connection{given_.at("admin")};
         pqxx::nontransaction direct{connection};
-        for (auto const &row : direct.exec("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '" + std::to_string(scene_.seed) + ".%'")) {
+        for (auto const &row :
+             direct.exec("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '" + std::to_string(scene_.seed) + ".%'")) {
             direct.exec("ROLLBACK PREPARED '" + std::string{row[0].c_str()} + "'");
             ++counts_["prepared transaction left over"];
         }

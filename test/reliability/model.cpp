@@ -10,6 +10,14 @@ using history::result;
 
 namespace {
 
+// A token is the clock's reading, unless it had to be raised; Java's is the start of its transaction.
+bool is_exact(operation const &op)
+{
+    return op.what == action::acquire && op.token &&
+           (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
+           *op.token <= op.after.value_or(op.done.wall);
+}
+
 bool is_answered(operation const &op)
 {
     return op.result == result::yes || op.result == result::no || op.result == result::error;
@@ -82,10 +90,10 @@ void world::find_fates()
     }
     for (auto const &[key, operations] : transactions)
         close_transaction(operations);
+    // For others, and for good, it may never have happened.
     for (auto const &op : record_.operations)
-        if (auto &fate = fates_[places_[op.number]];
-            record_.has_crashes && op.what == action::release && fate.outcome == fates::kept)
-            fate = {fates::unknown, fate.from, ever, op.called.at, fate.settled};
+        if (record_.has_crashes && op.what == action::release)
+            fates_[places_[op.number]].by = ever;
 }
 
 void world::close_transaction(std::vector<operation const *> const &operations)
@@ -175,16 +183,12 @@ microseconds world::earliest(operation const &op) const
     auto const begun = begun_.find({op.client, op.tx});
     if (op.by == maker::java && begun != begun_.end())
         return begun->second;
-    auto const before = op.before.value_or(op.called.wall);
-    bool const is_exact = op.what == action::acquire && op.token && *op.token >= before && *op.token <= latest(op);
-    return is_exact ? *op.token : before;
+    return is_exact(op) ? *op.token : op.before.value_or(op.called.wall);
 }
 
-// A token is the clock's reading unless it had to be raised.
 microseconds world::latest(operation const &op) const
 {
-    auto const after = op.after.value_or(op.result == result::none ? ever : op.done.wall);
-    return op.what == action::acquire && op.token ? std::min(*op.token, after) : after;
+    return is_exact(op) ? *op.token : op.after.value_or(op.result == result::none ? ever : op.done.wall);
 }
 
 lease world::granted(operation const &op) const

@@ -88,7 +88,7 @@ operation random_acquire(choices &random, scene const &scene, history::maker by)
     if (knows_ticks && random.one_in(6)) {
         op.names = {random.one_of(scene.tick_names)};
         // A slot of half a second, or the next one: a schedule whose clock is a little ahead.
-        op.tick = now().wall / 500'000 * 500'000 + (random.one_in(3) ? 500'000 : 0);
+        op.tick = now().wall / 500'000 * 500'000 + (scene.has_ticks_ahead && random.one_in(3) ? 500'000 : 0);
     } else {
         op.names = {random.one_of(scene.names)};
         if (by != history::maker::java && scene.names.size() > 1 && random.one_in(8)) {

@@ -144,6 +144,8 @@ private:
     {
         auto op = random_acquire(random_, scene_, by_);
         op.tx = tx;
+        if (tx && op.tick && *op.tick > now().wall)
+            op.tick.reset(); // rolled back, its token, which is the tick, may become another's
         manner manner{host_, level.sees_row, by_ == maker::java && !known_[op.names[0]], wrapping::none};
         if (tx && by_ != maker::java && random_.one_in(6))
             manner.how = wrapping::cursor;
