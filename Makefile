@@ -9,12 +9,13 @@
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
+#   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize model
+project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize model torture
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -57,6 +58,8 @@ instructions:
 model:
 	@test/install-packages spin
 	@test/reliability/model/check
+torture: packages
+	@test/reliability/torture
 
 bench:
 	@test/install-packages valgrind redis-server
