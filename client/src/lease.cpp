@@ -40,8 +40,13 @@ void lease::lose() noexcept
 }
 
 void lease::extend(clock::duration at_most, std::function<clock::time_point()> const &ask)
-try {
+{
     std::lock_guard const one_at_a_time{extending_};
+    extend_in_turn(at_most, ask);
+}
+
+void lease::extend_in_turn(clock::duration at_most, std::function<clock::time_point()> const &ask)
+try {
     {
         // Until the answer is here, either may be true.
         std::lock_guard const hold{mutex_};
@@ -115,12 +120,14 @@ void lease::keep()
 
 void lease::extend_over(session &own)
 {
+    // First in turn, then how long: an extend by the application that was under way may have changed it.
+    std::lock_guard const one_at_a_time{extending_};
     std::unique_lock hold{mutex_};
     auto const at_most = at_most_;
     hold.unlock();
     // Several tries fit into what is left of the lease.
     auto const patience = std::min(core_.settings.timeout, std::chrono::ceil<std::chrono::milliseconds>(at_most / 6));
-    extend(at_most, [&] { return internal::extend(own, names, token, at_most, std::nullopt, patience); });
+    extend_in_turn(at_most, [&] { return internal::extend(own, names, token, at_most, std::nullopt, patience); });
 }
 
 } // namespace shedlock::internal

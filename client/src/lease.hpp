@@ -29,6 +29,7 @@ public:
     void end() noexcept;
 
 private:
+    void extend_in_turn(clock::duration at_most, std::function<clock::time_point()> const &ask); // holds extending_
     void trust(clock::time_point);
     void lose() noexcept;
     bool wait_until_due();

@@ -67,6 +67,25 @@ TEST_F(lease_test, requests_no_stop_when_it_is_released)
     EXPECT_FALSE(stop.stop_requested());
 }
 
+// Keep-alive became due while an extend was under way, and then went on with the old at_most, for good.
+TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 3s, .keep_alive = true});
+    pqxx::connection other{server::connection()};
+    pqxx::work row{other};
+    row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // extend waits for this
+    std::jthread const later{[&] {
+        std::this_thread::sleep_for(1500ms); // a third of at_most is over
+        row.abort();
+    }};
+    mine->extend(1h);
+    for (auto const end = shedlock::clock::now() + 500ms; shedlock::clock::now() < end;) {
+        ASSERT_GT(server::remaining(name), 1min);
+        std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_EQ(warned.all(), "");
+}
+
 TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
 {
     auto const mine = locks.try_acquire(name, {.at_most = 1s, .keep_alive = true});
