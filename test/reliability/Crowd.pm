@@ -10,7 +10,14 @@ use Test::More;
 use Time::HiRes;
 use Torture;
 
-our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection crash crash_options standby_options);
+our @EXPORT = qw(crowd start_crowd finish_crowd struck seconds crowd_settings connection crash crash_options standby_options);
+
+# A limit of time: the long one is that of a run with TORTURE_MINUTES=20.
+sub seconds
+{
+	my ($short, $long) = @_;
+	return often($short, int($long * ($ENV{TORTURE_MINUTES} // 20) / 20));
+}
 
 # Of a server for histories. What clients do wrong on purpose would fill the log.
 sub crowd_settings
@@ -54,7 +61,7 @@ sub crash_options
 {
 	my ($node, $settings) = @_;
 	my @ours = $settings ? (java => 'no', guards => 'no') : ();
-	return (connection => connection($node->connstr('postgres'), $settings), crashes => 'yes', leases => 'yes', shortest => 500, longest => 10_000,
+	return (connection => connection($node->connstr('postgres'), $settings), crashes => 'yes', leases => 'yes', names => 100, shortest => 200, longest => 5_000,
 		allow => '57P01,57P02,57P03', @ours);
 }
 

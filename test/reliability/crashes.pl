@@ -10,15 +10,19 @@ my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n"); 
 
 sub crashes
 {
-	my ($title, $count, $settings) = @_;
+	my ($title, $count, $seconds, $settings) = @_;
+	my $end = time() + $seconds;
 	my $crowd = start_crowd($node, crash_options($node, $settings), operations => 1500);
 	my $done = 0;
-	$done += crash($node, $crowd) while $done < $count;
+	for (; $done < $count && ($done == 0 || time() < $end); $done++)
+	{
+		last unless crash($node, $crowd);
+	}
 	$crowd->{run}->signal('TERM');
 	return ($done, finish_crowd($crowd, "$title, $done crashes"));
 }
 
-my ($done, %saw) = crashes('immediate restarts', often(6, 1_000));
+my ($done, %saw) = crashes('immediate restarts', often(4, 1_000), seconds(10, 1200));
 seen(6, $done, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
 
 my %off = (
@@ -33,7 +37,7 @@ for my $where (sort keys %off)
 	$node->reload;
 	is((split /\n/, $node->safe_psql('postgres', "SHOW synchronous_commit", connstr => connection($node->connstr('postgres'), $off{$where}[1])))[-1],
 		'off', "sessions do not wait for the disk: set by the $where");
-	($done, %saw) = crashes("synchronous_commit = off by the $where", often(2, 50), $off{$where}[1]);
+	($done, %saw) = crashes("synchronous_commit = off by the $where", often(1, 50), seconds(10, 120), $off{$where}[1]);
 	$all += $done;
 	$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');

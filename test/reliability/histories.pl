@@ -7,9 +7,8 @@ use ShedLock;
 use Torture;
 
 my $node = new_server('server', crowd_settings());
-my $minutes = $ENV{TORTURE_MINUTES} // 20;
 # Several at once, since clients also sleep.
-my @crowds = map { start_crowd($node, histories => often(50, 2_500), seconds => often(45, 60 * $minutes)) } 1 .. 4;
+my @crowds = map { start_crowd($node, histories => often(50, 2_500), seconds => seconds(30, 1200)) } 1 .. 4;
 my %saw;
 for my $crowd (@crowds)
 {

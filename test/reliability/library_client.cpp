@@ -42,7 +42,9 @@ public:
     library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_warning = [](std::string const &) {}}}
+                                                                     .on_warning = [this](std::string const &) {
+                                                                         was_warned_ = true;
+                                                                     }}}
     {
     }
 
@@ -135,7 +137,12 @@ private:
             recorded(op, [&] { mine->lock.extend(std::chrono::microseconds{op.at_most}); });
             return;
         }
-        recorded(op, [&] { mine->lock.release(); });
+        was_warned_ = false;
+        recorded(op, [&] {
+            mine->lock.release();
+            if (was_warned_)
+                op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+        });
         held_.erase(mine);
     }
 
@@ -173,6 +180,7 @@ private:
     scene const &scene_;
     recorder &recorder_;
     choices random_;
+    std::atomic<bool> was_warned_ = false; // by any thread of the library
     shedlock::client locks_;
     int transactions_ = 0;
     std::vector<held> held_;

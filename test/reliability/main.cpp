@@ -71,6 +71,7 @@ void prepare_database(std::string const &connection)
 {
     pqxx::connection to_server{connection};
     pqxx::nontransaction direct{to_server};
+    direct.exec("SELECT pg_advisory_lock(1)"); // crowds may begin at the same time
     direct.exec(preparations);
 }
 

@@ -40,9 +40,10 @@ sub start_pooler
 
 my $pooler = start_pooler();
 my $crowd = start_crowd($node, connection => "$through application_name=crowd", admin => connection($node->connstr('postgres')), pooler => 'yes',
-	clients => 50, operations => 10_000, histories => often(1, 100), allow => '57P01');
+	clients => 50, operations => often(4_000, 10_000), histories => often(1, 100), seconds => seconds(10, 1200), allow => '57P01');
 my $restarts = 0;
-while ($crowd->{run}->pumpable && $restarts < often(5, 500))
+my $end = time() + seconds(10, 1200);
+while ($crowd->{run}->pumpable && $restarts < often(3, 500) && time() < $end)
 {
 	Time::HiRes::usleep(500_000);
 	$crowd->{run}->pump_nb;
