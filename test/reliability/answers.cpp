@@ -18,14 +18,32 @@ bool is_plain_refusal(operation const &op)
     return op.what == action::acquire && op.result == result::no && op.by != maker::java && op.names.size() == 1;
 }
 
-// Was at it at that time, or may still be.
-bool is_in_the_way(world const &world, operation const &other, operation const &refused)
+microseconds settled_at(world const &world, operation const &op)
 {
-    if (&other == &refused || is_plain_refusal(other) || other.called.at > refused.done.at)
+    bool const is_done = op.result != result::none && op.result != result::lost;
+    return op.tx ? world.fate_of(op).settled : is_done ? op.done.at : ever;
+}
+
+// The last change of the name that was over when the refused one was called; on the monotonic clock.
+microseconds free_since(world const &world, biography const &about, operation const &refused)
+{
+    auto since = beginning;
+    for (auto const *const other : about.touched)
+        if (auto const settled = settled_at(world, *other); !is_plain_refusal(*other) && settled <= refused.called.at)
+            since = std::max(since, settled);
+    for (auto const &one : about.acquisitions)
+        if (one.fate.outcome != fates::undone && one.op->called.at < refused.called.at)
+            since = std::max(since, world.lease_at(one, refused).until_high - refused.called.wall + refused.called.at);
+    return since;
+}
+
+// Was at it at that time, or may still be. One who was refused may have been just trying to take the name, but only if
+// it found it free at an earlier time.
+bool is_in_the_way(world const &world, operation const &other, operation const &refused, microseconds since)
+{
+    if (&other == &refused || other.called.at > refused.done.at || settled_at(world, other) < refused.called.at)
         return false;
-    auto const is_done = other.result != result::none && other.result != result::lost;
-    auto const settled = other.tx ? world.fate_of(other).settled : is_done ? other.done.at : ever;
-    return settled >= refused.called.at;
+    return !is_plain_refusal(other) || other.called.at <= since;
 }
 
 bool may_be_held(world const &world, biography const &about, operation const &refused)
@@ -50,9 +68,11 @@ void refusals_have_reasons(world const &world, std::string const &, biography co
     for (auto const *const op : about.touched) {
         if (!is_plain_refusal(*op) || op->tick)
             continue;
-        if (!may_be_held(world, about, *op) &&
-            std::none_of(about.touched.begin(), about.touched.end(),
-                         [&](auto const *other) { return is_in_the_way(world, *other, *op); }))
+        if (may_be_held(world, about, *op))
+            continue;
+        auto const since = free_since(world, about, *op);
+        if (std::none_of(about.touched.begin(), about.touched.end(),
+                         [&](auto const *other) { return is_in_the_way(world, *other, *op, since); }))
             all.push_back({"unexplained", "refused although it was free all the time", {*op}});
     }
 }

@@ -164,6 +164,16 @@ call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=500 wall=
     EXPECT_EQ(broken(text("1100")), "") << "forward by 600";
 }
 
+TEST(checker, I1_knows_that_a_lease_runs_from_the_clock_not_from_the_tick)
+{
+    auto const ahead = R"(history seed=1
+call 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0 tick=300 at=100
+done 1 result=yes token=300 at=400
+)";
+    EXPECT_EQ(broken(ahead + second("1210", 1200)), "");
+    EXPECT_EQ(broken(ahead + second("1090", 1080)), "I1");
+}
+
 TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
 {
     auto const trusting = [](char const *trust) {
@@ -318,6 +328,13 @@ TEST(checker, sees_a_refusal_without_a_reason)
         return "call 5 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=" + t +
                "\ndone 5 result=no before=" + t + " at=" + std::to_string(at + 10) + '\n';
     };
+    auto const other = [](int at) {
+        return "call 6 client=4 do=acquire by=session names=a at_most=10 at_least=0 at=" + std::to_string(at) +
+               "\ndone 6 result=no at=2000\n";
+    };
+    EXPECT_EQ(broken(first + other(1000) + refused(1111)), "")
+        << "another saw an earlier state, and had its hand on it";
+    EXPECT_EQ(broken(first + refused(1200) + other(1190)), "unexplained") << "that one saw the same";
     EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had it";
     EXPECT_EQ(broken(first + refused(1110)), "") << "the lease ends in this microsecond";
     EXPECT_EQ(broken(first + refused(1111)), "unexplained") << "it has just ended";

@@ -10,11 +10,13 @@ using history::result;
 
 namespace {
 
-// A token is the clock's reading, unless it had to be raised; Java's is the start of its transaction.
+// A token is the clock's reading, unless it had to be raised, to the tick for instance; Java's is the start of its
+// transaction.
 bool is_exact(operation const &op)
 {
-    return op.what == action::acquire && op.token &&
-           (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
+    if (op.what != action::acquire || !op.token || op.token == op.tick)
+        return false;
+    return (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
            *op.token <= op.after.value_or(op.done.wall);
 }
 
