@@ -95,7 +95,7 @@ operation const *earlier_release(world const &world, acquisition const &mine, op
         auto const &fate = world.fate_of(*other);
         bool const is_own = other->tx && other->tx == change.tx && other->client == change.client;
         bool const is_effective =
-            is_own ? fate.until > change.called.at : fate.outcome == fates::kept && fate.by <= change.called.at;
+            is_own ? fate.until >= change.called.at : fate.outcome == fates::kept && fate.by <= change.called.at;
         if (other->what == action::release && other->result == result::yes && other != &change &&
             other->done.at <= change.called.at && is_effective)
             return other;

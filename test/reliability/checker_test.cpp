@@ -131,6 +131,18 @@ done 3 result=yes at=420
         << "an error has ended the transaction";
 }
 
+TEST(checker, I1_knows_what_a_transaction_did_before_its_client_died)
+{
+    EXPECT_EQ(broken(first + R"(call 2 client=1 tx=1 do=start at=200
+done 2 result=yes at=210
+call 3 client=1 tx=1 do=release by=token names=a of=1 at=220
+done 3 result=yes at=230
+call 4 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=240
+done 4 result=yes token=245 at=250
+)"),
+              "");
+}
+
 TEST(checker, I1_forgets_what_a_savepoint_takes_back)
 {
     std::string const undone = R"(history seed=1

@@ -39,12 +39,12 @@ fate alone(operation const &op)
     return {fates::unknown, op.called.at, ever, op.called.at, ever};
 }
 
-// Of an operation in a transaction that ended so. Without an end, the session broke: the server rolls back, or a
-// prepared transaction is left over.
-fate within(operation const &op, operation const *end)
+// Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer: the
+// server rolls back, or a prepared transaction is left over.
+fate within(operation const *end, microseconds last_alive)
 {
     if (!end)
-        return {fates::undone, ever, ever, op.called.at, ever};
+        return {fates::undone, ever, ever, last_alive, ever};
     auto const settled = done_at(*end);
     if (end->what == action::commit && end->result == result::yes)
         return {fates::kept, end->called.at, end->done.at, ever, settled};
@@ -101,14 +101,18 @@ void world::find_fates()
 void world::close_transaction(std::vector<operation const *> const &operations)
 {
     operation const *end = nullptr;
-    for (auto const *const op : operations)
+    microseconds last_alive = 0;
+    for (auto const *const op : operations) {
         if (op->what == action::commit || op->what == action::rollback)
             end = op;
+        if (op->result == result::yes || op->result == result::no)
+            last_alive = op->called.at;
+    }
     std::vector<std::size_t> savepoints; // how many operations there were before
     std::vector<std::size_t> live;
     for (auto const *const op : operations) {
         auto const place = places_[op->number];
-        fates_[place] = within(*op, end);
+        fates_[place] = within(end, last_alive);
         commits_[place] = end && end->what == action::commit ? end : nullptr;
         if (op->what == action::savepoint) {
             savepoints.push_back(live.size());
@@ -226,7 +230,7 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
     for (auto const *const change : mine.changes) {
         auto const &fate = fate_of(*change);
         bool const is_own = change->tx && change->tx == observer.tx && change->client == observer.client;
-        if (change == &observer || (is_own ? fate.until <= observer.called.at : fate.outcome == fates::undone))
+        if (change == &observer || (is_own ? fate.until < observer.called.at : fate.outcome == fates::undone))
             continue;
         auto const from = is_own ? change->called.at : fate.from;
         auto const by = is_own ? done_at(*change) : fate.by;
