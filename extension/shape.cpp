@@ -217,7 +217,7 @@ Oid look_for_table(Oid function)
     // an adopted one which does not move along, or was renamed.
     const Oid schema = get_func_namespace(function);
     const Oid view_id = OidIsValid(schema) ? get_relname_relid("shedlock_locks", schema) : InvalidOid;
-    const Relation view = OidIsValid(view_id) ? relation_open(view_id, AccessShareLock) : nullptr;
+    const Relation view = OidIsValid(view_id) ? try_relation_open(view_id, AccessShareLock) : nullptr;
     if (view && view->rd_rules) {
         const auto *const query = static_cast<const Query *>(linitial(view->rd_rules->rules[0]->actions));
         ListCell *cell;
