@@ -272,7 +272,8 @@ private:
 
     void roll_back(int tx, std::vector<held> const &before)
     {
-        control(tx, action::rollback, "ROLLBACK");
+        if (!control(tx, action::rollback, "ROLLBACK"))
+            connection_.reset(); // cancelled even in this
         restore(before);
     }
 
@@ -280,8 +281,13 @@ private:
     {
         if (!scene_.has_timeouts && random_.one_in(6))
             return prepare(tx, before);
-        if (random_.one_in(2) && !scene_.through_pooler)
-            plain("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0"); // a commit that takes its time
+        // A commit that takes its time.
+        if (random_.one_in(2) && !scene_.through_pooler &&
+            !plain("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0")) {
+            if (connection_)
+                roll_back(tx, before);
+            return;
+        }
         if (connection_ && !control(tx, action::commit, "COMMIT"))
             restore(before);
     }
@@ -301,11 +307,18 @@ private:
         if (!connection_)
             return;
         if (random_.one_in(4)) {
-            control(tx, action::rollback, "ROLLBACK PREPARED " + name);
+            insist(tx, action::rollback, "ROLLBACK PREPARED " + name);
             if (by_ != maker::token)
                 held_.clear();
         } else {
-            control(tx, action::commit, "COMMIT PREPARED " + name);
+            insist(tx, action::commit, "COMMIT PREPARED " + name);
+        }
+    }
+
+    // A prepared transaction outlives a cancelled attempt to end it.
+    void insist(int tx, action what, std::string const &sql)
+    {
+        while (connection_ && !control(tx, what, sql)) {
         }
     }
 
