@@ -103,6 +103,7 @@ sub finish_crowd
 	{
 		my $told = sprintf '%s: %d histories, %d operations, %d grants', $title, map { $counts{$_} // 0 } qw(histories operations granted);
 		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . join "\n", grep { !/^count (?!client)|, 0 violations$/ } split /\n/, $crowd->{out});
+		die "$title: nothing further is tried, and nothing said of it" unless $good;
 	}
 	return %counts;
 }

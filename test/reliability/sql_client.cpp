@@ -318,8 +318,10 @@ private:
     // A prepared transaction outlives a cancelled attempt to end it.
     void insist(int tx, action what, std::string const &sql)
     {
-        while (connection_ && !control(tx, what, sql)) {
-        }
+        for (int tries = 0; connection_ && tries < 5; ++tries)
+            if (control(tx, what, sql))
+                return;
+        connection_.reset();
     }
 
     void look(std::vector<std::string> const &names)
