@@ -220,8 +220,11 @@ private:
         auto const &level = levels[random_.one_in(3) ? random_.between(1, 2) : 0];
         auto const before = held_;
         int const tx = ++transactions_;
-        if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name))
+        if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name)) {
+            if (connection_ && !plain("ROLLBACK")) // a cancelled BEGIN has begun
+                connection_.reset();
             return;
+        }
         bool went_well = !random_.one_in(20) || plain("SELECT many_subtransactions()");
         for (auto count = random_.between(1, 4); went_well && count > 0; --count)
             went_well = act_within(tx, level);
