@@ -266,10 +266,11 @@ private:
         return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
     }
 
-    // A session's or a Java host's latest acquisition of a name is the one before again.
+    // What a session or a Java host owns of a name is its acquisition before again. A token that was rolled back is not
+    // used either: where tokens are ahead of the clock, because of a tick, the next one may get the same.
     void restore(std::vector<held> const &before)
     {
-        if (by_ != maker::token && connection_)
+        if (connection_)
             held_ = before;
     }
 
@@ -311,8 +312,7 @@ private:
             return;
         if (random_.one_in(4)) {
             insist(tx, action::rollback, "ROLLBACK PREPARED " + name);
-            if (by_ != maker::token)
-                held_.clear();
+            held_.clear();
         } else {
             insist(tx, action::commit, "COMMIT PREPARED " + name);
         }
