@@ -58,6 +58,7 @@ instructions:
 model:
 	@test/install-packages spin
 	@test/reliability/model/check
+
 torture: packages
 	@test/reliability/torture
 

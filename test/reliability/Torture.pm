@@ -4,6 +4,7 @@ package Torture;
 use strict;
 use warnings;
 use Exporter 'import';
+use Test::More ();
 
 our @EXPORT = qw(often seen program);
 
@@ -18,7 +19,7 @@ sub often
 sub seen
 {
 	my ($fault, $times, $outcome) = @_;
-	print "# fault $fault, $times times: $outcome\n";
+	Test::More::note("fault $fault, $times times: $outcome");
 	return unless $ENV{TORTURE_SEEN};
 	open my $file, '>>', $ENV{TORTURE_SEEN} or die "$ENV{TORTURE_SEEN}: $!";
 	print $file "$fault\t$times\t$outcome\n";

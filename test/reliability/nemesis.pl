@@ -64,7 +64,7 @@ my %ddl = map { ("fault.$_" => $_) } 'VACUUM', 'VACUUM FULL', 'CLUSTER', 'REINDE
 seen(34, eval { my $n = 0; $n += $saw{$_} // 0 for keys %ddl; $n }, struck(\%saw, %ddl) . '; tokens grew all the same, 0 violations');
 
 # 5: a backend killed: the server resets all sessions and recovers by itself.
-%saw = crowd($node, 'backends killed', crash_options($node), faults => 'backend', pace => 700, operations => 2000, strikes => often(6, 500), seconds => seconds(10, 1200));
+%saw = crowd($node, 'backends killed', crash_options($node), faults => 'backend', pace => 200, operations => 5000, strikes => often(6, 500), seconds => seconds(10, 1200));
 cmp_ok($saw{'fault.backend'} // 0, '>', 0, 'backends were killed');
 seen(5, $saw{'fault.backend'}, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; no acknowledged grant forgotten, no token repeated');
 

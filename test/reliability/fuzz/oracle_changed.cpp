@@ -56,9 +56,10 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
                                 expected_errors &errors) const
 {
     auto const found = known.find(made.names.front().value());
-    bool const ours =
-        found != known.end() && (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token
-                                                        : found->second.locked_by.ends_with(caller.suffix()));
+    bool const ours = found != known.end() &&
+                      (is_by_token(made.what)
+                           ? token_of(found->second.locked_at) == *made.token && has_suffix(found->second.locked_by)
+                           : found->second.locked_by.ends_with(caller.suffix()));
     if (!ours)
         errors.must("SL001");
     return seen.error ? "" : unchanged(made, seen);

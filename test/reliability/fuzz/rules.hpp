@@ -4,6 +4,8 @@
 #include "oracle.hpp"
 
 #include <algorithm>
+#include <regex>
+#include <string>
 
 // Tokens count from 1970, so the last thirty years of timestamp's range are no different from infinity.
 inline bool is_forever(moment t)
@@ -19,6 +21,13 @@ inline std::int64_t token_of(moment locked_at)
 inline std::string suffix_of(moment locked_at)
 {
     return "#" + std::to_string(token_of(locked_at));
+}
+
+// One of ours wrote it, not a Java client.
+inline bool has_suffix(std::string const &locked_by)
+{
+    static std::regex const suffix{"[/#][0-9.]+$"};
+    return std::regex_search(locked_by, suffix);
 }
 
 inline bool is_within(moment t, __int128 low, __int128 high)
