@@ -20,8 +20,8 @@ clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 
 lease::lease(core &owner, shedlock::names what, grant const &granted, clock::duration at_most)
     : names{std::move(what)}, token{granted.token}, core_{owner},
-      deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most}, extended_{
-                                                                                                         granted.sent}
+      deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most},
+      shortest_in_doubt_{granted.asked_again ? at_most : clock::duration::max()}, extended_{granted.sent}
 {
     alarm_.emplace(core_.time, deadline(), stop_);
 }
@@ -56,10 +56,16 @@ try {
     std::lock_guard const hold{mutex_};
     at_most_ = at_most;
     extended_ = sent;
-    trust(trusted_until(sent, at_most));
+    trust(trusted_until(sent, certain()));
     due_changed_.notify_all();
 } catch (lock_lost const &) {
     lose();
+    throw;
+} catch (usage_error const &) {
+    throw;
+} catch (...) {
+    std::lock_guard const hold{mutex_};
+    shortest_in_doubt_ = std::min(shortest_in_doubt_, at_most);
     throw;
 }
 
@@ -83,10 +89,10 @@ bool lease::wait_until_due()
 {
     std::unique_lock hold{mutex_};
     while (!ended_.stop_requested() && clock::now() < deadline()) {
-        auto const due = extended_ + at_most_ / 3;
+        auto const due = extended_ + certain() / 3;
         if (clock::now() >= due)
             return true;
-        due_changed_.wait_for(hold, ended_.get_token(), nap(due), [&] { return extended_ + at_most_ / 3 != due; });
+        due_changed_.wait_for(hold, ended_.get_token(), nap(due), [&] { return extended_ + certain() / 3 != due; });
     }
     return false;
 }
@@ -124,9 +130,9 @@ void lease::extend_over(session &own)
     std::lock_guard const one_at_a_time{extending_};
     std::unique_lock hold{mutex_};
     auto const at_most = at_most_;
-    hold.unlock();
     // Several tries fit into what is left of the lease.
-    auto const patience = std::min(core_.settings.timeout, std::chrono::ceil<std::chrono::milliseconds>(at_most / 6));
+    auto const patience = std::min(core_.settings.timeout, std::chrono::ceil<std::chrono::milliseconds>(certain() / 6));
+    hold.unlock();
     extend_in_turn(at_most, [&] { return internal::extend(own, names, token, at_most, std::nullopt, patience); });
 }
 

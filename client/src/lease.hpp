@@ -19,8 +19,8 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
-    // ask sends the request, and tells when. One at a time, so that the later request is the later one at the server,
-    // too.
+    // ask sends the request once, and tells when. One at a time, so that the later request is the later one at the
+    // server, too, unless it is given up on: then the server may find it still to be done when it has done later ones.
     void extend(clock::duration at_most, std::function<clock::time_point()> const &ask);
 
     void keep_alive();
@@ -32,6 +32,7 @@ private:
     void extend_in_turn(clock::duration at_most, std::function<clock::time_point()> const &ask); // holds extending_
     void trust(clock::time_point);
     void lose() noexcept;
+    [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
     bool wait_until_due();
     void keep();
     void extend_over(session &);
@@ -45,6 +46,8 @@ private:
     std::mutex mutex_; // for what follows
     std::condition_variable_any due_changed_;
     clock::duration at_most_;
+    clock::duration
+        shortest_in_doubt_;      // at_most of requests that were given up on. Any time the lease may be cut to it
     clock::time_point extended_; // when the latest request was sent that is known to have succeeded
     std::optional<timer::alarm> alarm_;
 

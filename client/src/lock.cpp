@@ -61,7 +61,11 @@ names const &lock::names() const
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
     auto &mine = require();
-    mine.extend(at_most, [&] { return core_->extend(mine.names, mine.token, at_most, at_least); });
+    // Each try is told to the lease, because one that is given up on may still come to something.
+    persist(core_->timeout(), [&] {
+        mine.extend(at_most,
+                    [&] { return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least); });
+    });
 }
 
 void lock::release()

@@ -92,7 +92,7 @@ private:
         auto const token = answer.rows[0][1];
         if (token.is_null())
             return std::nullopt;
-        return answer.notice.empty() ? grant{to_token(token), sent} : confirm(to_token(token), answer.notice);
+        return answer.notice.empty() ? grant{to_token(token), sent, false} : confirm(to_token(token), answer.notice);
     }
 
     void begin_doubt(std::string const &why)
@@ -133,7 +133,8 @@ private:
         auto const end = clock::now() + session_.patience();
         try {
             return {number,
-                    persist(end, [&] { return extend(session_, names_, number, options_.at_most, std::nullopt); })};
+                    persist(end, [&] { return extend(session_, names_, number, options_.at_most, std::nullopt); }),
+                    true};
         } catch (lock_lost const &) {
             throw;
         } catch (error const &) {

@@ -8,6 +8,7 @@ namespace shedlock::internal {
 struct grant {
     shedlock::token token;
     clock::time_point sent; // the lease lasts at_most from here on, at least
+    bool asked_again;       // extended since, perhaps more than once: one of these may still be on its way
 };
 
 // Asks at once, and again until then or a stop. Nothing: refused. Throws in_doubt; connection_error when the server

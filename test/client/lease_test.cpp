@@ -35,6 +35,27 @@ TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
     EXPECT_GT(mine->deadline(), extending + 4s);
 }
 
+// The server carries out what a client sent that has gone since.
+TEST_F(lease_test, is_trusted_no_longer_than_a_request_lasts_that_was_given_up_on_and_arrives_late)
+{
+    proxy network;
+    auto slow = client(network.connection(), 500ms);
+    auto mine = slow.try_acquire(name, {.at_most = 1min});
+    ASSERT_TRUE(mine);
+    network.hold_requests();
+    try {
+        mine->extend(5s); // the first try is held up
+    } catch (shedlock::connection_error const &) {
+    }
+    mine->extend(1h);
+    auto const deadline = mine->deadline();
+    EXPECT_LE(deadline, shedlock::clock::now() + 5s);
+    EXPECT_GT(server::remaining(name), 59min);
+    network.let_go();
+    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 1min; })) << "the lease was cut";
+    EXPECT_LE(deadline - shedlock::clock::now(), server::remaining(name));
+}
+
 TEST_F(lease_test, ends_before_the_servers_lease_does)
 {
     for (auto const at_most :

@@ -70,6 +70,13 @@ void proxy::hold_replies()
         one.held = true;
 }
 
+void proxy::hold_requests()
+{
+    std::lock_guard const hold{mutex_};
+    for (auto &one : pairs_)
+        one.late = true;
+}
+
 void proxy::hold_newcomers()
 {
     std::lock_guard const hold{mutex_};
@@ -87,7 +94,7 @@ void proxy::let_go()
     std::lock_guard const hold{mutex_};
     newcomers_ = fate::pass;
     for (auto &one : pairs_)
-        one.held = false;
+        one.held = one.late = false;
 }
 
 void proxy::cut()
@@ -116,7 +123,7 @@ void proxy::work(std::stop_token const &end)
         std::unique_lock hold{mutex_};
         std::vector<pollfd> all{{listener_, POLLIN, 0}};
         for (auto const &one : pairs_) {
-            all.push_back({one.client, POLLIN, 0});
+            all.push_back({one.late ? -1 : one.client, POLLIN, 0});
             all.push_back({one.held ? -1 : one.server, POLLIN, 0});
         }
         hold.unlock();
@@ -126,7 +133,7 @@ void proxy::work(std::stop_token const &end)
             continue;
         std::size_t i = 1;
         for (auto one = pairs_.begin(); one != pairs_.end(); i += 2) {
-            bool const alive = (all[i].revents == 0 || pass(one->client, one->server)) &&
+            bool const alive = (one->late || all[i].revents == 0 || pass(one->client, one->server)) &&
                                (one->held || all[i + 1].revents == 0 || pass(one->server, one->client));
             if (!alive) {
                 ::close(one->client);

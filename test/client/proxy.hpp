@@ -17,6 +17,7 @@ public:
     [[nodiscard]] std::string connection() const; // through it
 
     void hold_replies();     // what the server answers, to anybody, does not arrive
+    void hold_requests();    // what the clients of now have sent arrives late, even if they are gone by then
     void hold_newcomers();   // nor to connections made from now on
     void refuse_newcomers(); // there is no server any more for connections made from now on
     void let_go();           // all this has an end
@@ -26,7 +27,8 @@ private:
     struct pair {
         int client;
         int server;
-        bool held;
+        bool held;         // its replies
+        bool late = false; // its requests
     };
     void work(std::stop_token const &);
     void accept_one();

@@ -134,7 +134,10 @@ private:
         op.names = mine->lock.names().list();
         if (op.what == action::extend) {
             op.at_most = random_.lease(scene_);
-            recorded(op, [&] { mine->lock.extend(std::chrono::microseconds{op.at_most}); });
+            recorded(op, [&] {
+                mine->lock.extend(std::chrono::microseconds{op.at_most});
+                op.trust = trusted_until(mine->lock);
+            });
             return;
         }
         was_warned_ = false;

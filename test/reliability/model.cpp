@@ -39,8 +39,8 @@ fate alone(operation const &op)
     return {fates::unknown, op.called.at, ever, op.called.at, ever};
 }
 
-// Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer: the
-// server rolls back, or a prepared transaction is left over.
+// Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer:
+// the server rolls back, or a prepared transaction is left over.
 fate within(operation const *end, microseconds last_alive)
 {
     if (!end)
@@ -215,6 +215,9 @@ void world::apply(lease &now, operation const &change) const
             now.kept_high = high == ever ? ever : high + *change.at_least;
         }
         now.until_low = std::max(low + change.at_most, change.by == maker::java ? beginning : now.kept_low);
+        // The library trusts less when an earlier request may still be on its way, and cut the lease.
+        if (change.trust)
+            now.until_low = std::min(now.until_low, *change.trust + change.done.wall - change.done.at);
         now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
     } else {
         now.until_low = std::max(low, now.kept_low);
