@@ -3,13 +3,13 @@
 #   make check          runs every test
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
-#   make bench          measures ours beside the others, and writes docs/benchmark.md (about 12 minutes)
+#   make bench          measures ours beside the others, and writes docs/benchmark.md (about 15 minutes)
 #   make check-versions runs them on Debian 12, 13 and sid (SUITES= chooses), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
-#   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories)
+#   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
@@ -60,7 +60,8 @@ model:
 	@test/reliability/model/check
 
 torture: packages
-	@test/reliability/torture
+	@test/install-packages spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
+	@test/reliability/torture $(FAULTS)
 
 bench:
 	@test/install-packages valgrind redis-server

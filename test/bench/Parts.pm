@@ -125,7 +125,7 @@ sub names
 			{
 				for my $side ($repetition % 2 ? @sides : reverse @sides)
 				{
-					my $seconds = $plan->{seconds} * ($workload eq 'refused' ? 3 : 1);
+					my $seconds = $plan->{seconds} * ($workload eq 'refused' ? 2 : 1);
 					my $speed = Server::measure($side, $workload, "names_$names", 8, $names, '-T', $seconds);
 					$plan->{results}->add("names_$workload/8/$names/$side->{key}", $speed);
 					print '.';
