@@ -200,7 +200,9 @@ microseconds world::latest(operation const &op) const
 lease world::granted(operation const &op) const
 {
     auto const low = op.until.value_or(earliest(op) + op.at_most);
-    auto const high = op.until.value_or(latest(op) + op.at_most);
+    // The library extends once before it says granted, when a reply was lost.
+    auto const last = op.by == maker::library && op.result == result::yes ? op.done.wall : latest(op);
+    auto const high = op.until.value_or(last + op.at_most);
     auto const at_least = op.at_least.value_or(0);
     return {low, op.keep_alive ? ever : high, earliest(op) + at_least, latest(op) + at_least, false};
 }
