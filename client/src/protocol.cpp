@@ -72,6 +72,12 @@ public:
             } catch (connection_error const &) {
                 if (!in_doubt_ && (clock::now() >= end || stop.stop_requested()))
                     throw;
+            } catch (lock_lost const &) {
+                throw;
+            } catch (error const &failure) { // cancelled, say, while finding out
+                if (!in_doubt_)
+                    throw;
+                why_ = failure.what();
             }
             if (in_doubt_ && clock::now() >= doubt_ends_)
                 throw in_doubt{"it is not known whether " + names_.to_text() +
@@ -218,6 +224,13 @@ std::string release(session &session, names const &names, token token, clock::ti
         } catch (connection_error const &) {
             if (clock::now() >= until)
                 throw;
+        } catch (lock_lost const &) {
+            throw;
+        } catch (error const &failure) {
+            if (!doubtful)
+                throw;
+            if (clock::now() >= until)
+                throw in_doubt{"it is not known whether " + names.to_text() + " was released. " + failure.what()};
         }
         if (clock::now() < until)
             rest(until);

@@ -29,15 +29,27 @@ std::string release(session &, names const &, token, clock::time_point until);
 // 50 to 100 ms, so that many who wait do not ask in step. Less when there is not that much time; false after a stop.
 bool rest(clock::time_point until, std::stop_token const &stop = {});
 
-// Repeats until it does not throw connection_error, or the time is over.
+// Repeats until it does not throw connection_error, or the time is over. Once a reply was lost, an error of a later try
+// (it was cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.
 template <std::invocable Work> auto persist(clock::time_point until, Work const &work)
 {
-    for (;;) {
+    for (bool doubtful = false;;) {
         try {
             return work();
+        } catch (reply_lost const &) {
+            doubtful = true;
+            if (clock::now() >= until)
+                throw;
         } catch (connection_error const &) {
             if (clock::now() >= until)
                 throw;
+        } catch (lock_lost const &) {
+            throw;
+        } catch (error const &failure) {
+            if (!doubtful)
+                throw;
+            if (clock::now() >= until)
+                throw in_doubt{std::string{"it is not known whether it was done. "} + failure.what()};
         }
         rest(until);
     }

@@ -123,6 +123,22 @@ TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened
     network.cut();
 }
 
+TEST_F(protocol_test, finds_out_also_when_the_asking_is_cancelled)
+{
+    auto acquiring = acquire_without_reply();
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    auto const granted = server::token(name);
+    pqxx::connection other{server::connection()};
+    pqxx::work table{other};
+    table.exec("LOCK TABLE shedlock"); // keeps it from looking
+    network.cut();
+    EXPECT_TRUE(server::comes_true([] { return server::cancel("shedlock_locks") == 1; }));
+    table.abort();
+    auto const mine = acquiring.get();
+    ASSERT_TRUE(mine);
+    EXPECT_EQ(number(mine->token()), granted);
+}
+
 // A commit that waits for its synchronous standby has happened already: when the wait ends by cancel, termination or
 // the client's death, the lock is held here, and a fail-over would forget it.
 
