@@ -90,9 +90,8 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
     }
     const MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     auto *const added = static_cast<guarded_lock *>(palloc(sizeof(guarded_lock)));
-    *added = {
-        nullptr,   GetCurrentSubTransactionId(), table.shape().table, seen.times.locked_at, copy(table.locked_by(seen)),
-        copy(name)};
+    const auto locked_by = copy(table.locked_by(seen));
+    *added = {nullptr, GetCurrentSubTransactionId(), table.shape().table, seen.times.locked_at, locked_by, copy(name)};
     MemoryContextSwitchTo(caller);
     table.forget(seen);
 

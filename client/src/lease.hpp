@@ -46,8 +46,8 @@ private:
     std::mutex mutex_; // for what follows
     std::condition_variable_any due_changed_;
     clock::duration at_most_;
-    clock::duration
-        shortest_in_doubt_;      // at_most of requests that were given up on. Any time the lease may be cut to it
+    // at_most of requests that were given up on: at any time the lease may be cut to it.
+    clock::duration shortest_in_doubt_;
     clock::time_point extended_; // when the latest request was sent that is known to have succeeded
     std::optional<timer::alarm> alarm_;
 
