@@ -37,13 +37,28 @@ microseconds free_since(world const &world, biography const &about, operation co
     return since;
 }
 
-// Was at it at that time, or may still be. One who was refused may have been just trying to take the name, but only if
-// it found it free at an earlier time.
-bool is_in_the_way(world const &world, operation const &other, operation const &refused, microseconds since)
+bool overlap(world const &world, operation const &one, operation const &other)
 {
-    if (&other == &refused || other.called.at > refused.done.at || settled_at(world, other) < refused.called.at)
+    return one.called.at <= settled_at(world, other) && other.called.at <= settled_at(world, one);
+}
+
+// Of ours only one at a time takes a name, but Java's may change the row in between.
+bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
+{
+    return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
+        return (op->by == maker::java || op->what == action::revoke) && overlap(world, *op, taker) &&
+               settled_at(world, *op) >= refused.called.at;
+    });
+}
+
+// Was at it at that time, or may still be. One who was refused, too, may have been just trying to take the name, if
+// others explain why it did not: it found it free at an earlier time, or was overtaken.
+bool is_in_the_way(world const &world, biography const &about, operation const &other, operation const &refused,
+                   microseconds since)
+{
+    if (&other == &refused || !overlap(world, other, refused))
         return false;
-    return !is_plain_refusal(other) || other.called.at <= since;
+    return !is_plain_refusal(other) || other.called.at <= since || was_overtaken(world, about, other, refused);
 }
 
 bool may_be_held(world const &world, biography const &about, operation const &refused)
@@ -71,9 +86,15 @@ void refusals_have_reasons(world const &world, std::string const &, biography co
         if (may_be_held(world, about, *op))
             continue;
         auto const since = free_since(world, about, *op);
-        if (std::none_of(about.touched.begin(), about.touched.end(),
-                         [&](auto const *other) { return is_in_the_way(world, *other, *op, since); }))
-            all.push_back({"unexplained", "refused although it was free all the time", {*op}});
+        std::vector<operation> proof{*op};
+        bool is_explained = false;
+        for (auto const *const other : about.touched) {
+            is_explained = is_explained || is_in_the_way(world, about, *other, *op, since);
+            if (other != op && overlap(world, *other, *op))
+                proof.push_back(*other);
+        }
+        if (!is_explained)
+            all.push_back({"unexplained", "refused although it was free all the time", proof});
     }
 }
 

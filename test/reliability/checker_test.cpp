@@ -347,6 +347,15 @@ TEST(checker, sees_a_refusal_without_a_reason)
     EXPECT_EQ(broken(first + other(1000) + refused(1111)), "")
         << "another saw an earlier state, and had its hand on it";
     EXPECT_EQ(broken(first + refused(1200) + other(1190)), "unexplained") << "that one saw the same";
+    auto const java = [](int at) {
+        return "call 7 client=5 do=acquire by=java names=a at_most=5 at=" + std::to_string(at) +
+               "\ndone 7 result=yes token=" + std::to_string(at) + " until=" + std::to_string(at + 5) +
+               " at=" + std::to_string(at + 20) + '\n';
+    };
+    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(1300)), "")
+        << "that one had its hand on the row until one of Java's, which does not care, got in before it";
+    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained") << "too late for that";
+    EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained") << "too early";
     EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had it";
     EXPECT_EQ(broken(first + refused(1110)), "") << "the lease ends in this microsecond";
     EXPECT_EQ(broken(first + refused(1111)), "unexplained") << "it has just ended";
