@@ -42,8 +42,7 @@ lock_table lock_table::open_table(Oid table)
     // Locking brings news of DDL, before the shape is asked for.
     opened.table_ = try_table_open(table, RowExclusiveLock);
     if (!opened.table_)
-        ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
-                        errhint("CREATE EXTENSION shedlock makes a new one.")));
+        report_dropped();
     opened.shape_ = shape_of(opened.table_);
     return opened;
 }

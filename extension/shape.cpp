@@ -230,6 +230,8 @@ Oid look_for_table(Oid function)
             }
         }
     }
+    if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
+        report_dropped(); // while we waited for a lock on the view
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                     errmsg("the view shedlock_locks, which leads to the lock table, is missing"),
                     errhint("Drop the extension shedlock and create it again.")));
@@ -237,6 +239,13 @@ Oid look_for_table(Oid function)
 }
 
 } // namespace
+
+void report_dropped()
+{
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
+                    errhint("CREATE EXTENSION shedlock makes a new one. If that has been done since, try again.")));
+    pg_unreachable();
+}
 
 Oid find_table(Oid function)
 {

@@ -22,6 +22,9 @@ struct table_shape {
 // The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
 Oid find_table(Oid function);
 
+// 42P01: DROP EXTENSION, while we waited for a lock.
+[[noreturn]] void report_dropped();
+
 // The shape of an open lock table: remembered, or checked anew when it is new to this backend or something about it has
 // changed. 55000 as inspect.
 const table_shape &shape_of(Relation table);
