@@ -314,9 +314,9 @@ TEST(checker, I11_sees_a_guarded_commit_after_a_later_acquisition)
 
 TEST(checker, I11_sees_a_guarded_commit_after_the_row_was_deleted)
 {
-    EXPECT_EQ(broken(first + guarded(1000, "result=yes") +
-                     "call 9 client=0 do=revoke names=a at=940\ndone 9 result=yes at=950\n"),
-              "I11");
+    std::string const call = "call 9 client=0 do=revoke names=a at=940\n";
+    EXPECT_EQ(broken(first + guarded(1000, "result=yes") + call + "done 9 result=yes at=950\n"), "I11");
+    EXPECT_EQ(broken(first + guarded(1000, "result=yes") + call + "done 9 result=no at=950\n"), "") << "there was none";
 }
 
 TEST(checker, I11_sees_a_row_that_came_after_a_later_holder_had_looked)

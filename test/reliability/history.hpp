@@ -16,7 +16,7 @@
 //     by          session token java library: whose functions
 //     tx          of this client; 0: a transaction of its own
 //     of          extend, release, guard: the number of the acquire that is meant; 0: none
-//     result      yes no error lost. no: refused, or not ours
+//     result      yes no error lost. no: refused, not ours, or no row to delete
 //     allow       codes of errors that are to be expected, besides those that the rules know
 //     standby     missing: no commit can be acknowledged, for the synchronous standby is not there
 //     crashes     yes: the server crashed meanwhile, which may take back a release that was acknowledged

@@ -154,7 +154,7 @@ void world::fill_name(std::string const &name, operation const &op)
         about.acquisitions.push_back({&op, fate_of(op), {}});
     if (op.what == action::acquire && !is_answered(op))
         about.unknown.push_back(&op);
-    if (op.what == action::revoke && op.result != result::error)
+    if (op.what == action::revoke && op.result != result::no && op.result != result::error)
         about.revoked.push_back(&op);
     if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
         op.result != result::error)

@@ -128,15 +128,14 @@ void nemesis::kill_backend()
     connection_.reset();
 }
 
-// Whatever comes of it, the history says that it may have happened.
-void nemesis::revoke(std::vector<std::string> const &names, std::function<void()> const &work)
+// Whatever comes of it, the history says that it may have happened, unless the work says that it has not.
+void nemesis::revoke(std::vector<std::string> const &names, std::function<bool()> const &work)
 {
     operation op{.what = action::revoke, .names = names};
     recorder_.call(op);
     op.result = result::lost;
     try {
-        work();
-        op.result = result::yes;
+        op.result = work() ? result::yes : result::no;
     } catch (pqxx::failure const &) {
         connection_.reset();
     }
@@ -151,6 +150,7 @@ void nemesis::delete_row()
                               "' RETURNING lock_until > timezone('utc', clock_timestamp())");
         if (!rows.empty())
             ++counts_[rows[0][0].as<bool>() ? "fault.delete of a held row" : "fault.delete of a free row"];
+        return !rows.empty(); // one that was inserted but is not committed is not seen
     });
 }
 
@@ -169,10 +169,14 @@ void nemesis::change_table()
                 }
             }
         ++counts_[std::string{"fault."} + change.name];
+        return true;
     };
     auto names = scene_.names;
     names.insert(names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
-    change.empties ? revoke(names, work) : work();
+    if (change.empties)
+        revoke(names, work);
+    else
+        work();
 }
 
 } // namespace crowd

@@ -32,7 +32,7 @@ private:
     void kill_backend();
     void delete_row();
     void change_table();
-    void revoke(std::vector<std::string> const &names, std::function<void()> const &);
+    void revoke(std::vector<std::string> const &names, std::function<bool()> const &);
     pqxx::result ask(std::string const &sql);
 
     std::string const where_;
