@@ -4,8 +4,24 @@
 
 namespace checker {
 
-std::vector<violation> check(history::record const &record)
+namespace {
+
+// Where replies get lost, the library asks again: its "no" is the answer to the last of several requests. An extend
+// that came before may have been done, and have cut the lease.
+history::record with_what_may_have_been_done(history::record record)
 {
+    for (auto &op : record.operations)
+        if (!record.allowed.empty() && op.by == history::maker::library && op.what == history::action::extend &&
+            op.result == history::result::no)
+            op.result = history::result::lost;
+    return record;
+}
+
+} // namespace
+
+std::vector<violation> check(history::record const &given)
+{
+    auto const record = with_what_may_have_been_done(given);
     model::world const world{record};
     found all;
     for (auto const &[name, about] : world.names) {

@@ -103,6 +103,20 @@ done 3 result=yes before=605 after=615 at=620
     EXPECT_EQ(broken(first + shorter + second("700", 690)), "I1");
 }
 
+TEST(checker, I1_knows_that_an_extend_may_be_asked_for_twice)
+{
+    auto const history = [](char const *head, char const *by) {
+        return std::string{head} + "call 1 client=1 do=acquire by=" + by +
+               " names=a at_most=1000 at_least=0 at=100\ndone 1 result=yes token=110 before=105 after=115 at=120\n"
+               "call 3 client=1 do=extend by=" +
+               by + " names=a of=1 at_most=50 at=200\ndone 3 result=no at=300\n" + second("320", 310);
+    };
+    EXPECT_EQ(broken(history("history seed=1 allow=57P01\n", "library")), "")
+        << "the first reply was lost, and when the library asked again, the lease was over that it had cut itself";
+    EXPECT_EQ(broken(history("history seed=1\n", "library")), "I1 unexplained") << "replies do not get lost";
+    EXPECT_EQ(broken(history("history seed=1 allow=57P01\n", "token")), "I1 unexplained") << "these ask once";
+}
+
 TEST(checker, I1_counts_what_an_open_transaction_holds)
 {
     std::string const open = R"(history seed=1
