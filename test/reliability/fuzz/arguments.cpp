@@ -22,7 +22,7 @@ bool is_infinite(interval const &i)
 bool has_huge_part(interval const &i)
 {
     auto const is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
-    return i.months != 0 && (is_huge(i.microseconds) || is_huge(i.days * day) || is_huge(i.months * 31 * day));
+    return i.months != 0 && (is_huge(i.microseconds) || is_huge(i.days * day) || is_huge(i.months * (31 * day)));
 }
 
 // 22004, 22023 under the least that is allowed, 22008 beyond timestamp.
@@ -127,8 +127,8 @@ length length_of(interval const &i)
     __int128 const rest = i.microseconds + i.days * day;
     // 30.436875 days on the average of 400 years, and never three days off; one month has 28 to 31.
     __int128 const average = i.months * (30'436'875 * day / 1'000'000);
-    __int128 const least = std::max(average - 3 * day, std::min(i.months * 28 * day, i.months * 31 * day));
-    __int128 const most = std::min(average + 3 * day, std::max(i.months * 28 * day, i.months * 31 * day));
+    __int128 const least = std::max(average - 3 * day, std::min(i.months * (28 * day), i.months * (31 * day)));
+    __int128 const most = std::min(average + 3 * day, std::max(i.months * (28 * day), i.months * (31 * day)));
     return {rest + least, rest + most};
 }
 
