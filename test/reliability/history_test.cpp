@@ -1,0 +1,54 @@
+// The format of histories: what is written is read back.
+#include "history.hpp"
+
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace {
+
+TEST(history, reads_what_it_writes)
+{
+    history::operation op{.number = 5,
+                          .client = 2,
+                          .tx = 3,
+                          .what = history::action::acquire,
+                          .by = history::maker::session,
+                          .names = {"a", "b"},
+                          .at_most = 50,
+                          .at_least = 0,
+                          .wait = 7,
+                          .tick = 9,
+                          .keep_alive = true,
+                          .of = 4,
+                          .called = {10, 1010}};
+    op.result = history::result::yes;
+    op.token = 12;
+    op.before = 11;
+    op.after = 13;
+    op.until = 62;
+    op.trust = 60;
+    op.ledger = 2;
+    op.rows = {{"a", 12, 62}, {"b", 12, 62}};
+    op.done = {20, 1020};
+    std::istringstream in{
+        history::head_line({.allowed = {"57014", "57P01"}, .standby_missing = true, .has_crashes = true}, "1", 2) +
+        '\n' + history::call_line(op) + '\n' + history::done_line(op) + '\n'};
+    auto const record = history::read(in);
+    EXPECT_TRUE(record.standby_missing);
+    EXPECT_TRUE(record.has_crashes);
+    EXPECT_EQ(record.allowed, (std::vector<std::string>{"57014", "57P01"}));
+    ASSERT_EQ(record.operations.size(), 1U);
+    EXPECT_EQ(history::call_line(record.operations[0]), history::call_line(op));
+    EXPECT_EQ(history::done_line(record.operations[0]), history::done_line(op));
+}
+
+TEST(history, says_what_it_cannot_read)
+{
+    for (auto const *const text : {"done 1 result=yes at=1 wall=1", "call 1 client=1 do=dance at=1 wall=1",
+                                   "call 1 client=1 do=look", "nonsense"}) {
+        std::istringstream in{text};
+        EXPECT_THROW(history::read(in), std::runtime_error) << text;
+    }
+}
+
+} // namespace
