@@ -371,6 +371,12 @@ TEST(checker, sees_a_refusal_without_a_reason)
     EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained") << "too late for that";
     EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained") << "too early";
     EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had it";
+    std::string const library =
+        "call 8 client=6 do=acquire by=library names=a at_most=5 at=95\ndone 8 result=no at=120\n";
+    auto const next = second("117", 112);
+    EXPECT_EQ(broken("history seed=1\n" + library + refused(100) + next), "unexplained");
+    EXPECT_EQ(broken("history seed=1 allow=57P01\n" + library + refused(100) + next), "")
+        << "granted for 5 microseconds, perhaps, and the reply was lost";
     EXPECT_EQ(broken(first + refused(1110)), "") << "the lease ends in this microsecond";
     EXPECT_EQ(broken(first + refused(1111)), "unexplained") << "it has just ended";
     EXPECT_EQ(
