@@ -15,12 +15,12 @@ sub often
 	return $ENV{TORTURE} ? $long : $short;
 }
 
-# One line for docs/reliability.md: fault, how many times it was tried, and what came of it.
+# One line for docs/reliability.md: fault, how many times it was tried, and what came of it. None if a test has failed.
 sub seen
 {
 	my ($fault, $times, $outcome) = @_;
 	Test::More::note("fault $fault, $times times: $outcome");
-	return unless $ENV{TORTURE_SEEN};
+	return unless $ENV{TORTURE_SEEN} && Test::More->builder->is_passing;
 	open my $file, '>>', $ENV{TORTURE_SEEN} or die "$ENV{TORTURE_SEEN}: $!";
 	print $file "$fault\t$times\t$outcome\n";
 	close $file or die "$ENV{TORTURE_SEEN}: $!";

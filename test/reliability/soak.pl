@@ -36,7 +36,7 @@ sub memory
 	return $kilobytes;
 }
 
-my $session = $node->background_psql('postgres');
+my $session = $node->background_psql('postgres', timeout => 180 * $minutes);
 my $first_memory = memory($session, 20_000);
 my $done = cycles(15 * $minutes);
 my $first_size = size();
