@@ -9,6 +9,9 @@ extern "C" {
 #include "fmgr.h"
 #include "nodes/memnodes.h"
 #include "utils/memutils.h"
+#if PG_VERSION_NUM >= 170000
+#include "utils/memutils_internal.h"
+#endif
 
 #include <sys/mman.h>
 #include <unistd.h>
