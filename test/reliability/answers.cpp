@@ -88,15 +88,14 @@ void refusals_have_reasons(world const &world, std::string const &, biography co
         if (may_be_held(world, about, *op))
             continue;
         auto const since = free_since(world, about, *op);
+        if (std::any_of(about.touched.begin(), about.touched.end(),
+                        [&](auto const *other) { return is_in_the_way(world, about, *other, *op, since); }))
+            continue;
         std::vector<operation> proof{*op};
-        bool is_explained = false;
-        for (auto const *const other : about.touched) {
-            is_explained = is_explained || is_in_the_way(world, about, *other, *op, since);
+        for (auto const *const other : about.touched)
             if (other != op && overlap(world, *other, *op))
                 proof.push_back(*other);
-        }
-        if (!is_explained)
-            all.push_back({"unexplained", "refused although it was free all the time", proof});
+        all.push_back({"unexplained", "refused although it was free all the time", proof});
     }
 }
 
