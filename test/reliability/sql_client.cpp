@@ -292,8 +292,11 @@ private:
                 roll_back(tx, before);
             return;
         }
-        if (connection_ && !control(tx, action::commit, "COMMIT"))
+        if (connection_ && !control(tx, action::commit, "COMMIT")) {
+            if (connection_ && !plain("ROLLBACK")) // cancelled before it began, it leaves a transaction that has failed
+                connection_.reset();
             restore(before);
+        }
     }
 
     void prepare(int tx, std::vector<held> const &before)
