@@ -190,7 +190,7 @@ SELECT
     o.owner[1]::pg_catalog.int4 AS holder_pid,
     shedlock_session_alive(o.owner[1]::pg_catalog.int4, o.owner[2]::pg_catalog.int8) AS holder_alive,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
-        THEN GREATEST(l.lock_until OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
+        THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
     END AS last_duration
 FROM shedlock l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
@@ -227,6 +227,7 @@ DECLARE
     home CONSTANT name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
                             WHERE e.extname = 'shedlock');
     lock_table regclass;
+    locks text; -- as a subquery
     about record;
 BEGIN
     -- The table. Without a sound one there is nothing more to look at.
@@ -280,13 +281,15 @@ BEGIN
         RETURN NEXT;
     END IF;
 
-    -- Rows. A tick may be a minute ahead of the clock; nothing of ours is further.
+    -- Rows. A tick may be a minute ahead of the clock; nothing of ours is further. (From 2000 on, timestamp counts: no
+    -- lease that begins then is too long for an interval, whatever somebody wrote into the row.)
+    locks := format($query$ (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
+            THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease FROM %I.shedlock_locks) $query$, home);
     FOR about IN EXECUTE format($query$
         SELECT l.name, l.state, l.holder, l.locked_at, l.lock_until, l.remaining, l.held_for, l.holder_pid, l.holder_alive,
                l.locked_at > clock_timestamp() + interval '2 minutes' AS is_ahead,
-               CASE WHEN isfinite(l.lock_until) THEN l.lock_until - l.locked_at > interval '10 seconds'
-                   AND l.held_for > 0.8 * (l.lock_until - l.locked_at) END AS is_late
-          FROM %I.shedlock_locks l WHERE isfinite(l.locked_at) ORDER BY l.name $query$, home)
+               l.lease > interval '10 seconds' AND l.held_for > 0.8 * l.lease AS is_late
+          FROM %s l WHERE isfinite(l.locked_at) ORDER BY l.name $query$, locks)
     LOOP
         IF about.is_ahead THEN
             severity := 'error';
@@ -315,12 +318,9 @@ BEGIN
     -- Counters, where there are any.
     BEGIN
         FOR about IN EXECUTE format($query$
-            SELECT s.name, s.expired, s.lost, s.longest_hold, l.lock_until - l.locked_at AS lease,
-                   CASE WHEN l.state = 'held' AND isfinite(l.lock_until) AND isfinite(l.locked_at)
-                       THEN s.longest_hold > 0.8 * (l.lock_until - l.locked_at) END AS is_close
-              FROM %1$I.shedlock_stats s LEFT JOIN %1$I.shedlock_locks l ON l.name::text = s.name
-                   AND isfinite(l.lock_until) AND isfinite(l.locked_at)
-             ORDER BY s.name $query$, home)
+            SELECT s.name, s.expired, s.lost, s.longest_hold, l.lease, s.longest_hold > 0.8 * l.lease AS is_close
+              FROM %I.shedlock_stats s LEFT JOIN %s l ON l.name::text = s.name
+             ORDER BY s.name $query$, home, locks)
         LOOP
             IF about.is_close THEN
                 severity := 'warning';

@@ -32,7 +32,8 @@ SELECT shedlock_pause('paused', 'x');
 SELECT severity, replace(finding, session_user, '…') AS finding, hint FROM complaints;
 DELETE FROM shedlock;
 -- Odd rows do not confuse it.
-INSERT INTO shedlock VALUES ('odd', '-infinity', 'infinity', '/.#'), ('odder', 'infinity', '-infinity', '#');
+INSERT INTO shedlock VALUES ('odd', '-infinity', 'infinity', '/.#'), ('odder', 'infinity', '-infinity', '#'),
+    ('long', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#'), ('backwards', '4713-01-01 BC', '1999-01-01', '#'), ('far', '294276-12-31 23:59:59.999999', '-infinity', '#');
 SELECT * FROM complaints;
 DELETE FROM shedlock;
 -- Counters: a lease that is too short for what has been, and leases that ran out.

@@ -13,7 +13,8 @@ INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
     ('odd', '-infinity', 'infinity', '/.#'),
     ('odder', 'infinity', '-infinity', '/999999999.999999999999999999'),
     ('oddest of all', 'infinity', '294276-12-31 23:59:59.999999', '#'),
-    ('oddest', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#99999999999999999999');
+    ('oddest', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#99999999999999999999'),
+    ('backwards', '4713-01-01 BC', '294276-12-31 23:59:59.999999', '#');
 SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid = pg_backend_pid() AS own_pid, holder_alive,
        remaining > '29 min' AS remaining, held_for < '1 min' AS just_taken, last_duration >= '0' AS last_duration
   FROM shedlock_locks ORDER BY name;
