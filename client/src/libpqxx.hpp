@@ -27,7 +27,7 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
     pqxx::params list;
     for (auto const &value : values)
         value ? list.append(*value) : list.append();
-    return transaction.exec(sql, list);
+    return transaction.exec(sql, std::move(list)); // a copy of an lvalue crashes 7.10 where memory runs out
 #endif
 }
 
