@@ -58,6 +58,28 @@ TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
     EXPECT_LT(shedlock::clock::now() - begin, 10min);
 }
 
+TEST_F(client_test, waits_for_a_tick_through_deadlocks)
+{
+    auto const view = server::ask("SELECT pg_get_viewdef('shedlock_locks')");
+    auto const replace = [](std::string const &by) { server::ask("CREATE OR REPLACE VIEW shedlock_locks AS " + by); };
+    auto other = client(server::connection());
+    auto const held = other.try_acquire(name, {.at_most = 300ms});
+    server::ask("CREATE FUNCTION deadlock() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE deadlock_detected; END'");
+    replace(view.substr(0, view.find(';')) + " WHERE deadlock()");
+    auto const tick = std::chrono::ceil<std::chrono::seconds>(std::chrono::system_clock::now()) + 20s; // not run yet
+    auto const granted = [&] {
+        try {
+            return locks.acquire(name, {.at_most = 1min, .tick = tick}, 1min).has_value();
+        } catch (shedlock::error const &) {
+            return false;
+        }
+    }();
+    replace(view);
+    server::ask("DROP FUNCTION deadlock()");
+    EXPECT_TRUE(held);
+    EXPECT_TRUE(granted) << "when the other's lease was over";
+}
+
 TEST_F(client_test, waits_for_the_holder_and_no_longer_than_asked)
 {
     locks.try_acquire(name, {.at_most = 1s})->detach();
