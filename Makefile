@@ -90,7 +90,8 @@ EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
 # The server is C: an error jumps over our frames, and there is no C++ runtime to count on (make check-abi).
 # PostgreSQL's headers are -isystem, because they are not written for our warnings.
 thin = -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden
-PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server)
+version := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" extension/shedlock.control)
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -DSHEDLOCK_VERSION='"$(version)"'
 PG_CXXFLAGS = $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
 
 .PHONY: check-abi check-warnings

@@ -88,6 +88,13 @@ extern "C" {
 
 #include "lease.hpp"
 
+// What pg_get_loaded_modules tells.
+#if PG_VERSION_NUM >= 180000
+#define SHEDLOCK_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "shedlock", .version = SHEDLOCK_VERSION)
+#else
+#define SHEDLOCK_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
 namespace shedlock::pg {
 
 // PostgreSQL counts microseconds from 2000, tokens count them from 1970. The last thirty years of timestamp's range do

@@ -129,7 +129,7 @@ using namespace shedlock;
 #pragma GCC visibility push(default)
 extern "C" {
 
-PG_MODULE_MAGIC;
+SHEDLOCK_MODULE_MAGIC;
 
 void _PG_init(void);
 
