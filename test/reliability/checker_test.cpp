@@ -290,6 +290,14 @@ TEST(checker, tick_sees_a_second_run)
     };
     EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 90)), "tick");
     EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 190)), "");
+    std::string const begin =
+        "history seed=1\ncall 1 client=2 do=acquire by=token names=a at_most=50 at_least=0 tick=90 at=100\n";
+    std::string const end = "done 1 result=yes token=405 at=409\n";
+    EXPECT_EQ(broken(begin + run(2, 200, 90) + end), "tick");
+    EXPECT_EQ(
+        broken(begin + run(2, 200, 90) + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + end),
+        "")
+        << "deleted before the one that was called first";
 }
 
 TEST(checker, I6_sees_a_token_that_did_not_grow)

@@ -21,8 +21,9 @@ constexpr auto lease = 40ms;
 void increment(pqxx::connection &connection, bool guarded)
 try {
     pqxx::nontransaction direct{connection};
-    auto const token =
-        direct.exec("SELECT shedlock_acquire_token('counter', '" + std::to_string(lease.count()) + " ms')")[0][0];
+    auto const acquired =
+        direct.exec("SELECT shedlock_acquire_token('counter', '" + std::to_string(lease.count()) + " ms')");
+    auto const token = acquired[0][0]; // in libpqxx 8.0 a reference into the result
     if (token.is_null())
         return std::this_thread::sleep_for(2ms);
     auto const old = direct.exec("SELECT n FROM counter")[0][0].as<int>();

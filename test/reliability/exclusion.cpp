@@ -11,7 +11,7 @@ bool was_revoked_between(biography const &about, operation const &first, operati
 {
     return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
         auto const over = event->result == history::result::yes ? event->done.at : ever;
-        return event->called.at <= second.done.at && over >= first.called.at;
+        return event->called.at <= std::max(first.done.at, second.done.at) && over >= first.called.at;
     });
 }
 

@@ -1,7 +1,7 @@
 // Clients that use the C++ library.
 #include "crowd.hpp"
+#include "statements.hpp"
 
-#include "libpqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 namespace crowd {
@@ -78,9 +78,11 @@ private:
             pause(5000);
         } catch (shedlock::error const &failure) {
             op.result = result::error;
-            op.state = failure.sqlstate().empty() ? "usage" : failure.sqlstate(); // the extension is not there
+            op.state = state_of(failure.sqlstate(), failure.what());
+            if (op.state.empty())
+                op.state = "usage"; // the extension is not there
         } catch (pqxx::failure const &failure) {
-            op.state = shedlock::libpqxx::sqlstate(failure);
+            op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
             op.result = op.state.empty() || op.state.starts_with("57P") ? result::lost : result::error;
         }
         recorder_.done(op);

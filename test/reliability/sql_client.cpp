@@ -119,7 +119,7 @@ private:
         } catch (pqxx::failure const &failure) {
             bool const lost = is_lost(failure, connection_.get());
             op.result = lost ? result::lost : result::error;
-            op.state = shedlock::libpqxx::sqlstate(failure);
+            op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
             if (lost)
                 connection_.reset();
         }

@@ -1,5 +1,6 @@
 #include "statements.hpp"
 
+#include <iostream>
 #include <sstream>
 
 namespace crowd {
@@ -204,6 +205,16 @@ void read_answer(operation &op, pqxx::result const &rows)
     } else {
         read_timed(op, rows);
     }
+}
+
+std::string state_of(std::string const &sqlstate, std::string const &message)
+{
+    if (sqlstate != "XX000")
+        return sqlstate;
+    if (message.find("cache lookup failed for function") != message.npos)
+        return "42883";
+    std::cerr << message << std::endl;
+    return sqlstate;
 }
 
 } // namespace crowd

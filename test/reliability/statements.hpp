@@ -28,6 +28,10 @@ struct manner {
 statement make_statement(history::operation const &, std::optional<history::microseconds> token, manner const &);
 void read_answer(history::operation &, pqxx::result const &);
 
+// The SQLSTATE. A function that is dropped between being found and being called is a "cache lookup failed" to the
+// server, XX000, where it means 42883. Of any other XX000 the text goes to stderr.
+std::string state_of(std::string const &sqlstate, std::string const &message);
+
 // Functions and tables that these need, made once a database.
 extern char const *const preparations;
 
