@@ -214,33 +214,37 @@ clock::time_point extend(session &session, names const &names, token token, std:
 
 std::string release(session &session, names const &names, token token, clock::time_point until)
 {
-    bool doubtful = false;
-    for (;;) {
+    for (tries mine{until, names.to_text() + " was released", tries::after_lost_reply::once_more};; rest(until))
         try {
             auto const answer = session.ask(call("shedlock_release_token", names, "$2::pg_catalog.int8"),
                                             {names_literal(names), std::to_string(static_cast<std::int64_t>(token))});
             if (answer.rows[0][1].as<bool>())
                 return {};
-            if (doubtful)
+            if (mine.lost_a_reply())
                 return answer.notice;
             throw lock_lost{answer.notice, "SL001"};
-        } catch (reply_lost const &) {
-            if (std::exchange(doubtful, true) && clock::now() >= until)
-                throw;
-        } catch (connection_error const &) {
-            if (clock::now() >= until)
-                throw;
-        } catch (lock_lost const &) {
-            throw;
-        } catch (error const &failure) {
-            if (!doubtful)
-                throw;
-            if (clock::now() >= until)
-                throw in_doubt{"it is not known whether " + names.to_text() + " was released. " + failure.what()};
+        } catch (error const &) {
+            mine.failed();
         }
-        if (clock::now() < until)
-            rest(until);
-    }
+}
+
+void tries::failed()
+try {
+    throw;
+} catch (reply_lost const &) {
+    bool const is_first = !std::exchange(lost_a_reply_, true);
+    if (clock::now() >= until_ && !(is_first && first_ == after_lost_reply::once_more))
+        throw;
+} catch (connection_error const &) {
+    if (clock::now() >= until_)
+        throw;
+} catch (lock_lost const &) {
+    throw;
+} catch (error const &failure) {
+    if (!lost_a_reply_)
+        throw;
+    if (clock::now() >= until_)
+        throw in_doubt{"it is not known whether " + what_ + ". " + failure.what()};
 }
 
 } // namespace shedlock::internal

@@ -29,30 +29,38 @@ std::string release(session &, names const &, token, clock::time_point until);
 // 50 to 100 ms, so that many who wait do not ask in step. Less when there is not that much time; false after a stop.
 bool rest(clock::time_point until, std::stop_token const &stop = {});
 
-// Repeats until it does not throw connection_error, or the time is over. Once a reply was lost, an error of a later try
-// (it was cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.
+// The tries of one request, of which one after the other fails. Once a reply was lost, an error of a later try (it was
+// cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.
+class tries {
+public:
+    enum class after_lost_reply { only_in_time, once_more };
+
+    // what: "it was done", of which it may not be known whether.
+    tries(clock::time_point until, std::string what, after_lost_reply first = after_lost_reply::only_in_time)
+        : until_{until}, what_{std::move(what)}, first_{first}
+    {
+    }
+
+    // In a handler of what a try has thrown: throws what the caller is to be told, unless it is worth another try.
+    void failed();
+    [[nodiscard]] bool lost_a_reply() const { return lost_a_reply_; }
+
+private:
+    clock::time_point until_;
+    std::string what_;
+    after_lost_reply first_;
+    bool lost_a_reply_ = false;
+};
+
+// Repeats until it does not throw connection_error, or the time is over.
 template <std::invocable Work> auto persist(clock::time_point until, Work const &work)
 {
-    for (bool doubtful = false;;) {
+    for (tries mine{until, "it was done"};; rest(until))
         try {
             return work();
-        } catch (reply_lost const &) {
-            doubtful = true;
-            if (clock::now() >= until)
-                throw;
-        } catch (connection_error const &) {
-            if (clock::now() >= until)
-                throw;
-        } catch (lock_lost const &) {
-            throw;
-        } catch (error const &failure) {
-            if (!doubtful)
-                throw;
-            if (clock::now() >= until)
-                throw in_doubt{std::string{"it is not known whether it was done. "} + failure.what()};
+        } catch (error const &) {
+            mine.failed();
         }
-        rest(until);
-    }
 }
 
 } // namespace shedlock::internal

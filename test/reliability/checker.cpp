@@ -11,7 +11,7 @@ namespace {
 history::record with_what_may_have_been_done(history::record record)
 {
     for (auto &op : record.operations)
-        if (!record.allowed.empty() && op.by == history::maker::library && op.what == history::action::extend &&
+        if (record.loses_replies() && op.by == history::maker::library && op.what == history::action::extend &&
             op.result == history::result::no)
             op.result = history::result::lost;
     return record;

@@ -101,6 +101,9 @@ struct record {
     bool standby_missing = false;
     bool has_crashes = false;
     std::vector<operation> operations{}; // in the order of their calls
+
+    // What the library says is then its answer to the last of several requests.
+    [[nodiscard]] bool loses_replies() const { return !allowed.empty(); }
 };
 
 std::string head_line(record const &, std::string const &seed, int clients);

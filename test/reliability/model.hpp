@@ -71,8 +71,7 @@ public:
     [[nodiscard]] microseconds earliest(operation const &) const;
     [[nodiscard]] microseconds latest(operation const &) const;
 
-    // What the library says is then its answer to the last of several requests.
-    [[nodiscard]] bool loses_replies() const { return !record_.allowed.empty(); }
+    [[nodiscard]] bool loses_replies() const { return record_.loses_replies(); }
 
     std::map<std::string, biography> names;
     microseconds tolerance = 0; // by so much the wall clock stepped or drifted meanwhile
