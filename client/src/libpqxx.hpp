@@ -1,4 +1,4 @@
-// The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.10 (Debian 13) or 8.0.
+// The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
 #pragma once
 
 #include <optional>
@@ -24,10 +24,16 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
         pointers.push_back(value ? value->c_str() : nullptr);
     return transaction.exec_params(sql, pqxx::prepare::make_dynamic_params(pointers));
 #else
+    // Views: the library copies the list, and copying a variant with a string in it crashes in libstdc++ 13 and 14 when
+    // memory runs out.
     pqxx::params list;
     for (auto const &value : values)
-        value ? list.append(*value) : list.append();
-    return transaction.exec(sql, std::move(list)); // a copy of an lvalue crashes 7.10 where memory runs out
+        value ? list.append(pqxx::zview{*value}) : list.append();
+#if PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10
+    return transaction.exec_params(sql, list);
+#else
+    return transaction.exec(sql, list);
+#endif
 #endif
 }
 

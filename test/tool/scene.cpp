@@ -77,9 +77,10 @@ std::string sql(std::string const &query)
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
 }
 
+// Not with quote(), whose template does not link with libpqxx 7.8 as Ubuntu builds it, in C++17 (jtv/libpqxx#760).
 std::string literal(std::string const &text)
 {
-    return server().quote(text);
+    return '\'' + server().esc(text) + '\'';
 }
 
 std::string state(std::string const &lock)
