@@ -173,6 +173,15 @@ void only_holders_change(world const &world, std::string const &name, biography 
 
 namespace {
 
+// In SERIALIZABLE, a statement of Java's reads the row that ours writes. If it has to fail for that and cannot, being
+// prepared, the server fails our commit ("conflict in from prepared pivot").
+bool may_meet_prepared_java(history::record const &record, operation const &op)
+{
+    return std::any_of(record.operations.begin(), record.operations.end(), [&](auto const &other) {
+        return other.what == action::prepare && other.by == maker::java && other.called.at < op.done.at;
+    });
+}
+
 // Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
 bool is_expected(history::record const &record, operation const &op)
 {
@@ -180,6 +189,8 @@ bool is_expected(history::record const &record, operation const &op)
         return op.what == action::guard || op.what == action::commit || op.what == action::prepare;
     if (op.by == maker::java && (op.state == "40001" || op.state == "40P01"))
         return true;
+    if (op.state == "40001" && (op.what == action::commit || op.what == action::prepare))
+        return may_meet_prepared_java(record, op);
     bool const never_waits = op.what == action::acquire && op.by != maker::java;
     // Release and extend wait for one who is changing the same row: Java, who may be waiting for us.
     if (op.state == "40P01" && op.tx && !never_waits)

@@ -421,6 +421,14 @@ TEST(checker, I2_sees_errors_that_nobody_expects)
     EXPECT_EQ(broken(failing("acquire", "java", "40001")), "") << "Java's do";
     EXPECT_EQ(broken(failing("guard", "token", "SL001")), "");
     EXPECT_EQ(broken(failing("acquire", "token", "SL001")), "I2");
+
+    auto const committing = "call 2 client=1 tx=1 do=commit by=token at=100\ndone 2 result=error state=40001 at=110\n";
+    auto const prepared = [](char const *by) {
+        return std::string{"call 1 client=2 tx=1 do=prepare by="} + by + " at=90\ndone 1 result=yes at=95\n";
+    };
+    EXPECT_EQ(broken("history seed=1\n" + prepared("java") + committing), "")
+        << "it cannot fail any more, so ours does";
+    EXPECT_EQ(broken("history seed=1\n" + prepared("token") + committing), "unexplained");
 }
 
 TEST(checker, sees_a_row_that_nobody_was_told_of)
