@@ -9,23 +9,27 @@ use ShedLock;
 my $server = new_server('server', "autovacuum = off\n");
 
 # What one session's $count calls of $statement ask for: "blocks of the table, blocks of its index" a call. It knows the row's place
-# before; then $meanwhile happens, in a shell.
+# before; then $meanwhile happens, in a shell. The session's own counts: in everybody's (pg_statio_user_tables), those of a session
+# that has just ended may come late.
 sub visits
 {
 	my ($count, $statement, $meanwhile) = @_;
 	$meanwhile = $meanwhile ? "\\! $meanwhile" : '';
-	my @lines = split /\n/, $server->safe_psql('postgres', <<"SQL");
-CREATE TEMP TABLE seen (heap bigint, index bigint);
+	return $server->safe_psql('postgres', <<"SQL");
 DO \$\$ BEGIN PERFORM $statement; END \$\$;
 $meanwhile
-SELECT pg_stat_force_next_flush();
-INSERT INTO seen SELECT heap_blks_hit + heap_blks_read, idx_blks_hit + idx_blks_read FROM pg_statio_user_tables WHERE relname = 'shedlock';
-DO \$\$ BEGIN FOR i IN 1 .. $count LOOP PERFORM $statement; COMMIT; END LOOP; END \$\$;
-SELECT pg_stat_force_next_flush();
-SELECT (heap_blks_hit + heap_blks_read - heap) / $count, (idx_blks_hit + idx_blks_read - index) / $count
-  FROM pg_statio_user_tables, seen WHERE relname = 'shedlock';
+DO \$\$
+DECLARE
+    heap bigint := pg_stat_get_xact_blocks_fetched('shedlock'::regclass);
+    index bigint := pg_stat_get_xact_blocks_fetched('shedlock_pkey'::regclass);
+BEGIN
+    FOR i IN 1 .. $count LOOP PERFORM $statement; COMMIT; END LOOP;
+    PERFORM set_config('visits.seen', concat_ws('|', (pg_stat_get_xact_blocks_fetched('shedlock'::regclass) - heap) / $count,
+        (pg_stat_get_xact_blocks_fetched('shedlock_pkey'::regclass) - index) / $count), false);
+END
+\$\$;
+SELECT current_setting('visits.seen');
 SQL
-	return $lines[-1];
 }
 
 $server->safe_psql('postgres', "SELECT shedlock_acquire('held', '1 day'), shedlock_acquire_token('kept', '1 day')");
