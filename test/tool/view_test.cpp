@@ -185,6 +185,7 @@ TEST(list, watch_fits_the_terminal)
 TEST(list, that_cannot_be_written_is_125)
 {
     EXPECT_EQ(run(sh("shedlock list >/dev/full")).status, 125);
+    EXPECT_EQ(run(sh("shedlock --help >/dev/full")).status, 125);
     EXPECT_EQ(run(sh("shedlock list >&-")).status, 125);
 }
 

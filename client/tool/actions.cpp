@@ -1,0 +1,157 @@
+#include "actions.hpp"
+
+#include "core.hpp"
+#include "request.hpp"
+#include "text.hpp"
+#include "views.hpp"
+
+#include <iostream>
+#include <sstream>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+
+namespace shedlock::tool {
+
+namespace {
+
+client connect(request const &asked)
+{
+    return client{asked.connection, {.on_warning = say}};
+}
+
+int done_or_say(bool done, request const &asked, std::string const &otherwise)
+{
+    if (!done)
+        say("lock \"" + asked.run.name + "\" " + otherwise);
+    return done ? 0 : 1;
+}
+
+// For statements of our own, also on a standby.
+class viewer {
+public:
+    explicit viewer(std::string const &connection)
+        : session{internal::with_defaults(connection, client_settings{}.timeout, false), client_settings{}.timeout,
+                  time_}
+    {
+    }
+
+private:
+    internal::timer time_;
+
+public:
+    internal::session session;
+};
+
+// As many lines as the terminal has, from its upper left corner.
+void show_in_place(std::string const &text)
+{
+    winsize size{};
+    auto rows = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
+    std::istringstream lines{text};
+    std::cout << "\033[H\033[?7l"; // lines that are too long are cut, not wrapped
+    for (std::string line; --rows > 0 && std::getline(lines, line);)
+        std::cout << line << "\033[K\n";
+    std::cout << "\033[J\033[?7h" << std::flush;
+}
+
+std::string listed(viewer &viewer, request const &asked, bool on_terminal)
+{
+    std::ostringstream out;
+    if (asked.json)
+        list_as_json(viewer.session, out);
+    else
+        list_as_table(viewer.session, out, on_terminal);
+    return out.str();
+}
+
+} // namespace
+
+int run(request const &asked)
+{
+    return run(asked.connection, asked.run);
+}
+
+int list(request const &asked)
+{
+    bool const on_terminal = ::isatty(STDOUT_FILENO) == 1;
+    viewer viewer{asked.connection};
+    if (!asked.watch) {
+        std::cout << listed(viewer, asked, on_terminal);
+        return 0;
+    }
+    for (;;) {
+        std::string now;
+        try {
+            now = listed(viewer, asked, on_terminal);
+        } catch (connection_error const &failure) { // it may come back
+            now = "shedlock: " + printable(failure.what()) + '\n';
+        }
+        if (on_terminal)
+            show_in_place(now);
+        else
+            std::cout << now << std::endl;
+        if (!std::cout)
+            throw error{"cannot write to standard output"};
+        std::this_thread::sleep_for(std::chrono::seconds{1});
+    }
+}
+
+int acquire(request const &asked)
+{
+    auto held = connect(asked).acquire(asked.run.name, asked.run.how, asked.run.wait);
+    if (!held)
+        return 1;
+    std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
+    if (std::cout) // else nobody knows the token, and the lock is released
+        held->detach();
+    return 0;
+}
+
+int extend(request const &asked)
+try {
+    connect(asked).extend(asked.run.name, token{asked.token}, asked.at_most, asked.at_least);
+    return 0;
+} catch (lock_lost const &failure) {
+    say(failure.what());
+    return 1;
+}
+
+int release(request const &asked)
+try {
+    auto locks = connect(asked);
+    if (asked.force)
+        return done_or_say(locks.force_release(asked.run.name), asked, "was not held");
+    locks.release(asked.run.name, token{asked.token});
+    return 0;
+} catch (lock_lost const &failure) {
+    say(failure.what());
+    return 1;
+}
+
+int pause(request const &asked)
+{
+    auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
+    return done_or_say(connect(asked).pause(asked.run.name, reason, asked.run.wait), asked,
+                       "was not paused: it is held");
+}
+
+int resume(request const &asked)
+{
+    return done_or_say(connect(asked).resume(asked.run.name), asked, "was not resumed: it is not paused");
+}
+
+int doctor(request const &asked)
+{
+    viewer to{asked.connection};
+    return doctor(to.session, std::cout) ? 1 : 0;
+}
+
+int metrics(request const &asked)
+{
+    viewer to{asked.connection};
+    metrics(to.session, std::cout);
+    return 0;
+}
+
+} // namespace shedlock::tool

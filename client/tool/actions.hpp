@@ -1,0 +1,18 @@
+// What the commands do. Each gives the exit status.
+#pragma once
+
+namespace shedlock::tool {
+
+struct request;
+
+int run(request const &);
+int list(request const &);
+int acquire(request const &);
+int extend(request const &);
+int release(request const &);
+int pause(request const &);
+int resume(request const &);
+int doctor(request const &);
+int metrics(request const &);
+
+} // namespace shedlock::tool

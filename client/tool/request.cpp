@@ -1,0 +1,220 @@
+#include "request.hpp"
+
+#include "actions.hpp"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <iostream>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace shedlock::tool {
+
+namespace {
+
+using microseconds = std::chrono::microseconds;
+
+template <typename Number> bool parse(std::string_view text, Number &number)
+{
+    auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return failure == std::errc{} && end == text.data() + text.size();
+}
+
+// CLI11 by itself would take 010 for eight.
+template <typename Number>
+CLI::Option *add_number(CLI::App *to, std::string const &name, Number &value, std::string const &help)
+{
+    auto const read = [&value, name](std::string const &text) {
+        if (!parse(text, value))
+            throw CLI::ValidationError{name, "\"" + text + "\" is not a number from " +
+                                                 std::to_string(std::numeric_limits<Number>::min()) + " to " +
+                                                 std::to_string(std::numeric_limits<Number>::max())};
+    };
+    return to->add_option_function<std::string>(name, read, help)->type_name("NUMBER");
+}
+
+microseconds to_duration(std::string const &name, std::string const &text)
+{
+    static std::map<std::string_view, std::int64_t> const units{
+        {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", 3600000000}, {"d", 86400000000}};
+    auto const digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    auto const unit = units.find(std::string_view{text}.substr(digits));
+    std::int64_t number = 0, whole = 0;
+    if (unit == units.end() || !parse(std::string_view{text}.substr(0, digits), number) ||
+        __builtin_mul_overflow(number, unit->second, &whole))
+        throw CLI::ValidationError{name, "\"" + text + "\" is not a number with a unit (ms, s, m, h, d), e.g. 10m"};
+    return microseconds{whole};
+}
+
+template <typename Duration>
+CLI::Option *add_duration(CLI::App *to, std::string const &name, Duration &value, std::string const &help)
+{
+    auto const read = [&value, name](std::string const &text) { value = to_duration(name, text); };
+    return to->add_option_function<std::string>(name, read, help)->type_name("TIME");
+}
+
+std::string who()
+{
+    auto const *const user = ::getpwuid(::geteuid());
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    return (user ? user->pw_name : std::to_string(::geteuid())) + '@' + host + ':' + std::to_string(::getpid());
+}
+
+// The tick is the beginning of the current period, in UTC, by our own clock: hosts that are started at about the same
+// time by theirs agree on it.
+void complete(request &asked)
+{
+    auto &how = asked.run.how;
+    how.at_most = asked.at_most;
+    how.at_least = asked.at_least.value_or(microseconds{});
+    if (how.holder.empty())
+        how.holder = who();
+    if (!asked.every)
+        return;
+    if (*asked.every < std::chrono::seconds{1})
+        throw usage_error{"--every must be at least 1s"};
+    auto const now = std::chrono::floor<microseconds>(std::chrono::system_clock::now());
+    how.tick = now - now.time_since_epoch() % *asked.every;
+}
+
+// The commands and their options. What is read of them goes into the request.
+class menu {
+public:
+    explicit menu(request &asked) : asked_{asked}
+    {
+        app.name("shedlock");
+        app.description("Lease locks for scheduled jobs: one run at a time across all hosts, the others skip.");
+        app.footer(
+            "TIME is a number with a unit: ms, s, m, h, d. The database comes from --dsn, or the PG* variables.\n"
+            "shedlock COMMAND --help tells more, shedlock(1) everything.");
+        app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
+        app.add_option("--dsn", asked.connection, "Connection string or URI, as for psql")->type_name("STRING");
+        app.require_subcommand(1);
+        app.fallthrough();
+        app.get_formatter()->column_width(28);
+        add_run();
+        add_list();
+        add_acquisition(add("acquire", "Print the token, or exit with 1: refused", acquire));
+        add_extend();
+        add_release();
+        add_pause();
+        add_name(add("resume", "End a pause; 1: it was not paused", resume));
+        add("doctor", "Tell what is wrong, or may become so; 1: something is", doctor);
+        add("metrics", "Print counters and states for Prometheus", metrics);
+    }
+
+    CLI::App app;
+
+private:
+    CLI::App *add(char const *name, char const *help, int (*action)(request const &))
+    {
+        auto *const command = app.add_subcommand(name, help);
+        command->callback([this, action] { asked_.action = action; });
+        return command;
+    }
+
+    void add_run()
+    {
+        auto *const command = add("run", "Run a command under a lock, or skip it", run);
+        add_acquisition(command);
+        command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
+        add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
+        command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
+        command->footer("shedlock run NAME --at-most TIME [OPTIONS] -- COMMAND ARG...\n"
+                        "Ends with the command's exit status, 128+n if signal n killed it. 124: the lease was lost and\n"
+                        "the command stopped; 125: shedlock failed; 126, 127: it cannot be run, is not found.\n"
+                        "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL.");
+    }
+
+    void add_list()
+    {
+        auto *const command = add("list", "Show the locks: state, holder, time left, last run", list);
+        command->add_flag("--watch", asked_.watch, "Again every second");
+        command->add_flag("--json", asked_.json, "As JSON");
+    }
+
+    void add_extend()
+    {
+        auto *const command = add("extend", "Let a lease last for --at-most from now; 1: lost", extend);
+        add_lease(command);
+        add_token(command)->required();
+    }
+
+    void add_release()
+    {
+        auto *const command = add("release", "Release a lock; 1: it was lost", release);
+        add_name(command);
+        auto *const token_or_force = command->add_option_group("whose", "Whose acquisition");
+        add_token(token_or_force);
+        token_or_force->add_flag("--force", asked_.force, "Whoever holds it");
+        token_or_force->require_option(1);
+    }
+
+    void add_pause()
+    {
+        auto *const command = add("pause", "Keep a job from running until it is resumed; 1: somebody holds it", pause);
+        add_name(command);
+        command->add_option("--reason", asked_.reason, "Why, for people")->type_name("TEXT");
+        add_duration(command, "--wait", asked_.run.wait, "Try again for that long while somebody holds it");
+    }
+
+    void add_name(CLI::App *to) { to->add_option("NAME", asked_.run.name, "The lock")->required()->type_name(""); }
+
+    void add_lease(CLI::App *to)
+    {
+        add_name(to);
+        add_duration(to, "--at-most", asked_.at_most, "The lease ends then, even if nobody releases")->required();
+        add_duration(to, "--at-least", asked_.at_least, "Kept that long, even if released earlier");
+    }
+
+    void add_acquisition(CLI::App *to)
+    {
+        add_lease(to);
+        add_duration(to, "--wait", asked_.run.wait, "Try again for that long, instead of skipping at once");
+        add_duration(to, "--every", asked_.every, "Once per such period (of UTC) in the whole fleet, e.g. 1h");
+        to->add_option("--holder", asked_.run.how.holder, "Who, for people (default user@host:pid)")->type_name("TEXT");
+    }
+
+    CLI::Option *add_token(CLI::App *to) { return add_number(to, "--token", asked_.token, "Of the acquisition"); }
+
+    request &asked_;
+};
+
+// The command of run is not CLI11's to read: it would take "[a,b]" for a list, and words for our own options.
+std::vector<std::string> cut_command(std::vector<std::string> &words)
+{
+    auto const mark = std::find(words.begin(), words.end(), "--");
+    if (words.empty() || std::find(words.begin(), mark, "run") == mark || mark == words.end())
+        return {};
+    std::vector<std::string> command{mark + 1, words.end()};
+    words.erase(mark, words.end());
+    return command;
+}
+
+} // namespace
+
+request read_request(std::vector<std::string> words)
+{
+    request asked;
+    menu menu{asked};
+    CLI::App &app = menu.app;
+    asked.run.command = cut_command(words);
+    try {
+        std::reverse(words.begin(), words.end()); // CLI11 wants it so
+        app.parse(words);
+    } catch (CLI::ParseError const &failure) {
+        bool const was_help = app.exit(failure) == 0; // or --version
+        if (!was_help && app.got_subcommand("run") && asked.run.command.empty())
+            std::cerr << "The command goes after --: shedlock run NAME --at-most TIME -- COMMAND ARG...\n";
+        asked.action = was_help ? [](request const &) { return 0; } : [](request const &) { return own_failure; };
+        return asked;
+    }
+    if (app.got_subcommand("run") && asked.run.command.empty())
+        throw usage_error{"no command to run: shedlock run NAME --at-most TIME -- COMMAND ARG..."};
+    asked.run.how.keep_alive = app.got_subcommand("run") && !asked.no_keep_alive;
+    complete(asked);
+    return asked;
+}
+
+} // namespace shedlock::tool

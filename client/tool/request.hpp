@@ -1,0 +1,23 @@
+// What the command line asks for.
+#pragma once
+
+#include "run.hpp"
+
+namespace shedlock::tool {
+
+struct request {
+    int (*action)(request const &) = nullptr; // one of actions.hpp
+    std::string connection;
+    run_request run;
+    std::chrono::microseconds at_most{};
+    std::optional<std::chrono::microseconds> at_least, every;
+    std::int64_t token = 0;
+    bool no_keep_alive = false, force = false, watch = false, json = false;
+    std::string reason;
+};
+
+// The request of these words, the program's name not among them. What --help and the like ask for is printed; then, and
+// when the words were wrong, which is said, the action has nothing to do but to give the exit status.
+request read_request(std::vector<std::string> words);
+
+} // namespace shedlock::tool
