@@ -122,8 +122,8 @@ private:
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
         command->footer("shedlock run NAME --at-most TIME [OPTIONS] -- COMMAND ARG...\n"
-                        "Ends with the command's exit status, 128+n if signal n killed it. 124: the lease was lost and\n"
-                        "the command stopped; 125: shedlock failed; 126, 127: it cannot be run, is not found.\n"
+                        "Ends with the command's exit status, 128+n if signal n killed it. 124: the lease was lost,\n"
+                        "the command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
                         "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL.");
     }
 

@@ -187,7 +187,9 @@ void list_as_json(internal::session &session, std::ostream &out)
     auto const number_or_null = [](libpqxx::field const &field) {
         return field.is_null() ? json{} : json(field.as<double>());
     };
-    auto const text_or_null = [](libpqxx::field const &field) { return field.is_null() ? json{} : json(field.c_str()); };
+    auto const text_or_null = [](libpqxx::field const &field) {
+        return field.is_null() ? json{} : json(field.c_str());
+    };
     auto list = json::array();
     for (auto const &row : session.ask(locks_query, {}).rows)
         list.push_back({{"name", text(row[name])},
