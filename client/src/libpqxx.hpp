@@ -1,9 +1,11 @@
 // The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
 #pragma once
 
+#include <new>
 #include <optional>
 #include <pqxx/pqxx>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -63,30 +65,58 @@ inline std::string sqlstate(pqxx::failure const &failure)
     return {};
 }
 
-// Collects what the server says beside its answers, for as long as it lives; on no account on stderr.
+// What the server says beside its answers; on no account on stderr.
+class remarks {
+public:
+    void forget() noexcept
+    {
+        texts_.clear();
+        is_complete_ = true;
+    }
+
+    std::vector<std::string> const &since_forgotten() const
+    {
+        if (!is_complete_)
+            throw std::bad_alloc{};
+        return texts_;
+    }
+
+protected:
+    // Called through libpq, which knows no exceptions.
+    void add(std::string_view text) noexcept
+    try {
+        texts_.emplace_back(text);
+    } catch (std::bad_alloc const &) {
+        is_complete_ = false;
+    }
+
+private:
+    std::vector<std::string> texts_;
+    bool is_complete_ = true;
+};
+
+// Collects them for as long as it lives.
 #if PQXX_VERSION_MAJOR < 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10)
-class notices final : pqxx::errorhandler {
+class notices final : public remarks, pqxx::errorhandler {
 public:
     explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
-    std::vector<std::string> texts;
 
     bool operator()(char const text[]) noexcept override
     {
-        texts.emplace_back(text);
+        add(text);
         return false;
     }
 };
 #else
-class notices final {
+class notices final : public remarks {
 public:
     explicit notices(pqxx::connection &connection) : connection_{connection}
     {
-        connection_.set_notice_handler([this](pqxx::zview text) noexcept { texts.emplace_back(text); });
+        connection_.set_notice_handler([this](pqxx::zview text) noexcept { add(text); });
     }
     ~notices() { connection_.set_notice_handler({}); }
     notices(notices const &) = delete;
     notices &operator=(notices const &) = delete;
-    std::vector<std::string> texts;
 
 private:
     pqxx::connection &connection_;

@@ -227,10 +227,10 @@ reply session::send(std::string const &sql, libpqxx::parameters const &values, s
         auto const cut = [&socket = link_->socket] { socket.cut(); };
         timer::alarm const alarm{timer_, clock::now() + patience, late};
         std::stop_callback const when_late{late.get_token(), cut};
-        link_->notices.texts.clear();
+        link_->notices.forget();
         pqxx::nontransaction transaction{link_->to_server};
         reply answer{libpqxx::exec(transaction, sql, values), {}};
-        for (auto const &text : link_->notices.texts)
+        for (auto const &text : link_->notices.since_forgotten())
             answer.notice += (answer.notice.empty() ? "" : "; ") + one_line(text);
         return answer;
     } catch (pqxx::failure const &failure) {

@@ -1,7 +1,7 @@
-// starved_client DSN FIRST STEP: acquires, extends and releases a lock, with one allocation failing, the FIRST, the
-// FIRST
-// + STEPth ...; each time in a process of its own. Ends when none was left to fail. Prints how many failed, and one
-// line for each of: a crash; a lock that a caller believes to be released, refused or an error, and is held.
+// starved_client DSN FIRST STEP: acquires, extends and releases a lock, and loses one, with one allocation failing: the
+// FIRST, the FIRST + STEPth ...; each time in a process of its own. Ends when none was left to fail. Prints how many
+// failed, and one line for each of: a crash; a lock that a caller believes to be released, refused or an error, and is
+// held.
 #include <shedlock/shedlock.hpp>
 
 #include <array>
@@ -62,6 +62,16 @@ constexpr char const *words[] = {"as if nothing had happened",
                                  "bad_alloc",
                                  "another error"};
 
+// The server says beside its answer why a lock was lost.
+void lose(shedlock::client &locks)
+try {
+    auto lock = locks.try_acquire("starved", {.at_most = 1h});
+    locks.force_release("starved");
+    if (lock)
+        lock->release();
+} catch (shedlock::lock_lost const &) {
+}
+
 outcome live(char const *dsn, std::int64_t n)
 {
     bool is_warned = false;
@@ -74,6 +84,9 @@ outcome live(char const *dsn, std::int64_t n)
             return refused;
         lock->extend(1h);
         lock.reset();
+        if (is_warned)
+            return warned;
+        lose(locks);
     } catch (shedlock::in_doubt const &) {
         return doubtful;
     } catch (std::bad_alloc const &) {
