@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#define SHEDLOCK_LIBPQXX (PQXX_VERSION_MAJOR * 100 + PQXX_VERSION_MINOR)
+
 namespace shedlock::libpqxx {
 
 using parameters = std::vector<std::optional<std::string>>;
@@ -20,7 +22,7 @@ using field = std::remove_cvref_t<decltype(std::declval<row const &>()[0])>;
 
 inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const &sql, parameters const &values)
 {
-#if PQXX_VERSION_MAJOR < 7
+#if SHEDLOCK_LIBPQXX < 700
     std::vector<char const *> pointers;
     for (auto const &value : values)
         pointers.push_back(value ? value->c_str() : nullptr);
@@ -31,7 +33,7 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
     pqxx::params list;
     for (auto const &value : values)
         value ? list.append(pqxx::zview{*value}) : list.append();
-#if PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10
+#if SHEDLOCK_LIBPQXX < 710
     return transaction.exec_params(sql, list);
 #else
     return transaction.exec(sql, list);
@@ -42,7 +44,7 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
 // 6.4 opens a lost connection again behind our back: a request would be repeated that may have been granted.
 inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 {
-#if PQXX_VERSION_MAJOR < 7
+#if SHEDLOCK_LIBPQXX < 700
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     connection.inhibit_reactivation(true);
@@ -96,7 +98,7 @@ private:
 };
 
 // Collects them for as long as it lives.
-#if PQXX_VERSION_MAJOR < 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10)
+#if SHEDLOCK_LIBPQXX < 710
 class notices final : public remarks, pqxx::errorhandler {
 public:
     explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
