@@ -1,6 +1,6 @@
 #include "core.hpp"
 
-#include <iostream>
+#include <cstdio>
 
 namespace shedlock::internal {
 
@@ -9,7 +9,9 @@ namespace {
 client_settings with_default_warning(client_settings settings)
 {
     if (!settings.on_warning)
-        settings.on_warning = [](std::string const &message) { std::cerr << "shedlock: " + message + '\n'; };
+        settings.on_warning = [](std::string const &message) {
+            std::fprintf(stderr, "shedlock: %s\n", message.c_str());
+        };
     return settings;
 }
 
@@ -31,7 +33,7 @@ void core::release(names const &what, token number, clock::time_point until)
 {
     auto const remark = internal::release(shared, what, number, until);
     if (!remark.empty())
-        warn(remark + " (asked twice, for the first reply was lost)");
+        warn([&] { return remark + " (asked twice, for the first reply was lost)"; });
 }
 
 bool core::ask_bool(std::string const &call, libpqxx::parameters const &arguments)
@@ -39,17 +41,20 @@ bool core::ask_bool(std::string const &call, libpqxx::parameters const &argument
     return shared.ask("SELECT @extschema@." + call, arguments).rows[0][0].as<bool>();
 }
 
-void core::warn(std::string const &message) const noexcept
-{
-    settings.on_warning(message);
+// So short that a string needs no memory of its own for it.
+void core::warn_briefly() const noexcept
+try {
+    settings.on_warning("out of memory");
+} catch (std::bad_alloc const &) {
 }
 
 void core::retire(std::future<void> keeper) noexcept
-{
+try {
     std::lock_guard const hold{retiring_};
     std::erase_if(retired_,
                   [](auto const &one) { return one.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
     retired_.push_back(std::move(keeper));
+} catch (std::bad_alloc const &) { // it is still ours, and waits when it goes
 }
 
 } // namespace shedlock::internal

@@ -17,7 +17,13 @@ struct core {
 
     bool ask_bool(std::string const &call, libpqxx::parameters const &);
 
-    void warn(std::string const &message) const noexcept;
+    // words() gives the message; there may be no memory for it.
+    template <typename Words> void warn(Words const &words) const noexcept
+    try {
+        settings.on_warning(words());
+    } catch (std::bad_alloc const &) {
+        warn_briefly();
+    }
 
     // Takes a keeper whose lock is gone, but who may still be opening a connection: libpq cannot be interrupted in
     // that.
@@ -29,6 +35,8 @@ struct core {
     session shared; // by all calls
 
 private:
+    void warn_briefly() const noexcept;
+
     std::mutex retiring_;
     std::vector<std::future<void>> retired_; // the last member: waits for them, and they use the others
 };

@@ -71,7 +71,9 @@ try {
 
 void lease::keep_alive()
 {
-    keeper_ = std::async(std::launch::async, [self = shared_from_this()] { self->keep(); });
+    keeper_ = std::async(std::launch::async, [self = shared_from_this(), connection = core_.connection]() mutable {
+        self->keep(std::move(connection));
+    });
 }
 
 void lease::end() noexcept
@@ -97,31 +99,33 @@ bool lease::wait_until_due()
     return false;
 }
 
-void lease::keep()
+// Whatever goes wrong on the way, memory that runs out included, is tried again.
+void lease::keep(std::string connection)
 {
-    session own{core_.connection, core_.settings.timeout, core_.time};
-    bool in_trouble = false;
+    session own{std::move(connection), core_.settings.timeout, core_.time};
     try {
         own.open(); // now, while there are connections to be had
-    } catch (error const &) {
+    } catch (std::exception const &) {
     }
+    bool in_trouble = false;
     while (wait_until_due()) {
         try {
             extend_over(own);
             in_trouble = false;
         } catch (lock_lost const &failure) {
-            return core_.warn(failure.what());
+            return core_.warn([&] { return std::string{failure.what()}; });
         } catch (std::exception const &failure) {
             if (ended_.stop_requested())
                 return;
             if (!std::exchange(in_trouble, true))
-                core_.warn(names.to_text() + " could not be extended yet: " + failure.what());
+                core_.warn([&] { return names.to_text() + " could not be extended yet: " + failure.what(); });
+            std::unique_lock hold{mutex_};
             auto const rest = std::clamp<clock::duration>((deadline() - clock::now()) / 10, 10ms, 1s);
-            sleep_until(clock::now() + rest, ended_.get_token());
+            due_changed_.wait_for(hold, ended_.get_token(), rest, [] { return false; });
         }
     }
     if (!ended_.stop_requested())
-        core_.warn(names.to_text() + " could not be extended in time: the work under it must stop");
+        core_.warn([&] { return names.to_text() + " could not be extended in time: the work under it must stop"; });
 }
 
 void lease::extend_over(session &own)

@@ -34,7 +34,7 @@ private:
     void lose() noexcept;
     [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
     bool wait_until_due();
-    void keep();
+    void keep(std::string connection);
     void extend_over(session &);
 
     core &core_;

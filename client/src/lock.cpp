@@ -76,8 +76,9 @@ void lock::release()
 
 void lock::release_until(clock::time_point until)
 {
-    auto const what = lease_->names;
-    core_->release(what, detach(), until);
+    auto const mine = std::exchange(lease_, nullptr);
+    mine->end();
+    core_->release(mine->names, mine->token, until);
 }
 
 // Does not wait for a server that is gone.
@@ -91,7 +92,7 @@ try {
 
 void lock::warn_unreleased(std::exception const &failure) const noexcept
 {
-    core_->warn(std::string{"not released, and ends by itself: "} + failure.what());
+    core_->warn([&] { return std::string{"not released, and ends by itself: "} + failure.what(); });
 }
 
 void lock::guard(pqxx::transaction_base &transaction) const

@@ -68,8 +68,22 @@ void timer::remove(key const &number)
     alarms_.erase(number); // not there any more if its time has come
 }
 
-timer::alarm::alarm(timer &owner, clock::time_point at, std::stop_source source)
-    : timer_{owner}, source_{std::move(source)}, key_{owner.add(at, source_)}
+// The entry stays the same: an alarm must not be lost because there is no memory for another.
+timer::key timer::move(key const &number, clock::time_point at) noexcept
+{
+    std::lock_guard const hold{mutex_};
+    auto entry = alarms_.extract(number);
+    if (entry.empty())
+        return number;
+    key const moved{at, ++last_number_};
+    entry.key() = moved;
+    alarms_.insert(std::move(entry));
+    changed_.notify_all();
+    return moved;
+}
+
+timer::alarm::alarm(timer &owner, clock::time_point at, std::stop_source const &source)
+    : timer_{owner}, key_{owner.add(at, source)}
 {
 }
 
@@ -78,10 +92,9 @@ timer::alarm::~alarm()
     timer_.remove(key_);
 }
 
-void timer::alarm::move_to(clock::time_point at)
+void timer::alarm::move_to(clock::time_point at) noexcept
 {
-    timer_.remove(key_);
-    key_ = timer_.add(at, source_);
+    key_ = timer_.move(key_, at);
 }
 
 bool sleep_until(clock::time_point until, std::stop_token const &end)

@@ -20,22 +20,22 @@ public:
     // Taken back when it goes. The stop may then still be in progress: a std::stop_callback waits for that.
     class alarm {
     public:
-        alarm(timer &, clock::time_point, std::stop_source);
+        alarm(timer &, clock::time_point, std::stop_source const &);
         ~alarm();
         alarm(alarm const &) = delete;
         alarm &operator=(alarm const &) = delete;
 
-        void move_to(clock::time_point);
+        void move_to(clock::time_point) noexcept; // nothing, once it has rung
 
     private:
         timer &timer_;
-        std::stop_source source_;
         key key_;
     };
 
 private:
     key add(clock::time_point, std::stop_source const &);
     void remove(key const &);
+    key move(key const &, clock::time_point) noexcept;
     void keep_time(std::stop_token const &end);
 
     std::mutex mutex_;

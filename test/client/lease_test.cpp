@@ -218,7 +218,11 @@ TEST_F(lease_test, keep_alive_connects_at_once_while_there_are_connections_to_be
     if (!server::connection().empty())
         GTEST_SKIP() << "the pooler's connections are not ours";
     auto own = client("application_name=kept");
-    auto const mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true}); // due in 20 minutes
-    EXPECT_TRUE(server::comes_true(
-        [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kept'") == "2"; }));
+    auto const connections = [] {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kept'");
+    };
+    auto mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true}); // due in 20 minutes
+    EXPECT_TRUE(server::comes_true([&] { return connections() == "2"; }));
+    mine.reset();
+    EXPECT_TRUE(server::comes_true([&] { return connections() == "1"; })) << "given back with the lock";
 }

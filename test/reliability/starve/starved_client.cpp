@@ -1,28 +1,44 @@
-// starved_client DSN FIRST STEP: acquires, extends and releases a lock, and loses one, with one allocation failing: the
-// FIRST, the FIRST + STEPth ...; each time in a process of its own. Ends when none was left to fail. Prints how many
-// failed, and one line for each of: a crash; a lock that a caller believes to be released, refused or an error, and is
-// held.
+// starved_client DSN FIRST STEP: what becomes of locks when memory runs out: when the FIRST allocation fails, the FIRST
+// + STEPth ..., until none is left to fail; each time in a process of its own. Either of the thread that calls, which
+// acquires, extends, releases, loses a lock; or of the one that keeps a lease alive. Either that one allocation fails,
+// or it and all that follow. Prints how often and how it ended, and one line for each that ended wrong.
 #include <shedlock/shedlock.hpp>
 
-#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace {
 
-thread_local std::int64_t left = 0; // of this thread, until one fails; 0: none does
+struct famine {
+    char const *title;
+    bool strikes_caller; // or all other threads
+    bool lasts;
+};
+constexpr famine famines[] = {{"one of the caller's", true, false},
+                              {"all of the caller's from", true, true},
+                              {"one of the keeper's", false, false},
+                              {"all of the keeper's from", false, true}};
+
+thread_local bool is_caller = false;
+famine now{};
+std::atomic<std::int64_t> left = 0; // until one fails; 0: none does
+std::atomic<bool> has_struck = false;
 
 bool is_to_fail()
 {
-    if (left > 0 && --left == 0) {
-        errno = ENOMEM;
-        return true;
-    }
-    return false;
+    if (left <= 0 || is_caller != now.strikes_caller || --left > 0)
+        return false;
+    has_struck = true;
+    left = now.lasts ? 1 : 0;
+    errno = ENOMEM;
+    return true;
 }
 
 } // namespace
@@ -52,64 +68,105 @@ void *realloc(void *old, std::size_t size)
 namespace {
 
 using namespace std::chrono_literals;
+using clock = shedlock::clock;
 
-enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, outcomes };
+enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, dropped, untold };
 constexpr char const *words[] = {"as if nothing had happened",
-                                 "",
+                                 "not struck",
                                  "released late, with a warning",
                                  "in doubt",
                                  "refused",
                                  "bad_alloc",
-                                 "another error"};
+                                 "another error",
+                                 "lease not kept alive any more",
+                                 "not told to stop when the lease ended"};
 
 // The server says beside its answer why a lock was lost.
-void lose(shedlock::client &locks)
+void lose(shedlock::client &locks, std::string const &name)
 try {
-    auto lock = locks.try_acquire("starved", {.at_most = 1h});
-    locks.force_release("starved");
+    auto lock = locks.try_acquire(name, {.at_most = 1h});
+    locks.force_release(name);
     if (lock)
         lock->release();
 } catch (shedlock::lock_lost const &) {
 }
 
-outcome live(char const *dsn, std::int64_t n)
+outcome call(shedlock::client &locks, std::string const &name, bool const &is_warned)
+try {
+    auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    if (!lock)
+        return refused;
+    lock->extend(1h);
+    lock.reset();
+    if (is_warned)
+        return warned;
+    lose(locks, name);
+    return is_warned ? warned : ok;
+} catch (shedlock::in_doubt const &) {
+    return doubtful;
+} catch (std::bad_alloc const &) {
+    return is_warned ? warned : starved;
+} catch (std::exception const &) {
+    return is_warned ? warned : failed;
+}
+
+template <typename Condition> bool becomes_true(clock::time_point until, Condition const &condition)
+{
+    while (!condition() && clock::now() < until)
+        std::this_thread::sleep_for(10ms);
+    return condition();
+}
+
+outcome keep(shedlock::client &locks, std::string const &name)
+{
+    auto lock = locks.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    auto const stop = lock->stop_token();
+    if (!becomes_true(clock::now() + 1500ms, [] { return has_struck.load(); }))
+        return no_failure;
+    if (now.lasts)
+        return becomes_true(lock->deadline() + 1s, [&] { return stop.stop_requested(); }) ? ok : untold;
+    return becomes_true(clock::now() + 2s, [&] { return stop.stop_requested(); }) ? dropped : ok;
+}
+
+outcome live(char const *dsn, std::string const &name, std::int64_t n)
 {
     bool is_warned = false;
     shedlock::client locks{dsn, {.timeout = 2s, .on_warning = [&](std::string const &) { is_warned = true; }}};
-    try {
-        locks.force_release("starved");
-        left = n;
-        auto lock = locks.try_acquire("starved", {.at_most = 1h});
-        if (!lock)
-            return refused;
-        lock->extend(1h);
-        lock.reset();
-        if (is_warned)
-            return warned;
-        lose(locks);
-    } catch (shedlock::in_doubt const &) {
-        return doubtful;
-    } catch (std::bad_alloc const &) {
-        return is_warned ? warned : starved;
-    } catch (std::exception const &) {
-        return is_warned ? warned : failed;
-    }
-    bool const was_met = std::exchange(left, 0) == 0;
-    return !was_met ? no_failure : is_warned ? warned : ok;
+    locks.force_release(name);
+    is_caller = true;
+    left = n;
+    auto const result = now.strikes_caller ? call(locks, name, is_warned) : keep(locks, name);
+    left = 0;
+    return has_struck ? result : no_failure;
 }
 
-int status_of_child(char const *dsn, std::int64_t n)
+bool is_wrong(outcome result, bool is_held)
 {
-    auto const child = fork();
-    if (child == 0) {
-        auto const result = live(dsn, n);
-        left = 0;
-        _exit(result);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status;
+    bool const may_be_held = result == doubtful || result == warned || (now.lasts && result == starved);
+    return result == dropped || result == untold || (is_held && !may_be_held);
 }
+
+class child {
+public:
+    child(char const *dsn, std::int64_t n) : number{n}, name{"starved " + std::to_string(n)}, pid_{fork()}
+    {
+        if (pid_ == 0)
+            _exit(live(dsn, name, n));
+    }
+
+    int status() const
+    {
+        int status = 0;
+        waitpid(pid_, &status, 0);
+        return status;
+    }
+
+    std::int64_t const number;
+    std::string const name;
+
+private:
+    pid_t pid_;
+};
 
 } // namespace
 
@@ -120,27 +177,31 @@ int main(int count, char **arguments)
     auto const *const dsn = arguments[1];
     auto const step = std::atoll(arguments[3]);
     shedlock::client judge{dsn};
-    std::array<int, outcomes> times{};
     int wrong = 0;
-    for (auto n = std::atoll(arguments[2]);; n += step) {
-        auto const status = status_of_child(dsn, n);
-        bool const held = judge.force_release("starved");
-        if (!WIFEXITED(status)) {
-            std::cout << "allocation " << n << ": crashed, signal " << WTERMSIG(status) << std::endl;
-            wrong++;
-            continue;
+    for (auto const &one : famines) {
+        now = one;
+        std::map<outcome, int> times;
+        for (auto n = std::atoll(arguments[2]); times[no_failure] == 0;) {
+            std::vector<child> children;
+            for (; children.size() < 20; n += step)
+                children.emplace_back(dsn, n);
+            for (auto const &each : children) {
+                auto const status = each.status();
+                auto const result = static_cast<outcome>(WEXITSTATUS(status));
+                bool const is_held = judge.force_release(each.name);
+                if (WIFEXITED(status))
+                    times[result]++;
+                if (WIFEXITED(status) && !is_wrong(result, is_held))
+                    continue;
+                wrong++;
+                std::cout << "allocation " << each.number << ", " << now.title << ": "
+                          << (WIFEXITED(status) ? words[result] : "crashed, signal " + std::to_string(WTERMSIG(status)))
+                          << (is_held ? ", and the lock is held" : "") << std::endl;
+            }
         }
-        auto const result = WEXITSTATUS(status);
-        if (held && result != doubtful && result != warned) {
-            std::cout << "allocation " << n << ": held, and the caller was told: " << words[result] << std::endl;
-            wrong++;
-        }
-        if (result == no_failure)
-            break;
-        times.at(static_cast<std::size_t>(result))++;
+        times.erase(no_failure);
+        for (auto const &[result, often] : times)
+            std::cout << often << " times, " << now.title << ": " << words[result] << std::endl;
     }
-    for (std::size_t i = 0; i < times.size(); i++)
-        if (times[i] > 0)
-            std::cout << times[i] << " times " << words[i] << std::endl;
     return wrong > 0;
 }
