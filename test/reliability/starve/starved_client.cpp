@@ -119,13 +119,13 @@ template <typename Condition> bool becomes_true(clock::time_point until, Conditi
 
 outcome keep(shedlock::client &locks, std::string const &name)
 {
-    auto lock = locks.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    auto lock = locks.try_acquire(name, {.at_most = 4s, .keep_alive = true});
     auto const stop = lock->stop_token();
-    if (!becomes_true(clock::now() + 1500ms, [] { return has_struck.load(); }))
+    if (!becomes_true(clock::now() + 3s, [] { return has_struck.load(); }))
         return no_failure;
     if (now.lasts)
         return becomes_true(lock->deadline() + 1s, [&] { return stop.stop_requested(); }) ? ok : untold;
-    return becomes_true(clock::now() + 2s, [&] { return stop.stop_requested(); }) ? dropped : ok;
+    return becomes_true(clock::now() + 4s, [&] { return stop.stop_requested(); }) ? dropped : ok;
 }
 
 outcome live(char const *dsn, std::string const &name, std::int64_t n)
