@@ -113,15 +113,14 @@ void lease::keep(std::string connection)
             extend_over(own);
             in_trouble = false;
         } catch (lock_lost const &failure) {
-            return core_.warn([&] { return std::string{failure.what()}; });
+            return core_.warn([&] { return failure.what(); });
         } catch (std::exception const &failure) {
             if (ended_.stop_requested())
                 return;
             if (!std::exchange(in_trouble, true))
                 core_.warn([&] { return names.to_text() + " could not be extended yet: " + failure.what(); });
-            std::unique_lock hold{mutex_};
             auto const rest = std::clamp<clock::duration>((deadline() - clock::now()) / 10, 10ms, 1s);
-            due_changed_.wait_for(hold, ended_.get_token(), rest, [] { return false; });
+            sleep_until(clock::now() + rest, ended_.get_token());
         }
     }
     if (!ended_.stop_requested())

@@ -100,10 +100,15 @@ void timer::alarm::move_to(clock::time_point at) noexcept
 bool sleep_until(clock::time_point until, std::stop_token const &end)
 {
     std::mutex mutex;
-    std::condition_variable_any nothing;
+    std::condition_variable stopped; // condition_variable_any, which knows of stops, would need memory
+    auto const wake = [&] {
+        std::lock_guard const hold{mutex};
+        stopped.notify_all();
+    };
+    std::stop_callback const when_stopped{end, wake};
     std::unique_lock hold{mutex};
     while (!end.stop_requested() && clock::now() < until)
-        nothing.wait_for(hold, end, nap(until), [] { return false; });
+        stopped.wait_for(hold, nap(until));
     return !end.stop_requested();
 }
 

@@ -1,7 +1,8 @@
 // starved_client DSN FIRST STEP: what becomes of locks when memory runs out: when the FIRST allocation fails, the FIRST
 // + STEPth ..., until none is left to fail; each time in a process of its own. Either of the thread that calls, which
 // acquires, extends, releases, loses a lock; or of the one that keeps a lease alive. Either that one allocation fails,
-// or it and all that follow. Prints how often and how it ended, and one line for each that ended wrong.
+// or the next few as well, or all that follow. Prints how often and how it ended, and one line for each that ended
+// wrong.
 #include <shedlock/shedlock.hpp>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <sys/wait.h>
 #include <thread>
@@ -19,24 +21,25 @@ namespace {
 struct famine {
     char const *title;
     bool strikes_caller; // or all other threads
-    bool lasts;
+    int strikes;
 };
-constexpr famine famines[] = {{"one of the caller's", true, false},
-                              {"all of the caller's from", true, true},
-                              {"one of the keeper's", false, false},
-                              {"all of the keeper's from", false, true}};
+constexpr int no_end = std::numeric_limits<int>::max();
+constexpr famine famines[] = {{"one of the caller's", true, 1},
+                              {"all of the caller's from", true, no_end},
+                              {"one of the keeper's", false, 1},
+                              {"five of the keeper's", false, 5},
+                              {"all of the keeper's from", false, no_end}};
 
 thread_local bool is_caller = false;
 famine now{};
 std::atomic<std::int64_t> left = 0; // until one fails; 0: none does
-std::atomic<bool> has_struck = false;
+std::atomic<int> struck = 0;
 
 bool is_to_fail()
 {
     if (left <= 0 || is_caller != now.strikes_caller || --left > 0)
         return false;
-    has_struck = true;
-    left = now.lasts ? 1 : 0;
+    left = ++struck < now.strikes ? 1 : 0;
     errno = ENOMEM;
     return true;
 }
@@ -121,9 +124,9 @@ outcome keep(shedlock::client &locks, std::string const &name)
 {
     auto lock = locks.try_acquire(name, {.at_most = 4s, .keep_alive = true});
     auto const stop = lock->stop_token();
-    if (!becomes_true(clock::now() + 3s, [] { return has_struck.load(); }))
+    if (!becomes_true(clock::now() + 3s, [] { return struck > 0; }))
         return no_failure;
-    if (now.lasts)
+    if (now.strikes == no_end)
         return becomes_true(lock->deadline() + 1s, [&] { return stop.stop_requested(); }) ? ok : untold;
     return becomes_true(clock::now() + 4s, [&] { return stop.stop_requested(); }) ? dropped : ok;
 }
@@ -137,12 +140,12 @@ outcome live(char const *dsn, std::string const &name, std::int64_t n)
     left = n;
     auto const result = now.strikes_caller ? call(locks, name, is_warned) : keep(locks, name);
     left = 0;
-    return has_struck ? result : no_failure;
+    return struck > 0 ? result : no_failure;
 }
 
 bool is_wrong(outcome result, bool is_held)
 {
-    bool const may_be_held = result == doubtful || result == warned || (now.lasts && result == starved);
+    bool const may_be_held = result == doubtful || result == warned || (now.strikes == no_end && result == starved);
     return result == dropped || result == untold || (is_held && !may_be_held);
 }
 
