@@ -82,30 +82,62 @@ attempt_result judge(std::span<const sighting> all, const acquire_request &reque
 // Of a free row: whether its last holder, one of ours, never released it. Java's rows don't tell.
 bool is_abandoned(const lock_table &table, const sighting &seen)
 {
-    if (seen.state == sighting::states::absent || !seen.times.lock_at_least_until)
-        return false;
-    return is_of_ours(table.locked_by(seen));
+    return seen.times.lock_at_least_until && is_of_ours({seen.times, table.locked_by(seen)});
+}
+
+// Makes the rows that are missing. False when others are at it.
+bool make_rows(const lock_table &table, std::span<sighting> all)
+{
+    for (auto &seen : all) {
+        if (seen.state != sighting::states::absent)
+            continue;
+        if (!table.insert(seen.name))
+            return false;
+        seen = table.look(seen.name);
+    }
+    return true;
+}
+
+// Judges what was seen, and takes it if that is granted.
+attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
+                      const owner &who)
+{
+    const auto unit = table.shape().unit;
+    auto result = judge(all, request, unit);
+    const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
+    if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
+        // The clock once more: an acquisition since the first reading may be over, and its row deleted.
+        if (!make_rows(table, all))
+            return not_granted(outcomes::changed);
+        PAUSE_POINT("rows made");
+        result = judge(all, request, unit);
+    }
+    if (result.outcome != outcomes::granted)
+        return result;
+
+    const auto times = granted(result.now, result.token, request.at_most, request.at_least, unit);
+    text *const locked_by = signature(who, result.token, table);
+    for (auto &seen : all) {
+        const bool was_abandoned = is_abandoned(table, seen);
+        if (!table.take(seen, times, locked_by))
+            return not_granted(outcomes::changed);
+        if (was_abandoned)
+            stats::record(seen.name, stats::counter::expired);
+    }
+    return result;
 }
 
 attempt_result attempt(const lock_table &table, const acquire_request &request, const owner &who)
 {
     const size_t count = request.names.size();
     auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
-    for (size_t i = 0; i < count; i++)
-        seen[i] = table.look(request.names[i]);
-
-    auto result = judge({seen, count}, request, table.shape().unit);
-    if (result.outcome == outcomes::granted) {
-        const auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
-        text *const locked_by = signature(who, result.token, table);
-        for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++) {
-            const bool was_abandoned = is_abandoned(table, seen[i]);
-            if (!table.take(seen[i], request.names[i], times, locked_by))
-                result = not_granted(outcomes::changed);
-            else if (was_abandoned)
-                stats::record(request.names[i], stats::counter::expired);
-        }
+    for (size_t i = 0; i < count; i++) {
+        seen[i] = table.glance(request.names[i]);
+        if (seen[i].state == sighting::states::absent)
+            require_storable(request.names[i], table.shape().name_limit);
     }
+    PAUSE_POINT("looked");
+    const auto result = decide(table, {seen, count}, request, who);
     for (size_t i = 0; i < count; i++)
         table.forget(seen[i]);
     return result;
@@ -114,8 +146,6 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
 attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
 {
     lock_table table = lock_table::open(function);
-    require_names_fit(request.names, table.shape().name_limit);
-
     auto result = not_granted(outcomes::changed);
     for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++) {
         if (request.names.size() == 1)

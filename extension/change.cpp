@@ -20,6 +20,12 @@ struct complaint {
 
 enum class change_result { done, not_ours, again };
 
+// By another session of ours, which has not committed: how that ends decides whether the lease is over.
+bool is_being_extended(const lock_table &table, const sighting &seen)
+{
+    return seen.state == sighting::states::undecided && table.look_ahead(seen) == lock_table::changes::extension;
+}
+
 // One try to replace the leases of all names by what `new_lease` makes of them.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
@@ -27,24 +33,29 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
 {
     const size_t count = names.size();
     auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         seen[i] = table.look(names[i]);
+        if (seen[i].state == sighting::states::absent)
+            require_storable(names[i], table.shape().name_limit);
+    }
+    PAUSE_POINT("looked");
     const instant now = pg::clock_now();
 
     auto result = change_result::done;
     for (size_t i = 0; i < count && result == change_result::done; i++) {
-        const bool no_row = seen[i].state == sighting::states::absent;
-        const auto locked_by = no_row ? std::string_view{} : table.locked_by(seen[i]);
-        const auto why = no_row ? standing::foreign : standing_of({seen[i].times, locked_by}, who, now);
-        if (why == standing::ours)
+        const bool no_row = seen[i].is_new();
+        const row current{seen[i].times, no_row ? std::string_view{} : table.locked_by(seen[i])};
+        const auto why = no_row ? standing::foreign : standing_of(current, who, now);
+        if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen[i])))
             continue;
-        const auto holder = holder_of(locked_by);
+        const auto holder = holder_of(current);
         found = {&names[i], no_row, why, seen[i].times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
         result = change_result::not_ours;
     }
     // Ours, but guarded by a transaction that is committing, or being changed by another session of ours.
     for (size_t i = 0; i < count && result == change_result::done; i++)
         if (!seen[i].decided()) {
+            std::for_each(seen, seen + count, [&](sighting &each) { table.forget(each); });
             table.wait_for_other(seen[i]);
             result = change_result::again;
         }
@@ -104,10 +115,19 @@ const char *advise(const complaint &found, const claim &who)
     return nullptr;
 }
 
+// Whether the caller came too late, as far as the row tells. One who names a token that nobody has had yet did not.
+bool was_lost(const complaint &found, const claim &who)
+{
+    if (found.no_row || found.why == standing::released)
+        return false;
+    return found.why == standing::expired || !who.token || found.times.locked_at > *who.token;
+}
+
 void warn(const complaint &found, const claim &who, const char *participle)
 {
+    PAUSE_POINT("warn");
     const char *const advice = advise(found, who);
-    if (found.why == standing::expired || (found.why == standing::foreign && !found.no_row))
+    if (was_lost(found, who))
         stats::record(*found.name, stats::counter::lost);
     ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
@@ -117,7 +137,6 @@ template <typename Change, typename Count>
 bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease,
             Count count_change)
 {
-    require_names_fit(names, table.shape().name_limit);
     complaint found{};
     auto result = change_result::again;
     while (result == change_result::again) {
@@ -180,8 +199,11 @@ bool force_release(lock_table &table, const lock_name &name)
 {
     for (;;) {
         auto seen = look_until_decided(table, name);
-        if (seen.state == sighting::states::absent)
+        if (seen.state == sighting::states::absent) {
+            require_storable(name, table.shape().name_limit);
             return false;
+        }
+        PAUSE_POINT("decided");
         const instant now = pg::clock_now();
         const bool was_held = availability_of(seen.times, now, {}) == availability::held;
         const auto times = freed(seen.times, now, table.shape().unit);
@@ -198,7 +220,11 @@ bool resume(lock_table &table, const lock_name &name)
 {
     for (;;) {
         auto seen = look_until_decided(table, name);
-        if (seen.state == sighting::states::absent || !is_paused(seen.times)) {
+        PAUSE_POINT("decided");
+        const bool no_row = seen.state == sighting::states::absent;
+        if (no_row)
+            require_storable(name, table.shape().name_limit);
+        if (no_row || !is_paused(seen.times)) {
             table.forget(seen);
             ereport(WARNING, (errcode(ERRCODE_WARNING), errmsg("lock \"%.*s\" was not resumed", SV(name.bytes)),
                               errdetail("It is not paused.")));
@@ -207,19 +233,6 @@ bool resume(lock_table &table, const lock_name &name)
         if (table.rewrite(seen, resumed(seen.times, pg::clock_now(), table.shape().unit), nullptr))
             return true;
     }
-}
-
-int64 purge(lock_table &table, duration unused_for)
-{
-    const instant limit = pg::clock_now() - unused_for;
-    int64 count = 0;
-    for (const auto &name : table.all_names()) {
-        auto seen = table.look(name);
-        if (seen.state == sighting::states::settled && seen.times.lock_until <= limit)
-            count += table.remove(seen);
-        table.forget(seen);
-    }
-    return count;
 }
 
 } // namespace shedlock

@@ -1,4 +1,4 @@
-// Changing a row that is there: extend and release by its owner, force_release, resume and purge by administrators. All
+// Changing a row that is there: extend and release by its owner, force_release and resume by administrators. All
 // of them wait for a transaction in progress that has the row undecided or locked; only acquire never waits.
 #pragma once
 
@@ -19,9 +19,5 @@ bool force_release(lock_table &table, const lock_name &name);
 
 // True when the lock was paused and is free now; otherwise false with a WARNING.
 bool resume(lock_table &table, const lock_name &name);
-
-// Deletes the rows that have been free for that long, and tells how many. Rows that are undecided or locked stay; this
-// one does not wait.
-int64 purge(lock_table &table, duration unused_for);
 
 } // namespace shedlock

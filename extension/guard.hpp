@@ -6,13 +6,10 @@
 namespace shedlock::guard {
 
 // SL001 when the row does not bear an acquisition of ours now; otherwise the transaction, or the subtransaction that is
-// open, is guarded until it ends.
+// open, is guarded until it ends: before it commits or is prepared, ahead of whatever else others do at that moment,
+// the row is looked at again and share-locked, so that nobody can take it before the commit is done. SL001 then, too.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 
-// Looks again and share-locks the rows, so that nobody can take them before the commit is done. SL001.
-void at_pre_commit();
-
-void at_end();
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);
 
 } // namespace shedlock::guard

@@ -26,9 +26,19 @@ std::string_view application()
     return session_role();
 }
 
-constexpr bool is_digit_or_dot(char c)
+// Empty: not one of ours wrote it. (The view shedlock_locks asks the same.)
+std::string_view suffix_of(const row &current)
 {
-    return (c >= '0' && c <= '9') || c == '.';
+    const auto end = current.locked_by;
+    if (const auto token = token_suffix(current.times.locked_at); end.ends_with(token))
+        return token;
+    const size_t start = end.find_last_not_of("0123456789.");
+    if (start == end.npos || end[start] != '/')
+        return {};
+    const auto is_digit = [&](size_t i) { return end[i] != '.'; };
+    const bool is_session = end.size() - start > 3 && is_digit(start + 1) && is_digit(end.size() - 1) &&
+                            std::count(end.begin() + start, end.end(), '.') == 1;
+    return is_session ? std::string_view{end.data() + start, end.size() - start} : std::string_view{};
 }
 
 } // namespace
@@ -88,19 +98,16 @@ bool is_session_alive(int pid, instant started)
     return false;
 }
 
-std::string_view holder_of(std::string_view locked_by)
+std::string_view holder_of(const row &current)
 {
-    auto rest = locked_by;
-    while (!rest.empty() && is_digit_or_dot(rest.back()))
-        rest.remove_suffix(1);
-    if (rest.size() < locked_by.size() && !rest.empty() && (rest.back() == '/' || rest.back() == '#'))
-        return rest.substr(0, rest.size() - 1);
-    return locked_by;
+    auto holder = current.locked_by;
+    holder.remove_suffix(suffix_of(current).size());
+    return holder;
 }
 
-bool is_of_ours(std::string_view locked_by)
+bool is_of_ours(const row &current)
 {
-    return holder_of(locked_by).size() < locked_by.size();
+    return !suffix_of(current).empty();
 }
 
 } // namespace shedlock

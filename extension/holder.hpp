@@ -31,9 +31,10 @@ claim token_claim(instant token);
 bool is_session_alive(int pid, instant started);
 
 // locked_by without its suffix, for messages.
-std::string_view holder_of(std::string_view locked_by);
+std::string_view holder_of(const row &current);
 
-// Whether it has a suffix: one of ours wrote it, not a Java client.
-bool is_of_ours(std::string_view locked_by);
+// Whether it has a suffix, and that of a token is the row's own: one of ours wrote it. A Java host may be called
+// worker#3.
+bool is_of_ours(const row &current);
 
 } // namespace shedlock

@@ -1,6 +1,7 @@
 #include "lock_table.hpp"
 
 #include "place.hpp"
+#include "whereabouts.hpp"
 
 namespace shedlock {
 
@@ -44,6 +45,8 @@ lock_table lock_table::open_table(Oid table)
     if (!opened.table_)
         report_dropped();
     opened.shape_ = shape_of(opened.table_);
+    // What this very command has written to the table, a WITH clause for example, is there to be changed by us.
+    CommandCounterIncrement();
     return opened;
 }
 
@@ -59,11 +62,24 @@ void lock_table::forget(sighting &seen) const
     seen.page = InvalidBuffer;
 }
 
+bool lock_table::is_own(const sighting &seen)
+{
+    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(seen.tuple.t_data));
+}
+
 std::string_view lock_table::locked_by(const sighting &seen) const
 {
     bool is_null;
     HeapTupleData tuple = seen.tuple;
-    return pg::view_of(DatumGetTextPP(heap_getattr(&tuple, shape_.locked_by, RelationGetDescr(table_), &is_null)));
+    const Datum stored = heap_getattr(&tuple, shape_.locked_by, RelationGetDescr(table_), &is_null);
+    require_value(is_null, "locked_by");
+    if (!VARATT_IS_EXTERNAL(DatumGetPointer(stored)))
+        return pg::view_of(DatumGetTextPP(stored));
+    // Out of line it is read from another table, for which a snapshot is needed. At commit there is none any more.
+    PushActiveSnapshot(GetLatestSnapshot());
+    const auto *const detoasted = DatumGetTextPP(stored);
+    PopActiveSnapshot();
+    return pg::view_of(detoasted);
 }
 
 void lock_table::fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const
@@ -91,24 +107,27 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
     fill(values, nulls, times, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // Looks do not prune, so writers do. This may move the old tuple within the page: all of it has been copied.
+    // Looks do not prune, so writers do. This may move the old tuple within the page: all that is needed of it is
+    // known.
+    PAUSE_POINT("before the lock");
+    const bool own = is_own(seen);
     heap_page_prune_opt(table_, seen.page);
 
-    // Our own row lock makes heap_update report "being modified" unless it may wait. It will not have to once we hold
-    // the row in the mode that an update needs.
-    if (seen.locked_by_us && !lock_row(seen, LockTupleNoKeyExclusive)) {
-        forget(seen);
-        return false;
-    }
-    const auto result = pg::update_tuple(table_, &seen.tuple.t_self, tuple, seen.locked_by_us);
-    const bool written = result.code == TM_Ok;
-    if (written) {
-        insert_index_entries(tuple, result.indexes, UNIQUE_CHECK_YES);
+    // heap_update may not be called without waiting: it does not provide for that, and asserts it. It will not have to
+    // wait once we hold the row in the mode that an update needs.
+    const bool locked = own || lock_row(seen, LockTupleNoKeyExclusive);
+    if (locked) {
+        PAUSE_POINT("before the update");
+        const bool moved = pg::update_locked(table_, &seen.tuple.t_self, tuple);
+        PAUSE_POINT("updated");
+        if (moved)
+            insert_index_entries(tuple, UNIQUE_CHECK_YES);
+        PAUSE_POINT("rewritten");
         remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // so that the same statement can release what it acquired
     }
     forget(seen);
-    return written;
+    return locked;
 }
 
 // On another page if the old one was full.
@@ -122,61 +141,72 @@ void lock_table::remember_written(const sighting &seen, const ItemPointerData &t
         ReleaseBuffer(page);
 }
 
-bool lock_table::take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const
+bool lock_table::take(sighting &seen, const lease &times, text *locked_by) const
 {
-    const taker_lock lock{RelationGetRelid(table_), name};
-    if (!lock.try_acquire()) {
-        forget(seen);
-        return false;
-    }
-    bool taken = false;
-    if (seen.state == sighting::states::absent) {
-        auto again = look(name);
-        taken = again.state == sighting::states::absent && insert(name, times, locked_by);
-        forget(again);
-    } else if (is_unchanged(seen)) {
-        taken = rewrite(seen, times, locked_by);
-    }
+    PAUSE_POINT("take");
+    if (is_own(seen))
+        return rewrite(seen, times, locked_by);
+    const taker_lock lock{RelationGetRelid(table_), seen.name};
+    const bool alone = lock.try_acquire();
+    PAUSE_POINT("taker");
+    const bool taken = alone && is_unchanged(seen) && rewrite(seen, times, locked_by);
     forget(seen);
-    lock.release();
+    if (alone)
+        lock.release();
     return taken;
+}
+
+bool lock_table::insert(const lock_name &name) const
+{
+    PAUSE_POINT("make");
+    const taker_lock lock{RelationGetRelid(table_), name};
+    if (!lock.try_acquire())
+        return false;
+    PAUSE_POINT("inserter");
+    auto again = glance(name);
+    const bool inserted = again.state == sighting::states::absent && insert_speculatively(name);
+    forget(again);
+    lock.release();
+    return inserted;
 }
 
 // INSERT … ON CONFLICT DO NOTHING by hand, because the executor's waits for a conflicting insertion in progress, and
 // fails with 40001 in REPEATABLE READ when the conflicting row is newer than the snapshot. A dirty scan can also miss a
 // row that is just being moved to another page; the index then knows, and the insertion yields.
-bool lock_table::insert(const lock_name &name, const lease &times, text *locked_by) const
+bool lock_table::insert_speculatively(const lock_name &name) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     auto *const values = allocate<Datum>(columns->natts);
     auto *const nulls = allocate<bool>(columns->natts);
     std::fill_n(nulls, columns->natts, true);
-    fill(values, nulls, times, locked_by);
+    fill(values, nulls, {never, never, std::nullopt}, pg::text_of(""));
     values[shape_.name - 1] = PointerGetDatum(name.datum);
     nulls[shape_.name - 1] = false;
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
     // While the insertion is speculative, a Java client's ON CONFLICT waits for its outcome only, not for us to commit.
+    PAUSE_POINT("insert");
     const TransactionId xid = GetCurrentTransactionId();
     const uint32 speculation = SpeculativeInsertionLockAcquire(xid);
     HeapTupleHeaderSetSpeculativeToken(tuple->t_data, speculation);
     heap_insert(table_, tuple, GetCurrentCommandId(true), HEAP_INSERT_SPECULATIVE, nullptr);
-    const bool alone = insert_index_entries(tuple, pg::index_work::all, UNIQUE_CHECK_PARTIAL);
+    PAUSE_POINT("inserted");
+    const bool alone = insert_index_entries(tuple, UNIQUE_CHECK_PARTIAL);
+    PAUSE_POINT("indexed");
     if (alone)
         heap_finish_speculative(table_, &tuple->t_self);
     else
         heap_abort_speculative(table_, &tuple->t_self);
+    PAUSE_POINT("finished");
     SpeculativeInsertionLockRelease(xid);
     CommandCounterIncrement();
     return alone;
 }
 
-// The table's shape promises that no index has expressions or predicates. False when a unique index knows another row
-// of that name that is not dead.
-bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, IndexUniqueCheck check) const
+// The table's shape promises that no index has expressions, predicates or anybody's own operators. False when a unique
+// index knows another row of that name that is not dead.
+bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
 {
-    if (work == pg::index_work::none)
-        return true;
     const TupleDesc columns = RelationGetDescr(table_);
     auto *const values = allocate<Datum>(columns->natts);
     auto *const nulls = allocate<bool>(columns->natts);
@@ -186,7 +216,7 @@ bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, Inde
     ListCell *cell;
     foreach (cell, indexes) {
         const Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
-        if (index->rd_index->indisready && pg::wants_entry(index, work)) {
+        if (index->rd_index->indisready) {
             Datum entry[INDEX_MAX_KEYS];
             bool entry_nulls[INDEX_MAX_KEYS];
             for (int i = 0; i < index->rd_index->indnatts; i++) {
@@ -206,34 +236,22 @@ bool lock_table::insert_index_entries(HeapTuple tuple, pg::index_work work, Inde
     return alone;
 }
 
-bool lock_table::remove(sighting &seen) const
+void lock_table::put_rows(ReturnSetInfo *result) const
 {
-    TM_FailureData failure;
-    const TM_Result result =
-        heap_delete(table_, &seen.tuple.t_self, GetCurrentCommandId(true), InvalidSnapshot, false, &failure, false);
-    forget(seen);
-    if (result == TM_Ok)
-        CommandCounterIncrement();
-    return result == TM_Ok;
-}
-
-lock_names lock_table::all_names() const
-{
-    List *names = NIL;
-    const TableScanDesc scan = table_beginscan(table_, SnapshotSelf, 0, nullptr);
+    const AttrNumber columns[] = {shape_.name, shape_.lock_until, shape_.locked_at, shape_.locked_by,
+                                  shape_.lock_at_least_until};
+    Datum values[std::size(columns)];
+    bool nulls[std::size(columns)];
+    const TableScanDesc scan = table_beginscan(table_, GetActiveSnapshot(), 0, nullptr);
     while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
-        bool is_null;
-        const Datum name = heap_getattr(tuple, shape_.name, RelationGetDescr(table_), &is_null);
-        names = lappend(names, DatumGetTextPCopy(name));
+        for (size_t i = 0; i < std::size(columns); i++) {
+            values[i] = heap_getattr(tuple, columns[i], RelationGetDescr(table_), &nulls[i]);
+            if (!nulls[i] && (columns[i] == shape_.name || columns[i] == shape_.locked_by))
+                values[i] = PointerGetDatum(DatumGetTextPP(values[i])); // it may be out of line
+        }
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
     table_endscan(scan);
-
-    auto *const result = allocate<lock_name>(list_length(names));
-    for (int i = 0; i < list_length(names); i++) {
-        auto *const name = static_cast<text *>(list_nth(names, i));
-        result[i] = {name, pg::view_of(name)};
-    }
-    return {result, static_cast<size_t>(list_length(names))};
 }
 
 bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
@@ -249,6 +267,7 @@ bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
 
 bool lock_table::share_lock(sighting &seen) const
 {
+    PAUSE_POINT("share lock");
     const bool locked = lock_row(seen, LockTupleShare);
     forget(seen);
     return locked;
@@ -256,6 +275,7 @@ bool lock_table::share_lock(sighting &seen) const
 
 void lock_table::wait_for_other(sighting &seen) const
 {
+    PAUSE_POINT("wait");
     ItemPointerData place = seen.tuple.t_self;
     forget(seen);
     XactLockTableWait(seen.other, table_, &place, XLTW_Update);

@@ -14,7 +14,7 @@ namespace shedlock {
 // place cannot be taken by another row, until forget().
 struct sighting {
     enum class states {
-        absent,
+        absent, // from glance() a guess
         settled,
         undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if
                    // any
@@ -22,13 +22,18 @@ struct sighting {
     };
     lock_name name; // asked for
     states state;
-    bool locked_by_us; // we locked the row earlier in this transaction
     lease times;
     HeapTupleData tuple;
     Buffer page;
     TransactionId other; // in progress: whom to wait for
 
     bool decided() const { return state == states::absent || state == states::settled; }
+
+    // Nothing of it is committed: there is no row, or only one that a transaction in progress has made.
+    bool is_new() const
+    {
+        return state == states::absent || (state == states::undecided && HeapTupleHeaderGetXmin(tuple.t_data) == other);
+    }
 };
 
 class lock_table {
@@ -43,49 +48,66 @@ public:
 
     const table_shape &shape() const { return shape_; }
 
-    // The row of that name as it is now, not as any snapshot has it. Never waits, writes nothing.
+    // The row of that name as it is now, not as any snapshot has it. Never waits, writes nothing. It may miss a row
+    // that is moved to another page and committed at that very moment. Good enough to try an insertion, which then
+    // yields.
+    sighting glance(const lock_name &name) const;
+
+    // The same, and absent is the truth: at some instant of this call no such row was committed.
     sighting look(const lock_name &name) const;
     void forget(sighting &seen) const;
 
-    // locked_by of a sighting that is not absent; detoasted, so it needs a snapshot if it is out of line.
+    // What the transaction in progress is doing to a row that was seen undecided: extending or releasing the same
+    // acquisition, making another one, or deleting it; or it has just ended.
+    enum class changes { extension, acquisition, deletion, over };
+    changes look_ahead(const sighting &seen) const;
+
+    // Whether this transaction wrote what was seen: nobody else can change it before the end.
+    static bool is_own(const sighting &seen);
+
+    // locked_by of a sighting that is not absent. 55000 when somebody has made it NULL.
     std::string_view locked_by(const sighting &seen) const;
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was
-    // seen. Never waits for a row that was seen settled. The sighting is forgotten.
+    // seen, or is being changed. Never waits. The sighting is forgotten.
     bool rewrite(sighting &seen, const lease &times, text *locked_by) const;
 
-    // As rewrite, and inserts where there was no row; but at most one backend at a time gets that far, and the row is
-    // looked at once more before anything is written. So those who lose the race have no transaction id to show for it.
-    bool take(sighting &seen, const lock_name &name, const lease &times, text *locked_by) const;
+    // As rewrite, but at most one backend at a time gets that far, and the row is looked at once more before anything
+    // is written. So those who lose the race have no transaction id to show for it.
+    bool take(sighting &seen, const lease &times, text *locked_by) const;
 
-    // Deletes the seen row, without waiting. False when it is no longer the one that was seen. The sighting is
-    // forgotten.
-    bool remove(sighting &seen) const;
+    // Inserts a row that is free since ever, where none was seen. False when somebody else is at it, or was first.
+    // While we have not committed nobody else can make a row of that name, so a clock that is read after this is later
+    // than every acquisition there has been, also those whose row is gone.
+    bool insert(const lock_name &name) const;
 
-    // The names of all rows that are committed now, palloc'd.
-    lock_names all_names() const;
+    // The five columns of all rows that the snapshot of the statement shows.
+    void put_rows(ReturnSetInfo *result) const;
 
     // Share-locks the seen row until the end of the transaction. False when it has changed or is being changed.
     // The sighting is forgotten.
     bool share_lock(sighting &seen) const;
 
-    // Waits until the transaction that keeps a sighting undecided or locked has ended. The sighting is forgotten.
+    // Waits until the transaction that keeps a sighting undecided or locked has ended. The sighting is forgotten; the
+    // caller has forgotten all others: whoever waits with a page pinned can deadlock with VACUUM, which nobody detects.
     void wait_for_other(sighting &seen) const;
 
 private:
     Relation table_;
     table_shape shape_;
 
-    lease read_times(const sighting &seen) const;
+    lease read_times(const HeapTupleData &version) const;
+    template <typename Visit> void visit_index(const lock_name &name, Visit visit) const;
     sighting look_up(const lock_name &name) const;
+    bool is_committed(const lock_name &name) const;
     bool revisit(sighting &seen) const;
     bool bears(const HeapTupleData &tuple, const lock_name &name) const;
     void remember(const sighting &seen) const;
     void remember_written(const sighting &seen, const ItemPointerData &tid) const;
     bool is_unchanged(const sighting &seen) const;
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
-    bool insert(const lock_name &name, const lease &times, text *locked_by) const;
-    bool insert_index_entries(HeapTuple tuple, pg::index_work work, IndexUniqueCheck check) const;
+    bool insert_speculatively(const lock_name &name) const;
+    bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const;
     void fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const;
 };
 

@@ -14,21 +14,19 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         return;
     const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        if (TransactionIdIsCurrentTransactionId(xmax))
-            seen.locked_by_us = true;
-        else if (TransactionIdIsInProgress(xmax))
+        // Who writes a row has locked it before, and that goes along; what became of that transaction is known by now.
+        if (xmax == HeapTupleHeaderGetRawXmin(header))
+            return;
+        if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
             seen.other = xmax;
         return;
     }
     MultiXactMember *members;
     const int count = GetMultiXactIdMembers(xmax, &members, HEAP_LOCKED_UPGRADED(header->t_infomask),
                                             HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
-    for (int i = 0; i < count; i++) {
-        if (TransactionIdIsCurrentTransactionId(members[i].xid))
-            seen.locked_by_us = true;
-        else if (TransactionIdIsInProgress(members[i].xid))
+    for (int i = 0; i < count; i++)
+        if (!TransactionIdIsCurrentTransactionId(members[i].xid) && TransactionIdIsInProgress(members[i].xid))
             seen.other = members[i].xid;
-    }
     if (count > 0)
         pfree(members);
 }
@@ -36,7 +34,6 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
 // What a dirty snapshot found out about a version that is not dead. The page is locked.
 void judge(const SnapshotData &dirty, sighting &seen)
 {
-    seen.locked_by_us = false;
     seen.other = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     if (TransactionIdIsValid(seen.other)) {
         seen.state = sighting::states::undecided;
@@ -64,6 +61,20 @@ bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapT
     return true;
 }
 
+// Whether one of the versions that hang on that place is visible to the snapshot. The page is locked. Not by
+// heap_hot_search_buffer alone, which tells SERIALIZABLE of what it reads for a snapshot of this kind.
+bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snapshot snapshot)
+{
+    HeapTupleData version;
+    bool is_first = true;
+    while (heap_hot_search_buffer(&tid, table, page, SnapshotAny, &version, nullptr, is_first)) {
+        if (HeapTupleSatisfiesVisibility(&version, snapshot, page))
+            return true;
+        is_first = false;
+    }
+    return false;
+}
+
 // Java's four, ours, and some that others may have added.
 constexpr int usual_columns = 8;
 
@@ -71,17 +82,30 @@ constexpr int usual_columns = 8;
 
 sighting lock_table::look(const lock_name &name) const
 {
+    auto seen = glance(name);
+    while (seen.state == sighting::states::absent && is_committed(name)) {
+        CHECK_FOR_INTERRUPTS();
+        seen = glance(name);
+    }
+    return seen;
+}
+
+sighting lock_table::glance(const lock_name &name) const
+{
+    PAUSE_POINT("look");
     sighting seen{};
     seen.name = name;
     if (!revisit(seen))
         seen = look_up(name);
     if (seen.state != sighting::states::absent)
-        seen.times = read_times(seen);
+        seen.times = read_times(seen.tuple);
     return seen;
 }
 
-// By the index. Whoever wants to drop or rebuild that has to lock the table first, so a lock on it would only cost.
-sighting lock_table::look_up(const lock_name &name) const
+// Calls `visit` with the place of every row version that the index has under the name, until it gives false. Whoever
+// wants to drop or rebuild the index has to lock the table first, so a lock on it would only cost. Under a dirty
+// snapshot, whatever the visitor judges by: with any other the scan would be a read that SERIALIZABLE keeps track of.
+template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
 {
     const Relation index = RelationIdGetRelation(shape_.index);
     if (!index)
@@ -93,35 +117,64 @@ sighting lock_table::look_up(const lock_name &name) const
                            PointerGetDatum(name.datum));
     const IndexScanDesc scan = pg::begin_index_scan(table_, index, &dirty, 1);
     index_rescan(scan, &key, 1, nullptr, 0);
+    while (const ItemPointer root = index_getnext_tid(scan, ForwardScanDirection)) {
+        PAUSE_POINT("between index and heap");
+        if (!visit(*root))
+            break;
+    }
+    index_endscan(scan);
+    RelationClose(index);
+}
 
+sighting lock_table::look_up(const lock_name &name) const
+{
     sighting result{};
     result.name = name;
     result.state = sighting::states::absent;
     result.page = InvalidBuffer;
-    while (const ItemPointer root = index_getnext_tid(scan, ForwardScanDirection)) {
+    visit_index(name, [&](ItemPointerData root) {
+        SnapshotData dirty;
+        InitDirtySnapshot(dirty);
         sighting seen = result;
-        seen.page = ReadBuffer(table_, ItemPointerGetBlockNumber(root));
-        ItemPointerData tid = *root;
+        seen.page = ReadBuffer(table_, ItemPointerGetBlockNumber(&root));
         LockBuffer(seen.page, BUFFER_LOCK_SHARE);
-        const bool found = heap_hot_search_buffer(&tid, table_, seen.page, &dirty, &seen.tuple, nullptr, true);
+        const bool found = heap_hot_search_buffer(&root, table_, seen.page, &dirty, &seen.tuple, nullptr, true);
         if (found)
             judge(dirty, seen);
         LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
         if (!found) {
             ReleaseBuffer(seen.page);
-            continue;
+            return true;
         }
         forget(result);
         result = seen;
         // An uncommitted insertion may be the new place of a row whose committed version comes later in the index.
-        if (!TransactionIdIsValid(seen.other) || HeapTupleHeaderGetXmin(seen.tuple.t_data) != seen.other)
-            break;
-    }
-    index_endscan(scan);
-    RelationClose(index);
+        return seen.is_new();
+    });
     if (result.state == sighting::states::settled)
         remember(result);
     return result;
+}
+
+// Whether a row of that name was committed when this call began. A dirty scan can miss one: between its leaf page and
+// the heap the row may be moved to another page and committed, and then it finds only what is dead by now. A snapshot
+// that is older than the scan sees such a row where it was. It sees all that we have done ourselves, too.
+bool lock_table::is_committed(const lock_name &name) const
+{
+    PAUSE_POINT("absent");
+    const Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+    snapshot->curcid = InvalidCommandId;
+    bool found = false;
+    visit_index(name, [&](ItemPointerData root) {
+        const Buffer page = ReadBuffer(table_, ItemPointerGetBlockNumber(&root));
+        LockBuffer(page, BUFFER_LOCK_SHARE);
+        found = has_visible_version(table_, page, root, snapshot);
+        LockBuffer(page, BUFFER_LOCK_UNLOCK);
+        ReleaseBuffer(page);
+        return !found;
+    });
+    UnregisterSnapshot(snapshot);
+    return found;
 }
 
 // Where it was last seen, or from there on to newer versions of the same page. False unless that leads to the version
@@ -133,6 +186,7 @@ bool lock_table::revisit(sighting &seen) const
     const BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last.tid);
     if (!BufferIsValid(last.page) || !pg::pin_recent(table_, block, last.page))
         return false;
+    PAUSE_POINT("revisit");
     seen.page = last.page;
     LockBuffer(seen.page, BUFFER_LOCK_SHARE);
     bool found = false;
@@ -178,7 +232,7 @@ void lock_table::remember(const sighting &seen) const
     remember_place(RelationGetRelid(table_), seen.name.bytes, {seen.tuple.t_self, seen.page});
 }
 
-lease lock_table::read_times(const sighting &seen) const
+lease lock_table::read_times(const HeapTupleData &version) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     Datum values[usual_columns];
@@ -186,13 +240,34 @@ lease lock_table::read_times(const sighting &seen) const
     const bool is_usual = columns->natts <= usual_columns;
     Datum *const value = is_usual ? values : static_cast<Datum *>(palloc(sizeof(Datum) * columns->natts));
     bool *const is_null = is_usual ? nulls : static_cast<bool *>(palloc(sizeof(bool) * columns->natts));
-    HeapTupleData tuple = seen.tuple;
+    HeapTupleData tuple = version;
     heap_deform_tuple(&tuple, columns, value, is_null);
 
+    require_value(is_null[shape_.lock_until - 1], "lock_until");
+    require_value(is_null[shape_.locked_at - 1], "locked_at");
     const auto time = [&](AttrNumber column) { return pg::to_instant(DatumGetTimestamp(value[column - 1])); };
     const bool has_at_least = !is_null[shape_.lock_at_least_until - 1];
     return {time(shape_.lock_until), time(shape_.locked_at),
             has_at_least ? std::optional{time(shape_.lock_at_least_until)} : std::nullopt};
+}
+
+lock_table::changes lock_table::look_ahead(const sighting &seen) const
+{
+    LockBuffer(seen.page, BUFFER_LOCK_SHARE);
+    ItemPointerData next = seen.tuple.t_data->t_ctid;
+    LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
+    ItemPointerData self = seen.tuple.t_self;
+    if (ItemPointerEquals(&next, &self))
+        return changes::deletion;
+    const Buffer page = ReadBuffer(table_, ItemPointerGetBlockNumber(&next));
+    LockBuffer(page, BUFFER_LOCK_SHARE);
+    HeapTupleData version;
+    auto result = changes::over;
+    if (version_at(table_, page, next, version) && HeapTupleHeaderGetXmin(version.t_data) == seen.other)
+        result = read_times(version).locked_at == seen.times.locked_at ? changes::extension : changes::acquisition;
+    LockBuffer(page, BUFFER_LOCK_UNLOCK);
+    ReleaseBuffer(page);
+    return result;
 }
 
 bool lock_table::is_unchanged(const sighting &seen) const

@@ -32,10 +32,15 @@ extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_opfamily.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_publication.h"
+#include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
 #include "common/hashfn.h"
 #include "common/ip.h"
@@ -88,6 +93,7 @@ extern "C" {
 }
 
 #include "lease.hpp"
+#include "pause_point.hpp"
 
 // What pg_get_loaded_modules tells.
 #if PG_VERSION_NUM >= 180000
@@ -183,55 +189,41 @@ inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
 #endif
 }
 
-enum class index_work { none, summarizing, all };
-
-struct update_result {
-    TM_Result code;
-    index_work indexes;
-};
-
-inline update_result update_tuple(Relation table, ItemPointer tid, HeapTuple tuple, bool wait)
+// Replaces a row that this transaction has locked for it. Whether that needs new index entries: not if it stayed on its
+// page and no indexed column changed. (Summarizing indexes are none of btree's.)
+inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
 {
     TM_FailureData failure;
     LockTupleMode mode;
     const CommandId command = GetCurrentCommandId(true);
 #if PG_VERSION_NUM >= 160000
     TU_UpdateIndexes indexes = TU_None;
-    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, wait, &failure, &mode, &indexes);
-    return {code, indexes == TU_None          ? index_work::none
-                  : indexes == TU_Summarizing ? index_work::summarizing
-                                              : index_work::all};
+    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, true, &failure, &mode, &indexes);
+    const bool needs_entries = indexes == TU_All;
 #else
-    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, wait, &failure, &mode);
-    return {code, HeapTupleIsHeapOnly(tuple) ? index_work::none : index_work::all};
+    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, true, &failure, &mode);
+    const bool needs_entries = !HeapTupleIsHeapOnly(tuple);
 #endif
+    if (code != TM_Ok)
+        elog(ERROR, "a row that we had locked was changed by others: %d", static_cast<int>(code));
+    return needs_entries;
 }
 
-inline bool wants_entry([[maybe_unused]] Relation index, index_work work)
+// Not NULL, and no row that was there before is an exception to it.
+inline bool is_never_null(TupleDesc columns, AttrNumber column)
 {
-#if PG_VERSION_NUM >= 160000
-    if (work == index_work::summarizing)
-        return index->rd_indam->amsummarizing;
+#if PG_VERSION_NUM >= 180000
+    return TupleDescCompactAttr(columns, column - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+    return TupleDescAttr(columns, column - 1)->attnotnull;
 #endif
-    return work != index_work::none;
 }
 
 // Shared memory for the whole server. A library in shared_preload_libraries asks for it from _PG_init, and `started` is
-// called with it. Otherwise attach_shared_memory: from PostgreSQL 17 on whoever comes first makes it; before, it gives
-// null.
+// called with it. Otherwise attach_shared_memory, below.
 using memory_size = Size (*)();
 using memory_started = void (*)(void *memory, bool is_new);
 void request_shared_memory(memory_size size, memory_started started);
-
-inline void *attach_shared_memory([[maybe_unused]] Size size, [[maybe_unused]] void (*initialize)(void *))
-{
-#if PG_VERSION_NUM >= 170000
-    bool found;
-    return GetNamedDSMSegment("shedlock", size, initialize, &found);
-#else
-    return nullptr;
-#endif
-}
 
 inline int new_tranche()
 {
@@ -240,19 +232,19 @@ inline int new_tranche()
     return tranche;
 }
 
-// Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails.
-template <typename Work> bool all_or_nothing(Work work)
+// Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails. Null, or the
+// error with which it failed.
+template <typename Work> ErrorData *in_subtransaction(Work work)
 {
     const MemoryContext context = CurrentMemoryContext;
     const ResourceOwner owner = CurrentResourceOwner;
-    volatile bool kept = false;
+    ErrorData *volatile error = nullptr;
 
     BeginInternalSubTransaction(nullptr);
     MemoryContextSwitchTo(context);
     PG_TRY();
     {
-        kept = work();
-        if (kept)
+        if (work())
             ReleaseCurrentSubTransaction();
         else
             RollbackAndReleaseCurrentSubTransaction();
@@ -261,17 +253,41 @@ template <typename Work> bool all_or_nothing(Work work)
     {
         // A caller that traps errors rolls back one level, its own; this one is ours to end.
         MemoryContextSwitchTo(context);
-        ErrorData *const error = CopyErrorData();
+        error = CopyErrorData();
         FlushErrorState();
         RollbackAndReleaseCurrentSubTransaction();
-        MemoryContextSwitchTo(context);
-        CurrentResourceOwner = owner;
-        ReThrowError(error);
     }
     PG_END_TRY();
     MemoryContextSwitchTo(context);
     CurrentResourceOwner = owner;
+    return error;
+}
+
+template <typename Work> bool all_or_nothing(Work work)
+{
+    bool kept = false;
+    if (ErrorData *const error = in_subtransaction([&] { return kept = work(); }))
+        ReThrowError(error);
     return kept;
+}
+
+// From PostgreSQL 17 on: the memory of that name, which whoever comes first makes. Null before; also when it is not to
+// be had, and then a line in the server's log says why. In no callback of a transaction's end: needs a subtransaction.
+inline void *attach_shared_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
+                                  [[maybe_unused]] void (*initialize)(void *))
+{
+    void *memory = nullptr;
+#if PG_VERSION_NUM >= 170000
+    const auto attach = [&] {
+        bool found;
+        memory = GetNamedDSMSegment(name, size, initialize, &found);
+        return true;
+    };
+    if (const ErrorData *const error = in_subtransaction(attach))
+        ereport(LOG, (errcode(error->sqlerrcode), errmsg("this session does without shared memory \"%s\"", name),
+                      errdetail_internal("%s", error->message)));
+#endif
+    return memory;
 }
 
 } // namespace shedlock::pg

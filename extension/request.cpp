@@ -19,10 +19,6 @@ void check_name(const lock_name &name, const char *argument)
 {
     if (name.bytes.empty())
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", argument)));
-    if (is_blank(name.bytes.front()) || is_blank(name.bytes.back()))
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                        errmsg("%s must not begin or end with blanks: \"%.*s\"", argument, SV(name.bytes)),
-                        errhint("Two names that differ in blanks only would be two locks.")));
 }
 
 lock_name make_name(Datum datum)
@@ -43,7 +39,8 @@ duration to_duration(const Interval *interval, const char *argument)
         ereport(ERROR,
                 (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW), errmsg("%s is beyond the range of timestamp", argument)));
     if (interval->month == 0)
-        return duration{interval->time + interval->day * USECS_PER_DAY};
+        // Days alone may not fit where the hours take them back.
+        return duration{static_cast<int64>(static_cast<int128>(interval->day) * USECS_PER_DAY + interval->time)};
 
     const Timestamp now = GetCurrentTimestamp();
     return duration{DatumGetTimestamp(DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(now),
@@ -117,11 +114,17 @@ void require_writable(const char *function)
 
 lock_names read_name(FunctionCallInfo fcinfo, int argument)
 {
+    const auto names = read_standing_name(fcinfo, argument);
+    check_name(names.front(), "name");
+    return names;
+}
+
+lock_names read_standing_name(FunctionCallInfo fcinfo, int argument)
+{
     if (PG_ARGISNULL(argument))
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
     auto *const name = static_cast<lock_name *>(palloc(sizeof(lock_name)));
     *name = make_name(PG_GETARG_DATUM(argument));
-    check_name(*name, "name");
     return {name, 1};
 }
 
@@ -174,11 +177,6 @@ acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names nam
     return {names, without_end, duration::zero(), read_not_negative(fcinfo, argument, "wait"), std::nullopt};
 }
 
-duration read_unused_for(FunctionCallInfo fcinfo, int argument)
-{
-    return read_not_negative(fcinfo, argument, "unused_for");
-}
-
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names)
 {
     const auto at_most = read_at_most(fcinfo, argument);
@@ -211,19 +209,18 @@ std::string_view read_holder(FunctionCallInfo fcinfo, int argument)
     return PG_ARGISNULL(argument) ? std::string_view{} : pg::view_of(PG_GETARG_TEXT_PP(argument));
 }
 
-void require_names_fit(lock_names names, int limit)
+void require_storable(const lock_name &name, int limit)
 {
-    for (const auto &name : names) {
-        if (name.bytes.size() <= static_cast<size_t>(limit))
-            continue; // no more characters than bytes
-        const int length = pg_mbstrlen_with_len(name.bytes.data(), static_cast<int>(name.bytes.size()));
-        if (length > limit)
-            ereport(ERROR, (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
-                            errmsg("name is %d characters long, but the lock table's column holds %d", length, limit),
-                            errdetail("The name begins with \"%.*s\".",
-                                      pg_mbcharcliplen(name.bytes.data(), static_cast<int>(name.bytes.size()), 40),
-                                      name.bytes.data())));
-    }
+    check_name(name, "name");
+    if (name.bytes.size() <= static_cast<size_t>(limit))
+        return; // no more characters than bytes
+    const int length = pg_mbstrlen_with_len(name.bytes.data(), static_cast<int>(name.bytes.size()));
+    if (length > limit)
+        ereport(ERROR, (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+                        errmsg("name is %d characters long, but the lock table's column holds %d", length, limit),
+                        errdetail("The name begins with \"%.*s\".",
+                                  pg_mbcharcliplen(name.bytes.data(), static_cast<int>(name.bytes.size()), 40),
+                                  name.bytes.data())));
 }
 
 } // namespace shedlock

@@ -32,9 +32,13 @@ struct extend_request {
 // 25006 in a read-only transaction and on a standby.
 void require_writable(const char *function);
 
-// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023).
+// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023). Taken byte by byte, as Java takes it: blanks
+// at its ends are part of it.
 lock_names read_name(FunctionCallInfo fcinfo, int argument);
 lock_names read_names(FunctionCallInfo fcinfo, int argument);
+
+// For administrators: whatever may stand in a table, an empty name included. 22004.
+lock_names read_standing_name(FunctionCallInfo fcinfo, int argument);
 
 // at_most, at_least, wait, tick from the given argument on. 22004, 22023, 22008.
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);
@@ -45,9 +49,6 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
 // A name to pause: as an acquire without end; reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// How long a row must have been free to be purged. 22004, 22023, 22008.
-duration read_unused_for(FunctionCallInfo fcinfo, int argument);
-
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);
 
@@ -57,7 +58,8 @@ const char *read_command(FunctionCallInfo fcinfo, int argument);
 // Empty when NULL: the caller wants the default holder.
 std::string_view read_holder(FunctionCallInfo fcinfo, int argument);
 
-// 22001 for a name longer than the table's column, which only the opened table knows.
-void require_names_fit(lock_names names, int limit);
+// For a name that has no row yet: 22023 if it is empty, 22001 if it is longer than the table's column, which only the
+// opened table knows.
+void require_storable(const lock_name &name, int limit);
 
 } // namespace shedlock

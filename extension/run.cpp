@@ -67,11 +67,13 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     // Of this session, so that the command may guard and extend it, and of this acquisition.
     const claim mine{session_suffix(), token};
+    PAUSE_POINT("run acquired");
     const MemoryContext context = CurrentMemoryContext;
     SPI_commit();
 
     PG_TRY();
     {
+        PAUSE_POINT("run committed");
         execute(command);
         SPI_commit();
     }
@@ -85,6 +87,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     PG_END_TRY();
 
+    PAUSE_POINT("run done");
     MemoryContextSwitchTo(context);
     EnsurePortalSnapshotExists();
     release_own(function, request.names, mine);

@@ -9,44 +9,54 @@ namespace {
 // For columns of type text, which have no length of their own.
 constexpr int usual_limit = 255;
 
-[[noreturn]] void unusable(Relation table, const char *what, const char *remedy)
-{
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("table \"%s\" cannot serve as the lock table: %s",
-                           quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
-                                                      RelationGetRelationName(table)),
-                           what),
-                    errhint("%s", remedy)));
-    pg_unreachable();
-}
-
 void check_kind(Relation table)
 {
     if (table->rd_rel->relkind != RELKIND_RELATION)
-        unusable(table, "it is not an ordinary table", "Rename or drop it, and create the extension again.");
+        report_unusable(table, "it is not an ordinary table", "Rename or drop it, and create the extension again.");
     if (table->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-        unusable(table, "it is temporary", "A lock must be seen by all sessions: create an ordinary table.");
+        report_unusable(table, "it is temporary", "A lock must be seen by all sessions: create an ordinary table.");
     if (table->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
         ereport(WARNING, (errmsg("lock table \"%s\" is UNLOGGED: a crash of the server forgets every lock",
                                  RelationGetRelationName(table)),
                           errhint("ALTER TABLE %s SET LOGGED.", RelationGetRelationName(table))));
-    if (table->rd_rel->relispartition || table->rd_rel->relhassubclass || has_superclass(RelationGetRelid(table)))
-        unusable(table, "it is a partition or takes part in inheritance",
-                 "Detach it: a lock's row must be in exactly one table.");
+    if (table->rd_rel->relispartition || table->rd_rel->relhassubclass || has_superclass(RelationGetRelid(table)) ||
+        OidIsValid(table->rd_rel->reloftype))
+        report_unusable(table, "it is a partition, a typed table or takes part in inheritance",
+                        "Detach it: a lock's row must be in exactly one table, with columns of its own.");
     if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
-        unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
+        report_unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
 
 void check_no_code_attached(Relation table)
 {
     if (table->rd_rules)
-        unusable(table, "it has rules, which would not run", "Drop the rules.");
+        report_unusable(table, "it has rules, which would not run", "Drop the rules.");
     if (table->trigdesc)
-        unusable(table, "it has triggers or foreign keys, which would not run", "Drop the triggers and foreign keys.");
+        report_unusable(table, "it has triggers or foreign keys, which would not run",
+                        "Drop the triggers and foreign keys.");
     if (table->rd_rel->relrowsecurity)
-        unusable(table, "it has row security, which would not apply", "ALTER TABLE ... DISABLE ROW LEVEL SECURITY.");
+        report_unusable(table, "it has row security, which would not apply",
+                        "ALTER TABLE ... DISABLE ROW LEVEL SECURITY.");
     if (table->rd_rel->relchecks > 0)
-        unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
+        report_unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
+}
+
+// Whoever reads the views has the planner compute what is constant in such expressions.
+void check_statistics(Relation table)
+{
+    List *const all = RelationGetStatExtList(table);
+    ListCell *cell;
+    foreach (cell, all) {
+        const HeapTuple tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(lfirst_oid(cell)));
+        if (!HeapTupleIsValid(tuple))
+            continue;
+        if (!heap_attisnull(tuple, Anum_pg_statistic_ext_stxexprs, nullptr))
+            report_unusable(table,
+                            psprintf("the statistics object \"%s\" has expressions",
+                                     NameStr(reinterpret_cast<Form_pg_statistic_ext>(GETSTRUCT(tuple))->stxname)),
+                            "DROP STATISTICS.");
+        ReleaseSysCache(tuple);
+    }
 }
 
 // The resolution of timestamp(p).
@@ -73,26 +83,27 @@ Form_pg_attribute require_column(Relation table, const char *column)
 {
     const Form_pg_attribute attribute = find_column(table, column);
     if (!attribute)
-        unusable(table, psprintf("it has no column \"%s\"", column),
-                 "Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see the README.");
+        report_unusable(
+            table, psprintf("it has no column \"%s\"", column),
+            "Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see the README.");
     if (attribute->attgenerated)
-        unusable(table, psprintf("column \"%s\" is generated", column), "Make it an ordinary column.");
+        report_unusable(table, psprintf("column \"%s\" is generated", column), "Make it an ordinary column.");
     return attribute;
 }
 
 void require_not_null(Relation table, Form_pg_attribute column)
 {
-    if (!column->attnotnull)
-        unusable(table, psprintf("column \"%s\" may be NULL", NameStr(column->attname)),
-                 psprintf("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.", NameStr(column->attname)));
+    if (!pg::is_never_null(RelationGetDescr(table), column->attnum))
+        report_unusable(table, psprintf("column \"%s\" may be NULL", NameStr(column->attname)),
+                        psprintf("ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.", NameStr(column->attname)));
 }
 
 Form_pg_attribute require_text(Relation table, const char *name)
 {
     const Form_pg_attribute column = require_column(table, name);
     if (column->atttypid != VARCHAROID && column->atttypid != TEXTOID)
-        unusable(table, psprintf("column \"%s\" is %s", name, format_type_be(column->atttypid)),
-                 "It must be varchar or text.");
+        report_unusable(table, psprintf("column \"%s\" is %s", name, format_type_be(column->atttypid)),
+                        "It must be varchar or text.");
     require_not_null(table, column);
     return column;
 }
@@ -106,13 +117,15 @@ int length_limit(Form_pg_attribute column)
 void require_timestamp(Relation table, Form_pg_attribute column)
 {
     if (column->atttypid == TIMESTAMPTZOID)
-        unusable(table, psprintf("column \"%s\" is timestamp with time zone", NameStr(column->attname)),
-                 psprintf("The UTC values that Java ShedLock writes are read in the session's time zone there, and "
-                          "are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
-                          NameStr(column->attname)));
+        report_unusable(
+            table, psprintf("column \"%s\" is timestamp with time zone", NameStr(column->attname)),
+            psprintf("The UTC values that Java ShedLock writes are read in the session's time zone there, and "
+                     "are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
+                     NameStr(column->attname)));
     if (column->atttypid != TIMESTAMPOID)
-        unusable(table, psprintf("column \"%s\" is %s", NameStr(column->attname), format_type_be(column->atttypid)),
-                 "It must be timestamp without time zone, in UTC.");
+        report_unusable(table,
+                        psprintf("column \"%s\" is %s", NameStr(column->attname), format_type_be(column->atttypid)),
+                        "It must be timestamp without time zone, in UTC.");
 }
 
 Form_pg_attribute require_time(Relation table, const char *name)
@@ -121,6 +134,12 @@ Form_pg_attribute require_time(Relation table, const char *name)
     require_timestamp(table, column);
     require_not_null(table, column);
     return column;
+}
+
+// A type, an operator class or a collation that PostgreSQL came with: no ordinary role can make or change one.
+bool is_built_in(int cache, AttrNumber schema_column, Oid object)
+{
+    return GetSysCacheOid1(cache, schema_column, ObjectIdGetDatum(object)) == PG_CATALOG_NAMESPACE;
 }
 
 // Further columns stay as they are in an UPDATE; a first acquire leaves them NULL, so that must be what SQL would do.
@@ -134,10 +153,18 @@ void check_further_columns(Relation table, const table_shape &shape)
             number == shape.locked_by || number == shape.lock_at_least_until)
             continue;
         if (column->attnotnull || column->atthasdef || column->attgenerated || column->attidentity)
-            unusable(table,
-                     psprintf("the further column \"%s\" is NOT NULL, has a default or is generated",
-                              NameStr(column->attname)),
-                     "Further columns must be nullable and without default.");
+            report_unusable(table,
+                            psprintf("the further column \"%s\" is NOT NULL, has a default or is generated",
+                                     NameStr(column->attname)),
+                            "Further columns must be nullable and without default.");
+        // Of a type that others own the functions may be theirs, too, and a domain has checks and defaults.
+        if (!is_built_in(TYPEOID, Anum_pg_type_typnamespace, column->atttypid) ||
+            get_typtype(column->atttypid) == TYPTYPE_DOMAIN)
+            report_unusable(
+                table,
+                psprintf("the further column \"%s\" is of type %s, which is a domain or not PostgreSQL's own",
+                         NameStr(column->attname), format_type_be(column->atttypid)),
+                "Give it a built-in type, or keep it in another table.");
     }
 }
 
@@ -146,8 +173,42 @@ bool is_index_on(Form_pg_index index, AttrNumber column)
     return index->indnatts == 1 && index->indkey.values[0] == column;
 }
 
-// Finds the index that decides who has a row, if there is one, and refuses every index that runs code or rejects rows
-// by other rules.
+// Whether the index compares that column as PostgreSQL itself would: an operator class is code, and runs as whoever
+// writes the row. That of a varchar is text's.
+bool is_compared_as_usual(Relation index, int position)
+{
+    const Oid usual = GetDefaultOpClass(index->rd_opcintype[position], BTREE_AM_OID);
+    const Oid collation = index->rd_indcollation[position];
+    return OidIsValid(usual) && is_built_in(CLAOID, Anum_pg_opclass_opcnamespace, usual) &&
+           get_opclass_family(usual) == index->rd_opfamily[position] &&
+           (!OidIsValid(collation) || is_built_in(COLLOID, Anum_pg_collation_collnamespace, collation));
+}
+
+void check_index(Relation table, Relation index, AttrNumber name)
+{
+    const Form_pg_index form = index->rd_index;
+    const auto refuse = [&](const char *what, const char *remedy = "Drop the index.") {
+        report_unusable(table, psprintf("index \"%s\" %s", RelationGetRelationName(index), what), remedy);
+    };
+    // Asked of the catalog's row: RelationGetIndexExpressions would compute what is constant in them.
+    if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
+        !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+        refuse("has an expression or a predicate");
+    if (index->rd_rel->relam != BTREE_AM_OID)
+        refuse("is not a btree");
+    if (form->indisexclusion || (form->indisunique && !is_index_on(form, name)))
+        refuse("is unique, but not on (name) alone", "Drop the index: it could refuse rows that the lock needs.");
+    if (form->indisunique && !get_collation_isdeterministic(index->rd_indcollation[0]))
+        report_unusable(table, "the collation of its names is nondeterministic",
+                        "Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE \"C\".");
+    for (int i = 0; i < form->indnkeyatts; i++)
+        if (!is_compared_as_usual(index, i))
+            refuse("has an operator class or a collation that is not PostgreSQL's own default",
+                   "Drop the index, or create it again without them.");
+}
+
+// The index that decides who has a row, if there is one. Those that are not valid may be there: REINDEX CONCURRENTLY
+// makes them, and while it runs there are two that are unique.
 Oid find_index(Relation table, AttrNumber name)
 {
     Oid chosen = InvalidOid;
@@ -156,119 +217,55 @@ Oid find_index(Relation table, AttrNumber name)
     foreach (cell, indexes) {
         const Relation index = index_open(lfirst_oid(cell), AccessShareLock);
         const Form_pg_index form = index->rd_index;
-        if (RelationGetIndexExpressions(index) != NIL || RelationGetIndexPredicate(index) != NIL)
-            unusable(table, psprintf("index \"%s\" has an expression or a predicate", RelationGetRelationName(index)),
-                     "Drop the index.");
-        if (form->indisunique || form->indisexclusion) {
-            if (!is_index_on(form, name) || form->indisexclusion || index->rd_rel->relam != BTREE_AM_OID ||
-                index->rd_opfamily[0] != TEXT_BTREE_FAM_OID)
-                unusable(
-                    table,
-                    psprintf("index \"%s\" is unique, but not a plain btree on (name)", RelationGetRelationName(index)),
-                    "Drop the index: it could refuse rows that the lock needs.");
-            if (!get_collation_isdeterministic(index->rd_indcollation[0]))
-                unusable(table, "the collation of its names is nondeterministic",
-                         "Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE \"C\".");
-            // While REINDEX CONCURRENTLY runs there are two of them.
-            if (form->indisvalid && form->indisready && form->indimmediate)
-                chosen = RelationGetRelid(index);
-        }
+        check_index(table, index, name);
+        if (form->indisunique && form->indisvalid && form->indisready && form->indimmediate)
+            chosen = RelationGetRelid(index);
         index_close(index, AccessShareLock);
     }
     return chosen;
 }
 
-// The checked table of this backend. There is one extension a database, hence one table.
-table_shape known;
-bool is_known = false;
-bool has_changed = false; // since the inspection began
-
-void forget_table()
+// As CheckCmdReplicaIdentity before an UPDATE: what subscribers could not tell rows apart by breaks their subscription.
+void check_publications(Relation table)
 {
-    is_known = false;
-    has_changed = true;
-}
-
-void on_relation_change(Datum, Oid relation)
-{
-    if (relation == InvalidOid || relation == known.table)
-        forget_table();
-}
-
-// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
-void on_function_change(Datum, int, uint32)
-{
-    forget_table();
-}
-
-void watch_for_changes()
-{
-    static bool watching = false;
-    if (watching)
-        return;
-    CacheRegisterRelcacheCallback(on_relation_change, 0);
-    CacheRegisterSyscacheCallback(PROCOID, on_function_change, 0);
-    watching = true;
-}
-
-Oid look_for_table(Oid function)
-{
-    // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is
-    // an adopted one which does not move along, or was renamed.
-    const Oid schema = get_func_namespace(function);
-    const Oid view_id = OidIsValid(schema) ? get_relname_relid("shedlock_locks", schema) : InvalidOid;
-    const Relation view = OidIsValid(view_id) ? try_relation_open(view_id, AccessShareLock) : nullptr;
-    if (view && view->rd_rules) {
-        const auto *const query = static_cast<const Query *>(linitial(view->rd_rules->rules[0]->actions));
-        ListCell *cell;
-        foreach (cell, query->rtable) {
-            const auto *const entry = static_cast<const RangeTblEntry *>(lfirst(cell));
-            if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_RELATION) {
-                const Oid found = entry->relid;
-                relation_close(view, AccessShareLock);
-                return found;
-            }
-        }
-    }
-    if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
-        report_dropped(); // while we waited for a lock on the view
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("the view shedlock_locks, which leads to the lock table, is missing"),
-                    errhint("Drop the extension shedlock and create it again.")));
-    pg_unreachable();
+    PublicationDesc published;
+    RelationBuildPublicationDesc(table, &published);
+    if (!published.rf_valid_for_update || !published.cols_valid_for_update)
+        report_unusable(
+            table, "a publication filters it by columns, or leaves out columns, of which its replica identity consists",
+            "ALTER PUBLICATION ... SET TABLE without WHERE and list of columns.");
+    if (published.pubactions.pubupdate && table->rd_rel->relreplident != REPLICA_IDENTITY_FULL &&
+        !OidIsValid(RelationGetReplicaIndex(table)))
+        report_unusable(table, "it is published, but has no replica identity",
+                        "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }
 
 } // namespace
 
-void report_dropped()
+void report_unusable(Relation table, const char *what, const char *remedy)
 {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
-                    errhint("CREATE EXTENSION shedlock makes a new one. If that has been done since, try again.")));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("table \"%s\" cannot serve as the lock table: %s",
+                           quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
+                                                      RelationGetRelationName(table)),
+                           what),
+                    errhint("%s", remedy)));
     pg_unreachable();
 }
 
-Oid find_table(Oid function)
+void require_value(bool is_null, const char *column)
 {
-    watch_for_changes();
-    return is_known ? known.table : look_for_table(function);
-}
-
-const table_shape &shape_of(Relation table)
-{
-    while (!is_known || known.table != RelationGetRelid(table)) {
-        has_changed = false;
-        is_known = false; // should the inspection fail
-        known.table = RelationGetRelid(table);
-        known = inspect(table, purposes::use);
-        is_known = !has_changed;
-    }
-    return known;
+    if (is_null)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("column \"%s\" of the lock table is NULL in a row", column),
+                        errhint("Somebody edited the table by hand. Set it, or delete the row.")));
 }
 
 table_shape inspect(Relation table, purposes purpose)
 {
     check_kind(table);
     check_no_code_attached(table);
+    check_statistics(table);
 
     const Form_pg_attribute name = require_text(table, "name");
     const Form_pg_attribute locked_by = require_text(table, "locked_by");
@@ -279,8 +276,8 @@ table_shape inspect(Relation table, purposes purpose)
     if (at_least)
         require_timestamp(table, at_least);
     if (at_least && at_least->attnotnull)
-        unusable(table, "column \"lock_at_least_until\" is NOT NULL",
-                 "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
+        report_unusable(table, "column \"lock_at_least_until\" is NOT NULL",
+                        "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
 
     table_shape shape{};
     shape.table = RelationGetRelid(table);
@@ -295,12 +292,14 @@ table_shape inspect(Relation table, purposes purpose)
     shape.unit = std::max(
         {unit_of(lock_until->atttypmod), unit_of(locked_at->atttypmod), unit_of(at_least ? at_least->atttypmod : -1)});
     if (shape.locked_by_limit < shortest_locked_by)
-        unusable(table, psprintf("column \"locked_by\" holds %d characters only", shape.locked_by_limit),
-                 "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
+        report_unusable(table, psprintf("column \"locked_by\" holds %d characters only", shape.locked_by_limit),
+                        "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
     check_further_columns(table, shape);
+    if (purpose == purposes::use)
+        check_publications(table);
     shape.index = find_index(table, shape.name);
     if (!OidIsValid(shape.index) && purpose == purposes::use)
-        unusable(table, "it has no unique index on (name)", "ALTER TABLE ... ADD PRIMARY KEY (name).");
+        report_unusable(table, "it has no unique index on (name)", "ALTER TABLE ... ADD PRIMARY KEY (name).");
     return shape;
 }
 

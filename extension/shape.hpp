@@ -1,5 +1,7 @@
-// The shape of the lock table: found, checked, remembered. The functions write it directly, past everything that runs
-// for an ordinary UPDATE (triggers, rules, row security, constraints), so a table that has any of that is refused.
+// The shape of the lock table, and which one will do. The functions write it directly, past what the executor does
+// for an ordinary UPDATE (triggers, rules, row security, constraints, publications), and on behalf of whoever calls, in
+// a table that may belong to somebody else. So what is not known to be harmless is refused: this is the list of what is
+// allowed.
 #pragma once
 
 #include "pg.hpp"
@@ -19,15 +21,11 @@ struct table_shape {
     duration unit;       // resolution of the coarsest of the timestamps
 };
 
-// The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
-Oid find_table(Oid function);
+// 55000: what is wrong with it, and what to do.
+[[noreturn]] void report_unusable(Relation table, const char *what, const char *remedy);
 
-// 42P01: DROP EXTENSION, while we waited for a lock.
-[[noreturn]] void report_dropped();
-
-// The shape of an open lock table: remembered, or checked anew when it is new to this backend or something about it has
-// changed. 55000 as inspect.
-const table_shape &shape_of(Relation table);
+// 55000. No column that is read as a value can be NULL in a table of the right shape; should one be, it is no crash.
+void require_value(bool is_null, const char *column);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
 // lock_at_least_until, which is then added, and its unique index, which a restored dump brings after everything else:

@@ -147,11 +147,6 @@ CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
 COMMENT ON FUNCTION shedlock_resume(text) IS
 'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
 
-CREATE FUNCTION shedlock_purge(unused_for interval) RETURNS bigint
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_purge(interval) IS
-'Deletes the rows of locks that have been free for that long, and tells how many. Not while Java clients run: they never make a deleted row again, and skip the job until they are restarted.';
-
 -- See ------------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
@@ -164,41 +159,63 @@ CREATE FUNCTION shedlock_table() RETURNS regclass
 COMMENT ON FUNCTION shedlock_table() IS
 'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
 
+CREATE VIEW shedlock_link AS SELECT FROM shedlock;
+COMMENT ON VIEW shedlock_link IS
+'For the functions: leads to the lock table wherever it is. Nobody reads it.';
+
+CREATE FUNCTION shedlock_rows(
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_rows() IS
+'For the view shedlock_locks: the lock table''s rows, after a check of its shape (SQLSTATE 55000).';
+
 CREATE VIEW shedlock_locks AS
 SELECT
-    l.name,
+    l.name COLLATE pg_catalog."C" AS name,
     CASE
         WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now THEN 'free'::pg_catalog.text
         WHEN l.lock_until OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamp THEN 'paused'::pg_catalog.text
-        WHEN o.owner IS NOT NULL AND l.lock_at_least_until IS NULL THEN 'kept'::pg_catalog.text
+        WHEN o.suffix IS NOT NULL AND l.lock_at_least_until IS NULL THEN 'kept'::pg_catalog.text
         ELSE 'held'::pg_catalog.text
     END AS state,
-    pg_catalog.regexp_replace(l.locked_by::pg_catalog.text, '[/#][0-9.]+$'::pg_catalog.text, ''::pg_catalog.text) AS holder,
-    -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
-    CASE WHEN pg_catalog.isfinite(l.locked_at) AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
-        THEN (EXTRACT(epoch FROM l.locked_at) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)::pg_catalog.int8
-    END AS token,
+    pg_catalog."left"(l.locked_by,
+                      pg_catalog.length(l.locked_by)
+                          OPERATOR(pg_catalog.-) COALESCE(pg_catalog.length(o.suffix), 0)) AS holder,
+    t.token,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.lock_until) AS lock_until,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(l.lock_until)
         THEN l.lock_until OPERATOR(pg_catalog.-) c.now
     END AS remaining,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(l.locked_at)
-              AND (o.owner IS NULL OR l.lock_at_least_until IS NOT NULL)
+              AND (o.suffix IS NULL OR l.lock_at_least_until IS NOT NULL)
         THEN GREATEST(c.now OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
     END AS held_for,
-    o.owner[1]::pg_catalog.int4 AS holder_pid,
-    shedlock_session_alive(o.owner[1]::pg_catalog.int4, o.owner[2]::pg_catalog.int8) AS holder_alive,
+    o.session[1]::pg_catalog.int4 AS holder_pid,
+    shedlock_session_alive(o.session[1]::pg_catalog.int4, o.session[2]::pg_catalog.int8) AS holder_alive,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
     END AS last_duration
-FROM shedlock l
+FROM shedlock_rows() l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
-    -- The end that every locked_by of ours has: {pid, start} of a session, or {NULL, NULL} for a token.
     CROSS JOIN LATERAL (
-        SELECT pg_catalog.regexp_match(l.locked_by::pg_catalog.text,
-                                       '(?:/([0-9]{1,9})[.]([0-9]{1,18})|#[0-9]+)$'::pg_catalog.text) AS owner
+        -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
+        SELECT CASE WHEN pg_catalog.isfinite(l.locked_at) AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
+            THEN (EXTRACT(epoch FROM l.locked_at) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)::pg_catalog.int8
+        END AS token
+        OFFSET 0
+    ) t
+    -- The end that every locked_by of ours has: that of a session, with {pid, start}, or the row's own token. (holder.cpp asks the same.)
+    CROSS JOIN LATERAL (
+        SELECT
+            pg_catalog.regexp_match(l.locked_by, '/([0-9]{1,9})[.]([0-9]{1,18})$'::pg_catalog.text) AS session,
+            COALESCE(
+                pg_catalog."substring"(l.locked_by, '/[0-9]{1,9}[.][0-9]{1,18}$'::pg_catalog.text),
+                CASE WHEN l.locked_by OPERATOR(pg_catalog.~~) ('%#'::pg_catalog.text OPERATOR(pg_catalog.||) t.token::pg_catalog.text)
+                    THEN '#'::pg_catalog.text OPERATOR(pg_catalog.||) t.token::pg_catalog.text
+                END) AS suffix
         OFFSET 0
     ) o;
 COMMENT ON VIEW shedlock_locks IS
@@ -224,15 +241,20 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 CREATE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-                            WHERE e.extname = 'shedlock');
+    home CONSTANT regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'shedlock');
+    -- From 2000 on, timestamp counts: no lease that begins then is too long for an interval, whatever somebody wrote
+    -- into the row.
+    sources CONSTANT text := format($sources$ WITH
+        locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
+                                 THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
+                    FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
+        counters AS (SELECT * FROM %1$s.shedlock_stats) $sources$, home);
     lock_table regclass;
-    locks text; -- as a subquery
-    about record;
+    query text;
 BEGIN
-    -- The table. Without a sound one there is nothing more to look at.
+    -- Without a sound table there is nothing more to look at.
     BEGIN
-        EXECUTE format('SELECT %I.shedlock_table()', home) INTO lock_table;
+        EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
     EXCEPTION WHEN object_not_in_prerequisite_state THEN
         severity := 'error';
         GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
@@ -240,118 +262,78 @@ BEGIN
         RETURN;
     END;
 
-    IF (SELECT relpersistence = 'u' FROM pg_class WHERE oid = lock_table) THEN
-        severity := 'error';
-        finding := format('table %s is UNLOGGED: a crash of the server forgets every lock', lock_table);
-        hint := format('ALTER TABLE %s SET LOGGED', lock_table);
-        RETURN NEXT;
-    END IF;
+    -- One query each gives severity, finding and hint, in the order in which they are told. $1 is the table.
+    FOREACH query IN ARRAY ARRAY[
+
+    $q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
+               format('ALTER TABLE %s SET LOGGED', $1)
+          FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 
     -- An adopted one that pg_upgrade has moved: it keeps what depends on members, but not what the extension depends on.
-    IF NOT EXISTS (SELECT FROM pg_depend d, pg_extension e
-                    WHERE e.extname = 'shedlock' AND (d.classid, d.objid, d.refclassid, d.refobjid) IN (
-                        ('pg_class'::regclass, lock_table, 'pg_extension'::regclass, e.oid),
-                        ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, lock_table))) THEN
-        severity := 'warning';
-        finding := format('pg_dump does not know that table %s must be restored before the extension', lock_table);
-        hint := format('DROP EXTENSION shedlock; CREATE EXTENSION shedlock SCHEMA %s. The locks stay; repeat shedlock_grant',
-            (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table));
-        RETURN NEXT;
-    END IF;
+    $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
+               format('DROP EXTENSION shedlock; CREATE EXTENSION shedlock SCHEMA %s. The locks stay; repeat shedlock_grant', t.relnamespace::regnamespace)
+          FROM pg_class t, pg_extension e
+         WHERE t.oid = $1 AND e.extname = 'shedlock' AND NOT EXISTS (
+            SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) IN (
+                ('pg_class'::regclass, t.oid, 'pg_extension'::regclass, e.oid),
+                ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, t.oid))) $q$,
 
-    SELECT pg_stat_get_live_tuples(lock_table) AS live, pg_stat_get_dead_tuples(lock_table) AS dead INTO about;
-    IF about.dead > 1000 AND about.dead > 10 * about.live THEN
-        severity := 'warning';
-        finding := format('table %s has %s dead rows beside %s live ones', lock_table, about.dead, about.live);
-        hint := 'Look for transactions that have been open for long, here and on standbys, then VACUUM it';
-        RETURN NEXT;
-    END IF;
+    $q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
+               'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
+          FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
 
-    -- Settings that hurt.
-    FOR about IN SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY 1 LOOP
-        severity := 'error';
-        finding := format('%s is off: a crash of the server can forget or corrupt locks', about.name);
-        hint := format('ALTER SYSTEM SET %s = on', about.name);
-        RETURN NEXT;
-    END LOOP;
-    IF EXISTS (SELECT FROM pg_stat_replication) AND NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) THEN
-        severity := 'warning';
-        finding := 'there are standbys, but none is synchronous: a fail-over can forget a lock';
-        hint := 'Set synchronous_standby_names, or guard the work with shedlock_guard';
-        RETURN NEXT;
-    END IF;
+    $q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
+               format('ALTER SYSTEM SET %s = on', name)
+          FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$,
 
-    -- Rows. A tick may be a minute ahead of the clock; nothing of ours is further. (From 2000 on, timestamp counts: no
-    -- lease that begins then is too long for an interval, whatever somebody wrote into the row.)
-    locks := format($query$ (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
-            THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease FROM %I.shedlock_locks) $query$, home);
-    FOR about IN EXECUTE format($query$
-        SELECT l.name, l.state, l.holder, l.locked_at, l.lock_until, l.remaining, l.held_for, l.holder_pid, l.holder_alive,
-               l.locked_at > clock_timestamp() + interval '2 minutes' AS is_ahead,
-               l.lease > interval '10 seconds' AND l.held_for > 0.8 * l.lease AS is_late
-          FROM %s l WHERE isfinite(l.locked_at) ORDER BY l.name $query$, locks)
+    $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
+               'Set synchronous_standby_names, or guard the work with shedlock_guard'
+          FROM pg_stat_replication
+        HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
+
+    -- A tick may be a minute ahead of the clock; nothing of ours is further.
+    $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
+               'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
+          FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
+
+    $q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
+               'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier'
+          FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
+
+    $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
+               'Another run may start then. Choose a longer at_most, or extend in time'
+          FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
+
+    $q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+          FROM locks WHERE state = 'paused' ORDER BY name $q$,
+
+    $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
+               'Two names that differ in blanks only are two locks'
+          FROM locks WHERE name ~ '^\s|\s$' ORDER BY name $q$,
+
+    $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
+               'Choose a longer at_most, or extend in time'
+          FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
+
+    $q$ SELECT 'warning', format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', name, expired, lost),
+               'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+          FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
+
+    -- Others are refused, Java clients wait, VACUUM cannot clean up.
+    $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
+                                 date_trunc('second', clock_timestamp() - xact_start)),
+               'Commit after the acquire, then work: a lock needs no open transaction'
+          FROM pg_stat_activity
+         WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
+           AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                        WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
+         ORDER BY pid $q$]
     LOOP
-        IF about.is_ahead THEN
-            severity := 'error';
-            finding := format('lock "%s" was acquired in the future, at %s, by "%s"', about.name, about.locked_at, about.holder);
-            hint := 'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back';
-            RETURN NEXT;
-        END IF;
-        IF about.state = 'held' AND about.holder_alive IS FALSE THEN
-            severity := 'warning';
-            finding := format('lock "%s" is held by a session that is gone (pid %s), for %s more', about.name, about.holder_pid, about.remaining);
-            hint := 'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier';
-            RETURN NEXT;
-        ELSIF about.state = 'held' AND about.is_late THEN
-            severity := 'warning';
-            finding := format('lock "%s" has been held for %s and ends in %s', about.name, about.held_for, about.remaining);
-            hint := 'Another run may start then. Choose a longer at_most, or extend in time';
-            RETURN NEXT;
-        ELSIF about.state = 'paused' THEN
-            severity := 'notice';
-            finding := format('lock "%s" is paused since %s, by "%s"', about.name, about.locked_at, about.holder);
-            hint := 'shedlock_resume ends it';
-            RETURN NEXT;
-        END IF;
-    END LOOP;
-
-    -- Counters, where there are any.
-    BEGIN
-        FOR about IN EXECUTE format($query$
-            SELECT s.name, s.expired, s.lost, s.longest_hold, l.lease, s.longest_hold > 0.8 * l.lease AS is_close
-              FROM %I.shedlock_stats s LEFT JOIN %s l ON l.name::text = s.name
-             ORDER BY s.name $query$, home, locks)
-        LOOP
-            IF about.is_close THEN
-                severity := 'warning';
-                finding := format('lock "%s" has been held for up to %s, and this time it ends after %s', about.name, about.longest_hold, about.lease);
-                hint := 'Choose a longer at_most, or extend in time';
-                RETURN NEXT;
-            END IF;
-            IF about.expired > 0 OR about.lost > 0 THEN
-                severity := 'warning';
-                finding := format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', about.name, about.expired, about.lost);
-                hint := 'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended';
-                RETURN NEXT;
-            END IF;
-        END LOOP;
-    EXCEPTION WHEN object_not_in_prerequisite_state THEN
-        NULL; -- not in shared_preload_libraries
-    END;
-
-    -- Sessions that hold a lock in a long transaction: others are refused, Java clients wait, VACUUM cannot clean up.
-    FOR about IN
-        SELECT a.pid, a.application_name, date_trunc('second', clock_timestamp() - a.xact_start) AS age
-          FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-         WHERE l.relation = lock_table AND l.mode = 'RowExclusiveLock' AND l.granted
-           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-           AND a.xact_start < clock_timestamp() - interval '10 seconds' AND a.pid <> pg_backend_pid()
-         ORDER BY a.pid
-    LOOP
-        severity := 'warning';
-        finding := format('session %s ("%s") has had the lock table in an open transaction for %s', about.pid, about.application_name, about.age);
-        hint := 'Commit after the acquire, then work: a lock needs no open transaction';
-        RETURN NEXT;
+        BEGIN
+            RETURN QUERY EXECUTE sources || query USING lock_table;
+        EXCEPTION WHEN object_not_in_prerequisite_state THEN
+            NULL; -- there are no counters
+        END;
     END LOOP;
 END
 $$;
@@ -363,7 +345,7 @@ COMMENT ON FUNCTION shedlock_doctor() IS
 CREATE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_purge', 'shedlock_doctor',
+    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_doctor',
         'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant'];
     home name;
     routine record;

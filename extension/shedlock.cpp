@@ -15,18 +15,25 @@ namespace shedlock {
 
 namespace {
 
+// Every function that changes something begins so.
+void enter(const char *function)
+{
+    require_writable(function);
+    stats::attach();
+}
+
 using name_reader = lock_names (*)(FunctionCallInfo, int);
 
 Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_acquire");
+    enter("shedlock_acquire");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
     return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::session, {}}).has_value());
 }
 
 Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_acquire_token");
+    enter("shedlock_acquire_token");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
     const auto token = acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, read_holder(fcinfo, 5)});
     if (!token)
@@ -42,13 +49,13 @@ Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const cl
 
 Datum extend_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_extend");
+    enter("shedlock_extend");
     return do_extend(fcinfo, read_extend(fcinfo, 1, read(fcinfo, 0)), session_claim());
 }
 
 Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_extend_token");
+    enter("shedlock_extend_token");
     const auto names = read(fcinfo, 0);
     const auto who = token_claim(read_token(fcinfo, 1));
     return do_extend(fcinfo, read_extend(fcinfo, 2, names), who);
@@ -62,13 +69,13 @@ Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 
 Datum release_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_release");
+    enter("shedlock_release");
     return do_release(fcinfo, read(fcinfo, 0), session_claim());
 }
 
 Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
-    require_writable("shedlock_release_token");
+    enter("shedlock_release_token");
     const auto names = read(fcinfo, 0);
     return do_release(fcinfo, names, token_claim(read_token(fcinfo, 1)));
 }
@@ -76,7 +83,6 @@ Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 {
     lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    require_names_fit(names, table.shape().name_limit);
     guard::add(table, names.front(), who);
     table.close(true);
     PG_RETURN_VOID();
@@ -84,28 +90,24 @@ Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
 {
-    const auto names = read_name(fcinfo, 0);
-    return BoolGetDatum(with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
-        require_names_fit(names, table.shape().name_limit);
-        return change(table, names.front());
-    }));
+    const auto names = read_standing_name(fcinfo, 0);
+    return BoolGetDatum(
+        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return change(table, names.front()); }));
 }
 
 void at_transaction_event(XactEvent event, void *)
 {
     switch (event) {
     case XACT_EVENT_PRE_COMMIT:
-        guard::at_pre_commit(); // writes, so it goes before durability looks at what was written
-        durability::at_pre_commit();
+        durability::at_pre_commit(); // looks at what was written, so the guard, which writes, registers itself later
+        PAUSE_POINT("before the commit");
         break;
     case XACT_EVENT_PRE_PREPARE:
-        guard::at_pre_commit();
         durability::at_pre_prepare();
         break;
     case XACT_EVENT_COMMIT:
     case XACT_EVENT_ABORT:
     case XACT_EVENT_PREPARE:
-        guard::at_end();
         durability::at_end();
         break;
     default:
@@ -164,14 +166,14 @@ DOOR(shedlock_release_token_all, release_token_door(fcinfo, read_names))
 PG_FUNCTION_INFO_V1(shedlock_guard);
 Datum shedlock_guard(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_guard");
+    enter("shedlock_guard");
     return do_guard(fcinfo, read_name(fcinfo, 0), session_claim());
 }
 
 PG_FUNCTION_INFO_V1(shedlock_guard_token);
 Datum shedlock_guard_token(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_guard_token");
+    enter("shedlock_guard_token");
     const auto names = read_name(fcinfo, 0);
     return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
 }
@@ -180,7 +182,7 @@ Datum shedlock_guard_token(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(shedlock_run);
 Datum shedlock_run(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_run");
+    enter("shedlock_run");
     require_top_level(fcinfo);
     const auto names = read_name(fcinfo, 0);
     const char *const command = read_command(fcinfo, 1);
@@ -197,8 +199,8 @@ Datum shedlock_run(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(shedlock_pause);
 Datum shedlock_pause(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_pause");
-    const auto request = read_pause(fcinfo, 2, read_name(fcinfo, 0));
+    enter("shedlock_pause");
+    const auto request = read_pause(fcinfo, 2, read_standing_name(fcinfo, 0));
     const auto reason = read_holder(fcinfo, 1);
     const char *const who = session_role();
     const char *const holder =
@@ -209,24 +211,28 @@ Datum shedlock_pause(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(shedlock_resume);
 Datum shedlock_resume(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_resume");
+    enter("shedlock_resume");
     return do_to_one(fcinfo, resume);
 }
 
 PG_FUNCTION_INFO_V1(shedlock_force_release);
 Datum shedlock_force_release(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_force_release");
+    enter("shedlock_force_release");
     return do_to_one(fcinfo, force_release);
 }
 
-PG_FUNCTION_INFO_V1(shedlock_purge);
-Datum shedlock_purge(PG_FUNCTION_ARGS)
+// For the view shedlock_locks, which does not read the table itself: PostgreSQL's planner computes what is constant in
+// the expressions of a table's indexes and statistics, as whoever asks, and the table may be somebody else's. 55000,
+// 42P01.
+PG_FUNCTION_INFO_V1(shedlock_rows);
+Datum shedlock_rows(PG_FUNCTION_ARGS)
 {
-    require_writable("shedlock_purge");
-    const auto unused_for = read_unused_for(fcinfo, 0);
-    PG_RETURN_INT64(
-        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return purge(table, unused_for); }));
+    InitMaterializedSRF(fcinfo, 0);
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    table.put_rows(reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+    table.close(false);
+    return Datum{0};
 }
 
 // For the view shedlock_stats.

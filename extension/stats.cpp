@@ -6,6 +6,10 @@ namespace shedlock::stats {
 
 namespace {
 
+// To be raised whenever what is below means something else, even if its size stays. The package may be updated while
+// the server runs: sessions of the old module go on with the memory that it made, those of the new one must not.
+constexpr uint32 layout_version = 1;
+
 // 255 characters of four bytes; a longer name, possible in an adopted table only, is not counted.
 constexpr size_t longest_name = 1020;
 
@@ -64,13 +68,6 @@ void initialize(void *memory)
     made->hand = 0;
     made->slot_count = slots_for(made->capacity);
     memset(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)), 0, sizeof(uint32) * made->slot_count);
-}
-
-bool is_available()
-{
-    if (!state)
-        state = static_cast<shared_state *>(pg::attach_shared_memory(size_for(settings::max_tracked()), initialize));
-    return state != nullptr;
 }
 
 void put_into_slot(uint32 number)
@@ -153,7 +150,7 @@ void raise_to(pg_atomic_uint64 *highest, uint64 value)
 
 template <typename Update> void with_entry(std::string_view name, Update update)
 {
-    if (!is_available() || name.size() > longest_name)
+    if (!state || name.size() > longest_name)
         return;
     const uint64 hash = pg::hash_of(name, MyDatabaseId);
     LWLockAcquire(&state->lock, LW_SHARED);
@@ -177,14 +174,15 @@ void add_to(entry &to, counter what)
 
 void require_available()
 {
-    if (!is_available())
+    attach();
+    if (!state)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("shedlock counts nothing, because it was not loaded when the server started"),
+                        errmsg("shedlock counts nothing, because it has no shared memory"),
                         errhint("Add shedlock to shared_preload_libraries and restart the server.")));
 }
 
 // Over a clean restart the counters go through a file, as those of pg_stat_statements do. Anything unexpected in it, a
-// version of PostgreSQL or of this struct included, means starting from nothing.
+// version of PostgreSQL or another layout included, means starting from nothing.
 constexpr const char *file_name = "pg_stat/shedlock.stat";
 
 struct file_header {
@@ -192,7 +190,7 @@ struct file_header {
     uint32 entry_size;
     uint32 used;
 };
-constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + 1;
+constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + layout_version;
 
 void save(int code, Datum)
 {
@@ -249,6 +247,18 @@ void at_server_start(void *memory, bool is_new)
 void prepare()
 {
     pg::request_shared_memory([] { return size_for(settings::max_tracked()); }, at_server_start);
+}
+
+void attach()
+{
+    static bool tried = false; // an attempt that failed is not repeated at every call
+    if (state || tried)
+        return;
+    tried = true;
+    const Size size = size_for(settings::max_tracked());
+    const char *const name =
+        psprintf("shedlock.counters.%u.%d.%zu.%zu", layout_version, counter_count, sizeof(entry), size);
+    state = static_cast<shared_state *>(pg::attach_shared_memory(name, size, initialize));
 }
 
 void record(const lock_name &name, counter what)

@@ -15,6 +15,10 @@ inline constexpr int counter_count = 7;
 // From _PG_init.
 void prepare();
 
+// From the doors, before anything else: at a commit, which may count, too, it is too late. Without memory nothing is
+// counted, and nothing fails.
+void attach();
+
 void record(const lock_name &name, counter what);
 void record_attempt(const lock_name &name, bool granted, duration waited);
 void record_release(const lock_name &name, duration held);

@@ -19,20 +19,23 @@ END $$;
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire(NULL::text, '1 min')$$,
     $$shedlock_acquire('', '1 min')$$,
-    $$shedlock_acquire(' ', '1 min')$$,
-    $$shedlock_acquire(' a', '1 min')$$,
-    $$shedlock_acquire('a ', '1 min')$$,
-    $$shedlock_acquire(E'a\n', '1 min')$$,
     $$shedlock_acquire(repeat('x', 256), '1 min')$$,
     $$shedlock_acquire(repeat('x', 255) || ' ', '1 min')$$,
     $$shedlock_acquire(repeat(E'\u00e9', 256), '1 min')$$,
     $$shedlock_release(NULL::text)$$,
     $$shedlock_release('')$$,
     $$shedlock_release(repeat('x', 256))$$,
+    $$shedlock_release(ARRAY['nobody''s', repeat('x', 256)])$$,
     $$shedlock_extend(NULL::text, '1 min')$$,
     $$shedlock_extend(repeat('x', 256), '1 min')$$,
     $$shedlock_guard(NULL)$$,
-    $$shedlock_guard(repeat('x', 256))$$
+    $$shedlock_guard(repeat('x', 256))$$,
+    $$shedlock_force_release('')$$,
+    $$shedlock_force_release(repeat('x', 256))$$,
+    $$shedlock_pause('')$$,
+    $$shedlock_pause(repeat('x', 256))$$,
+    $$shedlock_resume('')$$,
+    $$shedlock_resume(repeat('x', 256))$$
 ]) c;
 
 -- name as an array
@@ -43,7 +46,6 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('{a,NULL}'::text[], '1 min')$$,
     $$shedlock_acquire('{a,b,a}'::text[], '1 min')$$,
     $$shedlock_acquire('{a,""}'::text[], '1 min')$$,
-    $$shedlock_acquire('{a," b"}'::text[], '1 min')$$,
     $$shedlock_acquire(ARRAY['a', repeat('x', 256)], '1 min')$$,
     $$shedlock_release('{}'::text[])$$,
     $$shedlock_extend('{a,a}'::text[], '1 min')$$

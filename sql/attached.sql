@@ -6,6 +6,9 @@ DELETE FROM shedlock;
 DROP EXTENSION shedlock;
 CREATE ROLE regress_java;
 CREATE SCHEMA regress_attached AUTHORIZATION regress_java;
+CREATE SCHEMA regress_attached_too AUTHORIZATION regress_java;
+SELECT current_database() AS database \gset
+GRANT CREATE ON DATABASE :"database" TO regress_java;
 -- Those who own the traps may run into them; nobody else.
 CREATE FUNCTION trap(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -34,7 +37,7 @@ BEGIN
     RESET ROLE;
     SELECT array_agg(attempt('SELECT ' || c) ORDER BY n) INTO answers FROM unnest(ARRAY['shedlock_acquire(''free'', ''1 min'')', 'shedlock_acquire(''new'', ''1 min'')',
         'shedlock_acquire(ARRAY[''free'', ''held''], ''1 min'')', 'shedlock_extend_token(''held'', 1000000, ''1 h'')', 'shedlock_release_token(''held'', 1000000)', 'shedlock_guard_token(''held'', 1000000)::text',
-        'shedlock_pause(''paused'')', 'shedlock_resume(''paused'')', 'shedlock_force_release(''held'')', 'shedlock_purge(''1 day'')', 'severity || '': '' || finding FROM shedlock_doctor() WHERE finding NOT LIKE ''fsync%'' LIMIT 1', 'count(*) FROM shedlock_locks'])
+        'shedlock_pause(''paused'')', 'shedlock_resume(''paused'')', 'shedlock_force_release(''held'')', 'severity || '': '' || finding FROM shedlock_doctor() WHERE finding NOT LIKE ''fsync%'' LIMIT 1', 'count(*) FROM shedlock_locks'])
         WITH ORDINALITY AS c (c, n);
     RAISE EXCEPTION 'undo';
 EXCEPTION WHEN OTHERS THEN
@@ -81,16 +84,91 @@ SELECT * FROM after($x$CREATE TABLE parted (LIKE shedlock) PARTITION BY LIST (na
 SELECT * FROM after($x$ALTER TABLE shedlock RENAME TO elsewhere; CREATE VIEW shedlock AS SELECT *, trap('VIEW') FROM elsewhere$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock RENAME TO elsewhere; CREATE TABLE shedlock (LIKE elsewhere)$x$);
 SELECT * FROM after($x$CREATE STATISTICS s ON (trap(name::text)), (lower(locked_by)) FROM shedlock$x$);
+SELECT * FROM after($x$CREATE STATISTICS s ON (trap('STATISTICS')), name FROM shedlock$x$);
+SELECT * FROM after($x$CREATE STATISTICS s ON name, locked_by FROM shedlock$x$);
+SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock ((trap('INDEX')))$x$);
+SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE trap('PREDICATE')$x$);
+-- Types, operators and indexes of one's own.
+SELECT * FROM after($x$CREATE FUNCTION distance(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN trap($$SUBTYPE_DIFF$$) THEN $1 - $2 END; END';
+    CREATE TYPE span AS RANGE (subtype = float8, subtype_diff = distance); ALTER TABLE shedlock ADD extra span; CREATE INDEX ON shedlock USING gist (extra); CREATE INDEX ON shedlock (lock_until);
+    INSERT INTO shedlock SELECT 'job' || i, '2026-01-01', '2026-01-01', 'host', NULL, span(i, i + 10) FROM generate_series(1, 2000) i; UPDATE shedlock SET extra = '[1,2]' WHERE name IN ('free', 'held');
+    ALTER FUNCTION distance(float8, float8) VOLATILE$x$);
+SELECT * FROM after($x$CREATE TYPE colour AS ENUM ('red'); ALTER TABLE shedlock ADD extra colour; CREATE INDEX ON shedlock (extra)$x$);
+SELECT * FROM after($x$CREATE TYPE colour AS ENUM ('red'); ALTER TABLE shedlock ADD extra colour[]; CREATE INDEX ON shedlock (extra)$x$);
+SELECT * FROM after($x$CREATE TYPE pair AS (a int, b int); ALTER TABLE shedlock ADD extra pair; CREATE INDEX ON shedlock (extra)$x$);
+SELECT * FROM after($x$CREATE DOMAIN number AS int; ALTER TABLE shedlock ADD extra number$x$);
+SELECT * FROM after($x$CREATE DOMAIN number AS int NOT NULL; TRUNCATE shedlock; ALTER TABLE shedlock ADD extra number$x$);
+SELECT * FROM after($x$CREATE DOMAIN number AS int DEFAULT 7; ALTER TABLE shedlock ADD extra number$x$);
+SELECT * FROM after($x$CREATE DOMAIN number AS int; ALTER TABLE shedlock ADD extra number[]$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra information_schema.sql_identifier$x$);
+SELECT * FROM after($x$CREATE INDEX ON shedlock USING brin (lock_until)$x$);
+SELECT * FROM after($x$CREATE INDEX ON shedlock USING hash (name)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int[]; CREATE INDEX ON shedlock USING gin (extra)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int4range; CREATE INDEX ON shedlock USING gist (extra)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int4range, ADD EXCLUDE USING gist (extra WITH &&)$x$);
+SELECT * FROM after($x$CREATE INDEX ON shedlock USING spgist ((locked_by::text))$x$);
+SELECT * FROM after($x$CREATE INDEX ON shedlock (locked_by text_pattern_ops)$x$);
+SELECT * FROM after($x$CREATE COLLATION own FROM "POSIX"; CREATE INDEX ON shedlock (locked_by COLLATE own)$x$);
+SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (lock_until)$x$);
+SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name, locked_at)$x$);
+SELECT * FROM after($x$CREATE TYPE columns AS (name varchar(64), lock_until timestamp, locked_at timestamp, locked_by varchar(255), lock_at_least_until timestamp); ALTER TABLE shedlock OF columns$x$);
+-- Constraints that promise less than they seem to. (NOT NULL ... NOT VALID is there from 18 on.)
+SELECT * FROM after(CASE WHEN current_setting('server_version_num')::int < 180000 THEN 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL'
+    ELSE 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL; INSERT INTO shedlock VALUES (''new'', ''2999-01-01'', ''2026-01-01'', NULL); ALTER TABLE shedlock ADD CONSTRAINT nn NOT NULL locked_by NOT VALID' END);
+SELECT * FROM after($x$ALTER TABLE shedlock ALTER lock_until DROP NOT NULL$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ALTER locked_at DROP NOT NULL$x$);
+-- What is published must be identified, as for any UPDATE.
+SET client_min_messages = error; -- wal_level is insufficient, says the server
+SELECT * FROM after($x$ALTER TABLE shedlock DROP CONSTRAINT shedlock_pkey, ADD UNIQUE (name); CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
+SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock WHERE (locked_by <> '')$x$);
+SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock (lock_until)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY FULL; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
+SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
+RESET client_min_messages;
+-- Two tables: the functions follow theirs, Java's clients the name.
+SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; CREATE TABLE shedlock (LIKE regress_attached_too.shedlock)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; DO 'BEGIN PERFORM 1 FROM regress_attached_too.shedlock; END'; CREATE VIEW shedlock AS SELECT$x$);
+-- Nothing is wrong with these.
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra text, ADD more int4range; ALTER TABLE shedlock DROP extra; CREATE INDEX ON shedlock (lock_until DESC, name COLLATE "C") INCLUDE (locked_by); CREATE INDEX ON shedlock (more)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra text DEFAULT 'once'; ALTER TABLE shedlock ALTER extra DROP DEFAULT$x$);
+SELECT * FROM after($x$CREATE TYPE colour AS ENUM ('red'); ALTER TABLE shedlock ADD extra colour; ALTER TABLE shedlock DROP extra$x$);
+SELECT * FROM after($x$REVOKE ALL ON shedlock FROM regress_java, PUBLIC$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock SET (fillfactor = 10, toast_tuple_target = 128); ALTER TABLE shedlock ALTER locked_by SET STORAGE EXTERNAL, ALTER name SET STATISTICS 0$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock CLUSTER ON shedlock_pkey$x$);
+SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name)$x$);
+SELECT * FROM after($x$UPDATE shedlock SET locked_by = repeat('/', 200) || '#', locked_at = 'infinity' WHERE name = 'old'$x$);
 SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIEW')$x$);
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
 SELECT * FROM after($x$DROP TABLE shedlock CASCADE$x$);
 \pset tuples_only off
 \pset format aligned
+-- In two steps, with a call in between: what is called shedlock later is noticed, too.
+ALTER TABLE regress_attached.shedlock SET SCHEMA regress_attached_too;
+SELECT shedlock_acquire('old', '1 min') AS moved;
+CREATE TABLE regress_attached.shedlock (LIKE regress_attached_too.shedlock);
+SELECT shedlock_acquire('old', '1 min');
+DROP TABLE regress_attached.shedlock;
+SELECT shedlock_release('old') AS alone_again;
+ALTER TABLE regress_attached_too.shedlock SET SCHEMA regress_attached;
+-- A NULL where none can be is an error, and no more.
+ALTER TABLE shedlock ALTER lock_until DROP NOT NULL, ALTER locked_at DROP NOT NULL, ALTER locked_by DROP NOT NULL;
+INSERT INTO shedlock VALUES ('no end', NULL, '2026-01-01', 'x'), ('no start', '2999-01-01', NULL, 'x'), ('nobody', '2026-01-01', '2026-01-01', NULL);
+UPDATE shedlock SET lock_at_least_until = '2026-01-01' WHERE name = 'nobody';
+BEGIN;
+UPDATE pg_attribute SET attnotnull = true WHERE attrelid = 'shedlock'::regclass AND attname IN ('lock_until', 'locked_at', 'locked_by');
+SELECT n AS name, array_agg(DISTINCT left(attempt(format(c, n)), 49)) AS said, count(*) AS calls
+  FROM unnest(ARRAY['no end', 'no start', 'nobody']) n, unnest(ARRAY['SELECT shedlock_acquire(%L, ''1 min'')', 'SELECT shedlock_acquire(ARRAY[''old'', %L], ''1 min'')', 'SELECT shedlock_release(%L)',
+       'SELECT shedlock_extend(%L, ''1 min'')', 'SELECT shedlock_release_token(%L, 1)', 'SELECT shedlock_guard(%L)', 'SELECT shedlock_guard_token(%L, 1767225600000000)']) c
+ GROUP BY n ORDER BY n;
+ROLLBACK;
 RESET search_path;
 DROP EXTENSION shedlock;
 SET client_min_messages = warning;
-DROP SCHEMA regress_attached CASCADE;
+DROP SCHEMA regress_attached, regress_attached_too CASCADE;
+REVOKE ALL ON DATABASE :"database" FROM regress_java;
 DROP FUNCTION trap, trap_trigger, attempt, after;
 DROP ROLE regress_java;
 CREATE EXTENSION shedlock;

@@ -11,6 +11,10 @@ SELECT shedlock_acquire('short in an old transaction', '10 s');
 SELECT lock_until - now() > interval '10 s' AS not_shortened FROM shedlock_locks WHERE name LIKE 'short in%';
 COMMIT;
 
+-- Days that are beyond the range, which the hours take back: 20 hours are left.
+SELECT shedlock_acquire('sum', interval '106751992 days' + interval '-2562047788 hours');
+SELECT lock_until - locked_at AS lease FROM shedlock WHERE name = 'sum';
+
 -- The same row under five time zones: each session sees the same instants and refuses alike.
 CREATE TABLE seen (zone text, locked_at timestamptz, lock_until timestamptz, utc boolean, refused boolean);
 SELECT shedlock_acquire('zoned', '1 h');

@@ -45,7 +45,13 @@ SELECT * FROM complaints WHERE finding LIKE '%ends after%';
 UPDATE shedlock SET lock_until = timezone('utc', now()), locked_at = timezone('utc', now());
 SELECT shedlock_acquire('close', '1 min'), shedlock_release('close');
 SELECT * FROM complaints;
+-- Of a lock whose row is gone they say nothing.
+DELETE FROM shedlock;
+SELECT * FROM complaints;
 SELECT shedlock_stats_reset();
+-- Names that look like others; blanks inside are none of them.
+INSERT INTO shedlock SELECT name, timezone('utc', now()), timezone('utc', now()), 'host' FROM unnest(ARRAY['a', 'a b', ' a', 'a ', E'a\t', E'\na']) name;
+SELECT severity, replace(replace(finding, E'\t', '<tab>'), E'\n', '<newline>') AS finding, hint FROM complaints;
 DELETE FROM shedlock;
 -- Shape.
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;

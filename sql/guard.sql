@@ -75,10 +75,52 @@ RELEASE a;
 DELETE FROM shedlock WHERE name = 's';
 INSERT INTO work VALUES ('guard kept');
 COMMIT;
+BEGIN;
+SAVEPOINT a;
+SAVEPOINT b;
+SELECT shedlock_guard('s');
+RELEASE b;
+ROLLBACK TO a;
+DELETE FROM shedlock WHERE name = 's';
+INSERT INTO work VALUES ('guard rolled back with the outer savepoint');
+COMMIT;
 
 -- An autocommitted statement is a transaction as well; several locks may be guarded.
 SELECT shedlock_acquire(ARRAY['x', 'y'], '1 min');
 SELECT shedlock_guard('y'), shedlock_guard('x'), shedlock_guard('y');
+
+-- The same guard once more costs nothing, be it in savepoints or not.
+BEGIN;
+DO $$
+DECLARE
+    before bigint := (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext');
+BEGIN
+    FOR i IN 1..1000 LOOP
+        BEGIN
+            PERFORM shedlock_guard('x');
+        EXCEPTION WHEN division_by_zero THEN
+            NULL;
+        END;
+        PERFORM shedlock_guard('x');
+    END LOOP;
+    RAISE NOTICE 'less than 10 kB: %', (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
+END $$;
+COMMIT;
+-- A savepoint that is rolled back takes its guards along, but none that was there before.
+BEGIN;
+SELECT shedlock_guard('x');
+SAVEPOINT a;
+SELECT shedlock_guard('x'), shedlock_guard('y');
+ROLLBACK TO a;
+DELETE FROM shedlock WHERE name = 'y';
+COMMIT;
+BEGIN;
+SELECT shedlock_guard('x');
+SAVEPOINT a;
+SELECT shedlock_guard('x');
+ROLLBACK TO a;
+DELETE FROM shedlock WHERE name = 'x';
+COMMIT;
 
 -- Where times are coarse, a Java client can acquire in the same unit: the same locked_at, but not the same acquisition.
 SELECT shedlock_acquire_token('coarse', '1 min') AS token \gset

@@ -97,7 +97,7 @@ SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock
 SELECT regress_target.shedlock_acquire_token('mine', '1 min', holder => 'x') AS token \gset
 SELECT regress_target.shedlock_extend_token('mine', :token, '1 min'), regress_target.shedlock_guard_token('mine', :token), regress_target.shedlock_release_token('mine', :token);
 CALL regress_target.shedlock_run('run', 'SELECT', '1 min');
-SELECT regress_target.shedlock_pause('mine', 'why'), regress_target.shedlock_resume('mine'), regress_target.shedlock_force_release('a'), regress_target.shedlock_purge('1 min');
+SELECT regress_target.shedlock_pause('mine', 'why'), regress_target.shedlock_resume('mine'), regress_target.shedlock_force_release('a');
 SELECT name, state, holder OPERATOR(pg_catalog.~) '^pg_regress/hostile|^released by force' AS named, remaining OPERATOR(pg_catalog.>) '1 s'::pg_catalog.interval AS remaining
   FROM regress_target.shedlock_locks ORDER BY name COLLATE pg_catalog."C" USING OPERATOR(pg_catalog.<);
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 AS counted FROM regress_target.shedlock_stats;

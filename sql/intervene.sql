@@ -55,24 +55,27 @@ SELECT length(locked_by) FROM shedlock WHERE name = 'long';
 SELECT shedlock_force_release('long');
 DELETE FROM shedlock;
 
--- shedlock_purge: deletes the rows of locks that have been free for that long.
-INSERT INTO shedlock (name, lock_until, locked_at, locked_by) SELECT 'old ' || i, now() - interval '31 days', now() - interval '32 days', 'host' FROM generate_series(1, 5) i;
-INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('recent', timezone('utc', now()) - interval '29 days', now() - interval '32 days', 'host');
-SELECT shedlock_acquire('held', '1 h'), shedlock_pause('paused');
-SELECT shedlock_purge('30 days');
-SELECT name FROM shedlock ORDER BY name;
-SELECT shedlock_purge('0');
-SELECT name FROM shedlock ORDER BY name;
-
 -- Arguments.
 SELECT shedlock_force_release(NULL);
-SELECT shedlock_pause('');
 SELECT shedlock_pause('x', wait => '-1 s');
 SELECT shedlock_pause('x', wait => NULL);
-SELECT shedlock_resume(repeat('x', 256));
-SELECT shedlock_purge(NULL);
-SELECT shedlock_purge('-1 day');
 BEGIN READ ONLY;
 SELECT shedlock_pause('x');
 ROLLBACK;
 DELETE FROM shedlock;
+
+-- Whatever stands in a table, also what nobody could acquire.
+DROP EXTENSION shedlock;
+CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by text NOT NULL);
+CREATE EXTENSION shedlock;
+INSERT INTO shedlock SELECT n, timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host' FROM unnest(ARRAY['', repeat('x', 300), repeat('y', 20000)]) n;
+SELECT length(name), shedlock_force_release(name) AS was_held, shedlock_pause(name) AS paused, shedlock_resume(name) AS resumed FROM shedlock ORDER BY 1;
+-- Not so the others, but they take a name that is too long once it has a row.
+SELECT shedlock_acquire('', '1 min');
+SELECT shedlock_release('');
+SELECT shedlock_acquire(repeat('x', 301), '1 min');
+SELECT length(n), shedlock_acquire(n, '1 min') AS acquired, shedlock_acquire(n, '1 min') AS refused, shedlock_extend(n, '2 min') AS extended, shedlock_guard(n), shedlock_release(n) AS released
+  FROM unnest(ARRAY[repeat('x', 300), repeat('y', 20000)]) n;
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+CREATE EXTENSION shedlock;

@@ -13,7 +13,7 @@ SELECT p.oid::regprocedure AS routine,
    AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock')
  ORDER BY 1::text COLLATE "C";
 SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
-  FROM unnest(ARRAY['regress_nobody', 'regress_user', 'regress_admin']) r, unnest(ARRAY['shedlock', 'shedlock_locks', 'shedlock_stats']) t,
+  FROM unnest(ARRAY['regress_nobody', 'regress_user', 'regress_admin']) r, unnest(ARRAY['shedlock', 'shedlock_link', 'shedlock_locks', 'shedlock_stats']) t,
        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
  WHERE has_table_privilege(r, t, p) OR (p IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') AND has_any_column_privilege(r, t, p))
  GROUP BY 1, 2 ORDER BY 1, 2;
@@ -42,7 +42,7 @@ CREATE VIEW attempts AS
 SELECT c, n FROM unnest(ARRAY[
     -- others' locks
     'SELECT shedlock_force_release(''theirs'')', 'SELECT shedlock_release(''theirs'')', 'SELECT shedlock_extend(''theirs'', ''1 ms'')', 'SELECT shedlock_release_token(''by token'', 1)',
-    'SELECT shedlock_acquire(''theirs'', ''1 min'')', 'SELECT shedlock_guard(''theirs'')', 'SELECT shedlock_resume(''paused'')', 'SELECT shedlock_pause(''theirs'')', 'SELECT shedlock_purge(''0'')',
+    'SELECT shedlock_acquire(''theirs'', ''1 min'')', 'SELECT shedlock_guard(''theirs'')', 'SELECT shedlock_resume(''paused'')', 'SELECT shedlock_pause(''theirs'')',
     -- the table and its views
     'SELECT locked_by FROM shedlock', 'SELECT count(*) FROM shedlock', 'TABLE shedlock', 'INSERT INTO shedlock VALUES (''x'', now(), now(), ''x'')',
     'UPDATE shedlock SET lock_until = now()', 'DELETE FROM shedlock', 'TRUNCATE shedlock', 'MERGE INTO shedlock USING (SELECT) s ON true WHEN MATCHED THEN DELETE', 'SELECT FROM shedlock FOR UPDATE',

@@ -79,6 +79,15 @@ SELECT shedlock_acquire_token('l', '1 min') > :javas AS grows;
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'l';
 EXECUTE java_again('l', 3600, 'host');
 SELECT shedlock_acquire('l', '1 min');
+-- A name is its bytes, for both: blanks at its ends make another lock.
+EXECUTE java_first('nightly ', 3600, 'host');
+SELECT shedlock_acquire('nightly ', '1 min') AS javas, shedlock_acquire('nightly', '1 min') AS another, shedlock_acquire(E'\nnightly', '1 min') AS a_third;
+EXECUTE java_first('nightly', 3600, 'host');
+EXECUTE java_first(E'\nnightly', 3600, 'host');
+EXECUTE java_unlock('nightly ', 0, 'host');
+SELECT shedlock_acquire('nightly ', '1 h'), shedlock_release('nightly');
+EXECUTE java_again('nightly ', 3600, 'host');
+EXECUTE java_again('nightly', 3600, 'host');
 \set QUIET on
 DEALLOCATE ALL;
 DELETE FROM shedlock;

@@ -28,6 +28,12 @@ SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT N
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token('t', '1 min') = (SELECT token FROM shedlock_locks) AS before_it_was_there;
 SELECT shedlock_extend_token('t', token, '1 h') FROM shedlock_locks;
+-- A Java host may be called like that; ours ends with its own token.
+INSERT INTO shedlock VALUES ('java 3', '2999-01-01', '2026-01-01', 'worker#3', NULL), ('java 4', '2999-01-01', '2026-01-01', 'worker/4', NULL), ('ours', '2999-01-01', '2026-01-01', 'worker#1767225600000000', NULL),
+    ('java 5', '2020-01-01', '2020-01-01', 'worker#5', '2020-01-01');
+SELECT name, state, holder, held_for IS NOT NULL AS held_for FROM shedlock_locks WHERE holder LIKE 'worker%' ORDER BY name;
+SELECT shedlock_acquire('java 5', '1 min');
+SELECT expired FROM shedlock_stats WHERE name = 'java 5';
 -- A view cannot be written, and needs no lock functions.
 BEGIN READ ONLY;
 SELECT count(*) FROM shedlock_locks;

@@ -109,6 +109,20 @@ BEGIN
     END LOOP;
 END $$;
 SELECT held();
+-- What the same command has done to the table is there: a WITH clause that changes the row, makes it, deletes it.
+UPDATE shedlock SET lock_until = locked_at WHERE name = 'cursor 1';
+WITH u AS (UPDATE shedlock SET locked_by = locked_by WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') FROM u;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') AS again, shedlock_extend(name, '1 h') FROM u;
+BEGIN;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_guard(name) FROM u;
+COMMIT;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_release(name), shedlock_force_release(name) FROM u;
+WITH i AS (INSERT INTO shedlock VALUES ('made', '2026-01-01', '2026-01-01', 'x') RETURNING name) SELECT shedlock_acquire(name, '1 h') FROM i;
+WITH d AS (DELETE FROM shedlock WHERE name = 'made' RETURNING name) SELECT shedlock_acquire(name, '1 h'), shedlock_release(name) FROM d;
+SELECT count(*) FROM shedlock WHERE name = 'made';
+\set VERBOSITY terse
+WITH d AS (DELETE FROM shedlock WHERE name = 'made' RETURNING name) SELECT shedlock_release(name) FROM d;
+\set VERBOSITY default
 DROP TABLE job, own;
 DROP FUNCTION at_insert, outermost, deep, acquire_and_fail, held;
 DELETE FROM shedlock;

@@ -7,24 +7,28 @@ SELECT shedlock_acquire('ticked', '1 h', tick => now()), shedlock_release('ticke
 SELECT bool_and(shedlock_extend('held', '2 h')) FROM generate_series(1, 500);
 CREATE FUNCTION refuse(times integer, OUT granted bigint, OUT wal_bytes numeric, OUT xid xid8, OUT row_locks bigint, OUT versions bigint) LANGUAGE plpgsql AS $$
 DECLARE
-    begun pg_lsn := pg_current_wal_insert_lsn();
+    begun pg_lsn;
     written bigint := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass);
     a boolean; b boolean; c boolean; d bigint;
 BEGIN
     granted := 0;
-    FOR i IN 1..times LOOP
-        a := shedlock_acquire('held', '1 min');
-        b := shedlock_acquire(ARRAY['a', 'b', 'z'], '1 min');
-        c := shedlock_acquire('ticked', '1 min', tick => now() - interval '1 min');
-        d := shedlock_acquire_token('held', '1 min');
-        IF a OR b OR c OR d IS NOT NULL THEN
-            granted := granted + 1;
-        END IF;
+    -- The server writes for itself, too: the least of several windows is ours.
+    FOR w IN 1..10 LOOP
+        begun := pg_current_wal_insert_lsn();
+        FOR i IN 1..times / 10 LOOP
+            a := shedlock_acquire('held', '1 min');
+            b := shedlock_acquire(ARRAY['a', 'b', 'z'], '1 min');
+            c := shedlock_acquire('ticked', '1 min', tick => now() - interval '1 min');
+            d := shedlock_acquire_token('held', '1 min');
+            IF a OR b OR c OR d IS NOT NULL THEN
+                granted := granted + 1;
+            END IF;
+        END LOOP;
+        wal_bytes := least(wal_bytes, pg_current_wal_insert_lsn() - begun);
     END LOOP;
-    wal_bytes := pg_current_wal_insert_lsn() - begun;
     xid := pg_current_xact_id_if_assigned();
     versions := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass) - written;
-    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax <> '0';
+    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax::text NOT IN ('0', xmin::text); -- its writer locked it, too
 END $$;
 SELECT * FROM refuse(1000);
 BEGIN ISOLATION LEVEL REPEATABLE READ;

@@ -13,10 +13,10 @@ SELECT shedlock_extend('r', '1 h') AS extend_after_release;
 SELECT shedlock_release('nobody');
 SELECT shedlock_acquire('x', '1 ms');
 SELECT pg_sleep(0.002);
-CREATE TABLE before AS SELECT ctid AS place, xmin AS writer, * FROM shedlock;
+CREATE TABLE before AS SELECT ctid AS place, xmin AS writer, xmax AS locker, * FROM shedlock;
 \set VERBOSITY terse
 SELECT shedlock_release('x') AS expired;
-SELECT count(*) AS touched FROM shedlock s JOIN before b USING (name) WHERE s.ctid <> b.place OR s.xmin <> b.writer OR s.xmax <> '0';
+SELECT count(*) AS touched FROM shedlock s JOIN before b USING (name) WHERE s.ctid <> b.place OR s.xmin <> b.writer OR s.xmax <> b.locker;
 UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h', locked_by = 'java-host' WHERE name = 'x';
 SELECT shedlock_release('x') AS of_java;
 SELECT name, locked_by FROM shedlock WHERE name = 'x';

@@ -24,9 +24,12 @@ SELECT shedlock_acquire('l', '1 min');
 SELECT shedlock_release_token('l', :token);
 SELECT shedlock_guard_token('l', :token);
 SELECT shedlock_release('l');
--- Released twice, or never acquired: nothing was lost.
+-- Released twice, or never acquired, or a token that nobody has had yet: nothing was lost.
 SELECT shedlock_release('l');
 SELECT shedlock_release('never');
+SELECT shedlock_release_token('l', 9000000000000000000);
+SELECT shedlock_guard_token('l', 9000000000000000000);
+SELECT shedlock_guard_token('never', 1);
 SELECT * FROM counts WHERE name IN ('l', 'never');
 -- Several names count one by one; waiting is summed up.
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '100 ms');

@@ -15,6 +15,15 @@ TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
     EXPECT_EQ(server::token(name), number(mine->token()));
 }
 
+TEST_F(client_test, takes_blanks_at_the_ends_of_a_name_for_a_part_of_it)
+{
+    auto const one = locks.try_acquire(name, {.at_most = 1min});
+    auto const several = locks.try_acquire({name + ' ', "\t" + name}, {.at_most = 1min});
+    EXPECT_TRUE(one && several);
+    EXPECT_EQ(server::state(name + ' '), "held");
+    EXPECT_FALSE(locks.try_acquire("\t" + name, {.at_most = 1min}));
+}
+
 TEST_F(client_test, acquires_several_all_or_none)
 {
     {

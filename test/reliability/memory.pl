@@ -48,7 +48,6 @@ my %scenario = (
 	'force_release' => q{SELECT shedlock_force_release('held');},
 	'pause' => q{SELECT shedlock_pause('free', 'why');},
 	'resume' => q{SELECT shedlock_resume('paused');},
-	'purge' => q{SELECT shedlock_purge('0');},
 	'views' => q{SELECT count(*) FROM shedlock_locks, shedlock_stats;},
 	'doctor' => q{SELECT count(*) FROM shedlock_doctor();});
 

@@ -47,26 +47,26 @@ sub different
 }
 
 my $wanted = catalog($version);
-like($wanted, qr/CREATE FUNCTION public\.shedlock_purge/, 'the catalog of a fresh installation shows members');
+like($wanted, qr/CREATE FUNCTION public\.shedlock_resume/, 'the catalog of a fresh installation shows members');
 is(join("", different($wanted, catalog($version))), "", 'two fresh installations do not differ');
 is(join("", different($wanted, catalog($_, 1))), "", "updated from $_") for @older;
 
-# The version before had no shedlock_purge.
-my ($purge) = $fresh =~ /^(CREATE FUNCTION shedlock_purge.*?;\nCOMMENT .*?';\n)/ms or die 'no shedlock_purge';
-my $rights = "REVOKE ALL ON FUNCTION shedlock_purge(interval) FROM PUBLIC;\n"
-	. "DO \$do\$ BEGIN EXECUTE format('GRANT EXECUTE ON FUNCTION shedlock_purge(interval) TO %s', \$owner\$\@extowner\@\$owner\$); END \$do\$;\n";
+# The version before had no shedlock_resume.
+my ($resume) = $fresh =~ /^(CREATE FUNCTION shedlock_resume.*?;\nCOMMENT .*?';\n)/ms or die 'no shedlock_resume';
+my $rights = "REVOKE ALL ON FUNCTION shedlock_resume(text) FROM PUBLIC;\n"
+	. "DO \$do\$ BEGIN EXECUTE format('GRANT EXECUTE ON FUNCTION shedlock_resume(text) TO %s', \$owner\$\@extowner\@\$owner\$); END \$do\$;\n";
 my %made_up = (
-	'0.9' => [ $purge . $rights, 1, 'a right update' ],
+	'0.9' => [ $resume . $rights, 1, 'a right update' ],
 	'0.8' => [ $rights =~ s/.*//sr, 0, 'a function is missing' ],
-	'0.7' => [ $purge, 0, 'everybody may execute it' ],
-	'0.6' => [ $purge =~ s/COMMENT.*//sr . $rights, 0, 'its comment is missing' ],
-	'0.5' => [ $purge =~ s/PARALLEL UNSAFE/PARALLEL SAFE/r . $rights, 0, 'another PARALLEL' ],
-	'0.4' => [ $purge . $rights . "ALTER TABLE shedlock ALTER lock_until DROP NOT NULL;\n", 0, 'another column of the table' ],
-	'0.3' => [ $purge . $rights . "ALTER EXTENSION shedlock DROP VIEW shedlock_stats;\n", 0, 'no longer a member' ]);
+	'0.7' => [ $resume, 0, 'everybody may execute it' ],
+	'0.6' => [ $resume =~ s/COMMENT.*//sr . $rights, 0, 'its comment is missing' ],
+	'0.5' => [ $resume =~ s/PARALLEL UNSAFE/PARALLEL SAFE/r . $rights, 0, 'another PARALLEL' ],
+	'0.4' => [ $resume . $rights . "ALTER TABLE shedlock ALTER lock_until DROP NOT NULL;\n", 0, 'another column of the table' ],
+	'0.3' => [ $resume . $rights . "ALTER EXTENSION shedlock DROP VIEW shedlock_stats;\n", 0, 'no longer a member' ]);
 for my $from (sort keys %made_up)
 {
 	my ($script, $same, $what) = @{ $made_up{$from} };
-	append_to_file("$copy$sharedir/extension/shedlock--$from.sql", "$fresh\nDROP FUNCTION shedlock_purge(interval);\n");
+	append_to_file("$copy$sharedir/extension/shedlock--$from.sql", "$fresh\nDROP FUNCTION shedlock_resume(text);\n");
 	append_to_file("$copy$sharedir/extension/shedlock--$from--$version.sql", $script);
 	my @difference = different($wanted, catalog($from, 1));
 	($same ? \&is : \&isnt)->("@difference", '', "made up, $what: " . ($same ? 'no difference' : 'seen'));

@@ -6,7 +6,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-my $primary = new_server('primary', '', allows_streaming => 1);
+my $primary = new_server('primary', "max_prepared_transactions = 10\n", allows_streaming => 1);
 $primary->backup('copy');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'copy', has_streaming => 1);
@@ -25,29 +25,42 @@ for my $call ("shedlock_acquire('j', '1 min')", "shedlock_acquire_token('j', '1 
 is($standby->safe_psql('postgres', "SELECT name, state, holder_pid IS NOT NULL, holder_alive IS NULL FROM shedlock_locks"),
 	'j|held|t|t', 'shedlock_locks works on a standby; whose backends these are it cannot tell');
 
-# Synchronous replication, and a session that would not wait for it.
+# Synchronous replication, and sessions that would not wait for it.
+sub start_session
+{
+	my ($setting, @statements) = @_;
+	my %session = (out => '', err => '');
+	$session{run} = IPC::Run::start([ 'psql', '-XAtq', (map { ('-c', $_) } "SET synchronous_commit = $setting", @statements), '-d', $primary->connstr('postgres') ],
+		'>', \$session{out}, '2>', \$session{err});
+	return \%session;
+}
+sub is_waiting
+{
+	my ($statement) = @_;
+	return $primary->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '$statement%'");
+}
 $primary->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'\n");
 $primary->reload;
 $primary->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication");
 $standby->stop;
-my ($out, $err) = ('', '');
-my $waiting = IPC::Run::start(
-	[ 'psql', '-XAtq', '-c', 'SET synchronous_commit = local', '-c', "SELECT shedlock_acquire('k', '1 h')", '-d', $primary->connstr('postgres') ], '>', \$out, '2>', \$err);
-ok($primary->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"),
-	'I7 an acquire waits for the synchronous standby, although synchronous_commit = local');
+my $waiting = start_session('local', "SELECT shedlock_acquire('k', '1 h')");
+ok(is_waiting('SELECT'), 'I7 an acquire waits for the synchronous standby, although synchronous_commit = local');
+my $preparing = start_session('off', 'BEGIN', "SELECT shedlock_acquire('p', '1 h')", "PREPARE TRANSACTION 'p'");
+ok(is_waiting('PREPARE'), '... and so does the PREPARE TRANSACTION of one, although synchronous_commit = off');
 is($primary->safe_psql('postgres', "SELECT shedlock_acquire('k', '1 h')"), 'f', 'I2 meanwhile others are refused at once');
 $standby->start;
-$waiting->finish;
-is($out, "t\n", '... and is granted when the standby has it');
+$_->{run}->finish for $waiting, $preparing;
+is($waiting->{out}, "t\n", '... and is granted when the standby has it');
+is("$preparing->{out}$preparing->{err}", "t\n", '... and prepared');
 $primary->wait_for_catchup($standby);
 is($standby->safe_psql('postgres', "SELECT state FROM shedlock_locks WHERE name = 'k'"), 'held', '... as it has');
 
-# Promotion: held locks are held, tokens grow.
+# Promotion: held locks are held, prepared ones too, tokens grow.
 my $token = $primary->safe_psql('postgres', "SELECT shedlock_acquire_token('t', '1 ms')");
 $primary->wait_for_catchup($standby);
 $primary->stop('immediate');
 $standby->promote;
-is($standby->safe_psql('postgres', "SELECT shedlock_acquire('k', '1 h')"), 'f', 'a lock held before the fail-over is held after it');
+is($standby->safe_psql('postgres', "SELECT shedlock_acquire('$_', '1 h')"), 'f', "a lock held before the fail-over is held after it: $_") for 'k', 'p';
 cmp_ok($standby->safe_psql('postgres', "SELECT shedlock_acquire_token('t', '1 min')"), '>', $token, 'I6 tokens grow over a fail-over');
 
 $standby->stop;

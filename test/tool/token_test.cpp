@@ -37,6 +37,18 @@ void expect_lost(outcome const &seen)
 
 // Acquire
 
+TEST(acquire, takes_blanks_at_the_ends_of_a_name_for_a_part_of_it)
+{
+    auto const other = " " + name() + "\t ";
+    acquire();
+    auto const seen = run({"shedlock", "acquire", other, "--at-most", "1m"});
+    EXPECT_EQ(seen.status, 0) << seen.err;
+    EXPECT_EQ(state(other), "held");
+    EXPECT_EQ(run({"shedlock", "release", other, "--token", seen.out.substr(0, seen.out.find('\n'))}).status, 0);
+    EXPECT_EQ(state(other), "free");
+    EXPECT_EQ(state(), "held");
+}
+
 TEST(acquire, prints_the_token_and_leaves_the_lock_held)
 {
     auto const seen = tool("acquire", {"--at-most", "1m"});
@@ -157,6 +169,19 @@ TEST(pause, keeps_a_job_from_running_until_it_is_resumed)
     EXPECT_NE(run({"shedlock", "list"}).out.find("moving house"), std::string::npos);
     EXPECT_EQ(tool("resume").status, 0);
     EXPECT_EQ(run(under_lock({"echo", "ran"})).out, "ran\n");
+}
+
+TEST(pause, takes_an_empty_name_that_stands_in_the_table)
+{
+    words const pause{"shedlock", "pause", ""}, resume{"shedlock", "resume", ""},
+        force{"shedlock", "release", "", "--force"};
+    EXPECT_EQ(run(pause).status, 125);
+    sql("INSERT INTO shedlock VALUES ('', '2026-01-01', '2026-01-01', 'host')");
+    EXPECT_EQ(run(pause).status, 0);
+    EXPECT_EQ(state(""), "paused");
+    EXPECT_EQ(run(resume).status, 0);
+    EXPECT_EQ(run(force).status, 1) << "it was free";
+    sql("DELETE FROM shedlock WHERE name = ''");
 }
 
 TEST(pause, is_refused_while_somebody_holds_it)

@@ -47,29 +47,37 @@ bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+bool is_for_administrators(function what)
+{
+    return what == function::pause || what == function::resume || what == function::force_release;
+}
+
 void check_text(std::optional<std::string> const &given, circumstances const &about, expected_errors &errors)
 {
     if (given && !is_valid(about.of_database, *given))
         errors.must("22021");
 }
 
-void check_name(std::optional<std::string> const &name, circumstances const &about, expected_errors &errors)
+// A row may bear any name; without one, only a name that can be stored is taken. Administrators may ask for all rows.
+void check_name(std::optional<std::string> const &name, call const &made, circumstances const &about, rows const &known,
+                expected_errors &errors)
 {
     if (!name)
         return errors.must("22004");
     check_text(name, about, errors);
-    if (name->empty() || is_blank(name->front()) || is_blank(name->back()))
+    bool const has_row = known.count(*name) > 0;
+    if (name->empty() && !(has_row && is_for_administrators(made.what)))
         errors.must("22023");
-    if (is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit)
+    if (!has_row && is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit)
         errors.must("22001");
 }
 
-void check_names(call const &made, circumstances const &about, expected_errors &errors)
+void check_names(call const &made, circumstances const &about, rows const &known, expected_errors &errors)
 {
     if (made.name_is_null)
         return errors.must("22004");
     if (!made.is_array)
-        return check_name(made.names.front(), about, errors);
+        return check_name(made.names.front(), made, about, known, errors);
     if (made.dimensions > 6)
         return errors.must("54000");
     if (made.dimensions > 0 && static_cast<std::int64_t>(made.lower_bound) +
@@ -81,7 +89,7 @@ void check_names(call const &made, circumstances const &about, expected_errors &
     if (made.dimensions > 1)
         errors.must("2202E");
     for (auto const &name : made.names)
-        check_name(name, about, errors);
+        check_name(name, made, about, known, errors);
     auto const distinct = std::set<std::optional<std::string>>(made.names.begin(), made.names.end());
     if (distinct.size() < made.names.size())
         errors.must("22023");
@@ -132,15 +140,15 @@ length length_of(interval const &i)
     return {rest + least, rest + most};
 }
 
-expected_errors errors_of(call const &made, session const &caller, circumstances const &about, moment before,
-                          moment after)
+expected_errors errors_of(call const &made, session const &caller, circumstances const &about, rows const &known,
+                          moment before, moment after)
 {
     expected_errors errors;
     bool const is_extend = made.what == function::extend || made.what == function::extend_token;
     for (char const letter : signature_of(made.what).arguments)
         switch (letter) {
         case 'n':
-            check_names(made, about, errors);
+            check_names(made, about, known, errors);
             break;
         case 'k':
             if (!made.token)

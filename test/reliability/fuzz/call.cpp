@@ -12,7 +12,6 @@ constexpr signature signatures[functions] = {
     {"shedlock_guard", "n", false},      {"shedlock_guard_token", "nk", false},
     {"shedlock_run", "nxmlwt", false},   {"shedlock_pause", "nxw", false},
     {"shedlock_resume", "n", false},     {"shedlock_force_release", "n", false},
-    {"shedlock_purge", "w", false},
 };
 
 constexpr command commands[] = {
@@ -32,6 +31,11 @@ constexpr command commands[] = {
     {" \n\t", "22023"},
 };
 
+std::string any_blank(random_numbers &random)
+{
+    return {" \t\n\v\f\r"[random.between(0, 5)]};
+}
+
 std::string any_name(random_numbers &random, knowledge const &about)
 {
     switch (random.between(1, 40)) {
@@ -47,9 +51,19 @@ std::string any_name(random_numbers &random, knowledge const &about)
         return of_length(random, about.of_database,
                          static_cast<std::size_t>(random.between(0, 2) ? random.between(0, 300) : 20'000));
     case 6:
-        return std::string{" \t\n\v\f\r"[random.between(0, 5)]} + (random.one_in(2) ? nasty_text(random) : "");
-    case 7:
-        return nasty_text(random) + " \t\n\v\f\r"[random.between(0, 5)];
+    case 7: // the other one, if blanks did not count
+        return any_blank(random) + random.any_of(about.names);
+    case 8:
+    case 9:
+        return random.any_of(about.names) + any_blank(random);
+    case 10:
+        return "";
+    case 11: // also what only stands there since somebody put it there
+    case 12:
+        if (about.known.empty())
+            return "";
+        return std::next(about.known.begin(), random.between(0, static_cast<std::int64_t>(about.known.size()) - 1))
+            ->first;
     default:
         return random.any_of(about.names);
     }
@@ -159,7 +173,7 @@ std::optional<interval> any_wait(random_numbers &random, knowledge const &about,
         return interval{0, 0, 1};
     auto const chosen = any_interval(random, usual);
     bool const may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
-    return may_be_long && made.what != function::purge ? usual : chosen;
+    return may_be_long ? usual : chosen;
 }
 
 rows::const_iterator found_row(knowledge const &about, call const &made)
@@ -258,8 +272,6 @@ call random_call(random_numbers &random, knowledge const &about)
     static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
                                          function::extend_token, function::release,       function::release_token};
     call made{random.one_in(3) ? static_cast<function>(random.between(0, functions - 1)) : random.any_of(often)};
-    if (made.what == function::purge && !random.one_in(20))
-        made.what = function::force_release;
     choose_names(random, about, made);
     made.at_most = any_interval(random, usual_at_most(random));
     made.at_least =

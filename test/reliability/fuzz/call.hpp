@@ -42,11 +42,10 @@ enum class function {
     pause,
     resume,
     force_release,
-    purge,
 };
-inline constexpr int functions = 13;
+inline constexpr int functions = 12;
 
-// Arguments by letter: n name, k token, m at_most, l at_least, w wait or unused_for, t tick, x holder, reason or
+// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, x holder, reason or
 // command.
 struct signature {
     char const *name;

@@ -22,7 +22,7 @@ std::string oracle::unchanged(call const &made, outcome const &seen) const
 
 std::string oracle::judge(call const &made, session const &caller, outcome const &seen)
 {
-    auto errors = errors_of(made, caller, about_, seen.before, seen.after);
+    auto errors = errors_of(made, caller, about_, known, seen.before, seen.after);
     bool const good_arguments = !errors.certain;
     std::string wrong;
     if (good_arguments)
@@ -31,7 +31,7 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
         wrong = "no error, where there must be one";
     if (wrong.empty() && seen.error)
         wrong = judge_error(made, caller, seen, errors, good_arguments);
-    if (!wrong.empty() || made.what == function::purge)
+    if (!wrong.empty())
         return wrong;
     for (auto const &name : names_of(made)) {
         known.erase(name);
@@ -55,20 +55,14 @@ std::string oracle::judge_error(call const &made, session const &caller, outcome
     return seen.warnings.empty() ? unchanged(made, seen) : "a warning beside the error";
 }
 
-std::string oracle::settle(rows const &all, std::optional<call> const &purge, moment before, moment after)
+std::string oracle::settle(rows const &all) const
 {
-    auto const span = purge ? length_of(*purge->wait) : length{0, 0};
-    for (auto const &[name, old] : known) {
-        bool const is_mortal = purge && !is_forever(old.lock_until);
-        auto const found = all.find(name);
-        if (found == all.end() ? !is_mortal || old.lock_until > after - span.least
-                               : !(found->second == old) || (is_mortal && old.lock_until <= before - span.most))
+    for (auto const &[name, old] : known)
+        if (auto const found = all.find(name); found == all.end() || !(found->second == old))
             return "the row of \"" + printable(name) + "\" is not what it was";
-    }
     for (auto const &[name, found] : all)
         if (!known.count(name))
             return "there is a row of \"" + printable(name) + "\"";
-    known = all;
     return {};
 }
 
@@ -91,9 +85,7 @@ std::string oracle::judge_result(call const &made, session const &caller, outcom
         return judge_guard(made, caller, seen, errors);
     case function::force_release:
         return judge_force(made, seen);
-    case function::resume:
-        return judge_resume(made, seen);
     default:
-        return judge_purge(made, seen);
+        return judge_resume(made, seen);
     }
 }

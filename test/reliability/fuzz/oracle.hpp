@@ -27,8 +27,9 @@ struct circumstances {
     std::string default_holder;
 };
 
-// Of the arguments alone.
-expected_errors errors_of(call const &, session const &, circumstances const &, moment before, moment after);
+// Of the arguments, and of names that have no row.
+expected_errors errors_of(call const &, session const &, circumstances const &, rows const &known, moment before,
+                          moment after);
 
 class oracle {
 public:
@@ -37,11 +38,11 @@ public:
     // The names of a call whose rows it could change, as far as they can be names.
     std::set<std::string> names_of(call const &) const;
 
-    // Empty, or what is wrong. Takes the rows found for known; after a purge settle() must do so.
+    // Empty, or what is wrong. Takes the rows found for known.
     std::string judge(call const &, session const &, outcome const &);
 
-    // The whole table: nothing has changed but what the calls, or the last one, a purge, had to change.
-    std::string settle(rows const &all, std::optional<call> const &purge, moment before, moment after);
+    // The whole table: nothing has changed but what the calls had to change.
+    std::string settle(rows const &all) const;
 
     rows known{};
 
@@ -54,7 +55,6 @@ private:
     std::string judge_guard(call const &, session const &, outcome const &, expected_errors &) const;
     std::string judge_force(call const &, outcome const &) const;
     std::string judge_resume(call const &, outcome const &) const;
-    std::string judge_purge(call const &, outcome const &) const;
     std::string judge_taken(call const &, session const &, outcome const &) const;
     std::string expected_holder(call const &, session const &, moment locked_at) const;
     std::string unchanged(call const &, outcome const &) const;

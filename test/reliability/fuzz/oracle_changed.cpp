@@ -56,10 +56,10 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
                                 expected_errors &errors) const
 {
     auto const found = known.find(made.names.front().value());
-    bool const ours = found != known.end() &&
-                      (is_by_token(made.what)
-                           ? token_of(found->second.locked_at) == *made.token && has_suffix(found->second.locked_by)
-                           : found->second.locked_by.ends_with(caller.suffix()));
+    bool const ours =
+        found != known.end() &&
+        (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token && !suffix_in(found->second).empty()
+                                : found->second.locked_by.ends_with(caller.suffix()));
     if (!ours)
         errors.must("SL001");
     return seen.error ? "" : unchanged(made, seen);
@@ -102,18 +102,4 @@ std::string oracle::judge_resume(call const &made, outcome const &seen) const
                    !now.lock_at_least_until
                ? ""
                : "not resumed";
-}
-
-std::string oracle::judge_purge(call const &made, outcome const &seen) const
-{
-    if (seen.error)
-        return {};
-    std::int64_t certain = 0, possible = 0;
-    for (auto const &[name, old] : known) {
-        certain += !is_forever(old.lock_until) && old.lock_until <= seen.before - length_of(*made.wait).most;
-        possible += !is_forever(old.lock_until) && old.lock_until <= seen.after - length_of(*made.wait).least;
-    }
-    return is_within(seen.number(), certain, possible)
-               ? ""
-               : "purged " + std::to_string(seen.number()) + " rows, not " + std::to_string(certain);
 }

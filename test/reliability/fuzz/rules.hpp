@@ -23,11 +23,15 @@ inline std::string suffix_of(moment locked_at)
     return "#" + std::to_string(token_of(locked_at));
 }
 
-// One of ours wrote it, not a Java client.
-inline bool has_suffix(std::string const &locked_by)
+// The end of locked_by, if one of ours wrote it: a process id and when it started, or # and the row's own token.
+inline std::string suffix_in(row const &r)
 {
-    static std::regex const suffix{"[/#][0-9.]+$"};
-    return std::regex_search(locked_by, suffix);
+    static std::regex const of_session{"/[0-9]{1,9}[.][0-9]{1,18}$"};
+    std::smatch found;
+    if (std::regex_search(r.locked_by, found, of_session))
+        return found.str();
+    bool const has_token = r.locked_at != minus_infinity && !is_forever(r.locked_at);
+    return has_token && r.locked_by.ends_with(suffix_of(r.locked_at)) ? suffix_of(r.locked_at) : "";
 }
 
 inline bool is_within(moment t, __int128 low, __int128 high)

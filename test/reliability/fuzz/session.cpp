@@ -251,12 +251,23 @@ std::vector<std::vector<std::string>> session::query(std::string const &sql)
     return lines;
 }
 
+std::string session::quoted(std::string const &text) const
+{
+    std::unique_ptr<char, decltype(&PQfreemem)> const literal{
+        PQescapeLiteral(connection_.get(), text.data(), text.size()), &PQfreemem};
+    return literal.get();
+}
+
 void session::edit(std::string const &name, std::string const &assignments)
 {
-    std::unique_ptr<char, decltype(&PQfreemem)> const quoted{
-        PQescapeLiteral(connection_.get(), name.data(), name.size()), &PQfreemem};
     query((assignments.empty() ? "DELETE FROM shedlock" : "UPDATE shedlock SET " + assignments) +
-          " WHERE name = " + quoted.get());
+          " WHERE name = " + quoted(name));
+}
+
+void session::insert(std::string const &name)
+{
+    query("INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES (" + quoted(name) +
+          ", '2026-01-01', '2026-01-01', 'host') ON CONFLICT DO NOTHING");
 }
 
 rows session::all_rows()

@@ -29,6 +29,7 @@ public:
     // Plain statements, whose values come as text. They must work.
     std::vector<std::vector<std::string>> query(std::string const &sql);
     void edit(std::string const &name, std::string const &assignments); // of the row, by hand
+    void insert(std::string const &name);                               // a free row, unless there is one
     rows all_rows();
 
     std::string const &suffix() const { return suffix_; } // the end of locked_by that says: this session's
@@ -37,6 +38,7 @@ public:
 private:
     void prepare();
     void fail(std::string const &what) const;
+    std::string quoted(std::string const &) const;
     std::unique_ptr<PGresult, decltype(&PQclear)> next_result();
     void finish_statement();
 

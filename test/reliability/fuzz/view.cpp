@@ -1,39 +1,6 @@
-#include "oracle.hpp"
+#include "rules.hpp"
 
 namespace {
-
-std::size_t trailing(std::string_view text, std::string_view characters)
-{
-    auto const last_other = text.find_last_not_of(characters);
-    return last_other == std::string_view::npos ? text.size() : text.size() - last_other - 1;
-}
-
-constexpr std::string_view digits = "0123456789";
-
-// #digits, or /digits.digits with as many as a process id and a time may have.
-bool is_ours(std::string_view locked_by)
-{
-    auto const last = trailing(locked_by, digits);
-    locked_by.remove_suffix(last);
-    if (last == 0 || locked_by.empty())
-        return false;
-    if (locked_by.back() == '#')
-        return true;
-    if (locked_by.back() != '.' || last > 18)
-        return false;
-    locked_by.remove_suffix(1);
-    auto const first = trailing(locked_by, digits);
-    locked_by.remove_suffix(first);
-    return first >= 1 && first <= 9 && !locked_by.empty() && locked_by.back() == '/';
-}
-
-std::string_view holder_of(std::string_view locked_by)
-{
-    auto const end = trailing(locked_by, "0123456789.");
-    auto const rest = locked_by.substr(0, locked_by.size() - end);
-    return end > 0 && !rest.empty() && (rest.back() == '#' || rest.back() == '/') ? rest.substr(0, rest.size() - 1)
-                                                                                  : locked_by;
-}
 
 std::string state_of(row const &known, moment now)
 {
@@ -41,14 +8,19 @@ std::string state_of(row const &known, moment now)
         return "free";
     if (known.lock_until == infinity)
         return "paused";
-    return is_ours(known.locked_by) && !known.lock_at_least_until ? "kept" : "held";
+    return !suffix_in(known).empty() && !known.lock_at_least_until ? "kept" : "held";
+}
+
+std::string holder_of(row const &known)
+{
+    return known.locked_by.substr(0, known.locked_by.size() - suffix_in(known).size());
 }
 
 // None where it would be beyond bigint.
-std::string token_of(row const &known)
+std::string shown_token_of(row const &known)
 {
-    bool const has_one = known.locked_at != minus_infinity && known.locked_at < infinity - epoch_difference;
-    return has_one ? std::to_string(known.locked_at + epoch_difference) : "";
+    bool const has_one = known.locked_at != minus_infinity && !is_forever(known.locked_at);
+    return has_one ? std::to_string(token_of(known.locked_at)) : "";
 }
 
 } // namespace
@@ -70,9 +42,9 @@ std::string judge_view(session &any, rows const &known)
             return "the view knows \"" + printable(line[0]) + "\"";
         if (line[1] != state_of(found->second, before) && line[1] != state_of(found->second, after))
             return "the view says that \"" + printable(line[0]) + "\" is " + line[1];
-        if (line[2] != holder_of(found->second.locked_by))
+        if (line[2] != holder_of(found->second))
             return "the view says that \"" + printable(line[2]) + "\" holds \"" + printable(line[0]) + "\"";
-        if (line[3] != token_of(found->second))
+        if (line[3] != shown_token_of(found->second))
             return "the view says that the token of \"" + printable(line[0]) + "\" is " + line[3];
     }
     return {};

@@ -1,0 +1,12 @@
+// Where test/pairs may stop a session. In the product a point is nothing. Never while a buffer, or anything else that
+// others would wait for blindly, is locked.
+#pragma once
+
+#ifdef SHEDLOCK_PAUSE_POINTS
+namespace shedlock {
+void pause_point(const char *name);
+}
+#define PAUSE_POINT(name) ::shedlock::pause_point(name)
+#else
+#define PAUSE_POINT(name) static_cast<void>(0)
+#endif

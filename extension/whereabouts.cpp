@@ -1,0 +1,129 @@
+#include "whereabouts.hpp"
+
+namespace shedlock {
+
+namespace {
+
+// The checked table of this backend. There is one extension a database, hence one table.
+table_shape known;
+bool is_known = false;
+bool has_changed = false; // since the inspection began
+
+// Where the functions are. What is called shedlock there, or wherever the table is, is what Java's clients use.
+Oid home = InvalidOid;
+uint32 hash_of_name = 0; // in the cache of relations by name
+constexpr const char *usual_name = "shedlock";
+
+void forget_table()
+{
+    is_known = false;
+    has_changed = true;
+}
+
+void on_relation_change(Datum, Oid relation)
+{
+    if (relation == InvalidOid || relation == known.table)
+        forget_table();
+}
+
+// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
+void on_function_change(Datum, int, uint32)
+{
+    forget_table();
+}
+
+// A relation of that name has come or gone.
+void on_name_change(Datum, int, uint32 hash)
+{
+    if (hash == 0 || hash == hash_of_name)
+        forget_table();
+}
+
+void watch_for_changes()
+{
+    static bool watching = false;
+    if (watching)
+        return;
+    CacheRegisterRelcacheCallback(on_relation_change, 0);
+    CacheRegisterSyscacheCallback(PROCOID, on_function_change, 0);
+    CacheRegisterSyscacheCallback(RELNAMENSP, on_name_change, 0);
+    watching = true;
+}
+
+Oid look_for_table(Oid function)
+{
+    // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is
+    // an adopted one, which does not move along.
+    home = get_func_namespace(function);
+    hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
+    const Oid view_id = OidIsValid(home) ? get_relname_relid("shedlock_link", home) : InvalidOid;
+    const Relation view = OidIsValid(view_id) ? try_relation_open(view_id, AccessShareLock) : nullptr;
+    if (view && view->rd_rules) {
+        const auto *const query = static_cast<const Query *>(linitial(view->rd_rules->rules[0]->actions));
+        ListCell *cell;
+        foreach (cell, query->rtable) {
+            const auto *const entry = static_cast<const RangeTblEntry *>(lfirst(cell));
+            if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_RELATION) {
+                const Oid found = entry->relid;
+                relation_close(view, AccessShareLock);
+                return found;
+            }
+        }
+    }
+    if (!SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
+        report_dropped(); // while we waited for a lock on the view
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("the view shedlock_link, which leads to the lock table, is missing"),
+                    errhint("Drop the extension shedlock and create it again.")));
+    pg_unreachable();
+}
+
+// After ALTER TABLE ... RENAME the functions, which follow the table, and Java's clients, who follow the name, would
+// lock in two places.
+void check_name(Relation table)
+{
+    if (namestrcmp(&table->rd_rel->relname, usual_name) != 0)
+        report_unusable(
+            table, "it has been renamed, and Java's clients use whatever is called shedlock",
+            "Rename it back; or DROP EXTENSION shedlock, and create it again for the table that has the name now.");
+    const Oid namesake = OidIsValid(home) ? get_relname_relid(usual_name, home) : InvalidOid;
+    if (OidIsValid(namesake) && namesake != RelationGetRelid(table))
+        report_unusable(
+            table,
+            psprintf("%s is another table of that name",
+                     quote_qualified_identifier(get_namespace_name(home), usual_name)),
+            "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
+}
+
+} // namespace
+
+void report_dropped()
+{
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
+                    errhint("CREATE EXTENSION shedlock makes a new one. If that has been done since, try again.")));
+    pg_unreachable();
+}
+
+Oid find_table(Oid function)
+{
+    watch_for_changes();
+    return is_known ? known.table : look_for_table(function);
+}
+
+table_shape shape_of(Relation table)
+{
+    if (is_known && known.table == RelationGetRelid(table))
+        return known;
+    is_known = false; // should the inspection fail
+    has_changed = false;
+    known.table = RelationGetRelid(table);
+    check_name(table);
+    const auto shape = inspect(table, purposes::use);
+    // What has changed meanwhile is nothing that our lock on the table would have kept out: next time is soon enough.
+    // (With debug_discard_caches everything changes all the time.)
+    known = shape;
+    is_known = !has_changed;
+    return shape;
+}
+
+} // namespace shedlock

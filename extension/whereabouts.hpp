@@ -1,0 +1,19 @@
+// Which table is the lock table: found, and once its shape has been checked remembered until something about it
+// changes.
+#pragma once
+
+#include "shape.hpp"
+
+namespace shedlock {
+
+// The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
+Oid find_table(Oid function);
+
+// 42P01: DROP EXTENSION, while we waited for a lock.
+[[noreturn]] void report_dropped();
+
+// The shape of an open lock table: remembered, or checked anew when it is new to this backend or something about it has
+// changed. 55000 as inspect.
+table_shape shape_of(Relation table);
+
+} // namespace shedlock

@@ -1,0 +1,38 @@
+# I11 beside postgres_fdw, which commits on the other server just before the commit here, and cannot take that back: the guard has
+# looked by then. Not in the session's first transaction that uses it after the guard: README, "Limits".
+use strict;
+use warnings;
+use Test::More;
+use ShedLock;
+
+my $server = new_server('server', "shared_preload_libraries = 'shedlock'\n");
+my ($host, $port) = ($server->host, $server->port);
+$server->safe_psql('postgres', <<"SQL");
+CREATE TABLE effects (who text);
+CREATE EXTENSION postgres_fdw;
+CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'postgres');
+CREATE USER MAPPING FOR PUBLIC SERVER far;
+CREATE FOREIGN TABLE far_effects (who text) SERVER far OPTIONS (table_name 'effects');
+SQL
+
+my $psql = "psql -XqAt -o /dev/null -d '" . $server->connstr('postgres') . "' -c";
+my ($status, $out, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
+INSERT INTO far_effects VALUES ('connected');
+SELECT shedlock_acquire('job', '1 h');
+BEGIN;
+SELECT shedlock_guard('job');
+INSERT INTO far_effects VALUES ('lost');
+\\! $psql "SELECT shedlock_force_release('job')"
+COMMIT;
+SELECT shedlock_acquire('job', '1 h');
+BEGIN;
+SELECT shedlock_guard('job');
+INSERT INTO far_effects VALUES ('held');
+COMMIT;
+SQL
+like($err, qr/lock "job" is lost/, 'a guarded transaction whose lock was released by force fails');
+is($server->safe_psql('postgres', 'SELECT string_agg(who, $$ $$ ORDER BY who) FROM effects'), 'connected held',
+	'and nothing of it is committed on the other server');
+
+$server->stop;
+done_testing();
