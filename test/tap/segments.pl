@@ -1,0 +1,76 @@
+# Counters never fail a lock. From PostgreSQL 17 on they need no shared_preload_libraries: their memory is a named segment, which
+# may not be to be had, and which outlives the module that made it when the package is updated under a running server.
+use strict;
+use warnings;
+use Cwd 'abs_path';
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+plan skip_all => 'named segments came with PostgreSQL 17' if $ENV{SHEDLOCK_SERVER} < 17;
+
+# What is staged is copied, so that another module can take the place of this one.
+my ($libdir) = map { chomp; $_ } `pg_config --pkglibdir`;
+my $copy = abs_path(PostgreSQL::Test::Utils::tempdir());
+system_or_bail('cp', '-r', "$ENV{SHEDLOCK_STAGE}/.", $copy);
+$ENV{SHEDLOCK_SETTINGS} =~ s/\Q$ENV{SHEDLOCK_STAGE}\E/$copy/g;
+my $node = new_server('server', "dynamic_shared_memory_type = mmap\n");
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# A session whose first call is a guard, which fails at the commit and counts that.
+sub lose
+{
+	my ($name) = @_;
+	my $token = sql("SELECT shedlock_acquire_token('$name', '1 h')");
+	my ($rc, $out, $err) = $node->psql('postgres', <<"SQL", on_error_stop => 0);
+\\set VERBOSITY verbose
+BEGIN;
+SELECT shedlock_guard_token('$name', $token);
+\\! psql -XqAt -d postgres -c "SELECT shedlock_force_release('$name')"
+COMMIT;
+SELECT 'goes on';
+SQL
+	like("$out$err", qr/goes on.*ERROR:  SL001: lock "$name" is lost/s, "a guard fails at the commit: $name");
+}
+
+# Segments of this type are files in a folder.
+my $segments = $node->data_dir . '/pg_dynshmem';
+chmod 0500, $segments or die $!;
+is(sql("SELECT shedlock_acquire('a', '1 h'), shedlock_acquire('a', '1 h'), shedlock_extend('a', '1 h'), shedlock_release('a')"), 't|f|t|t',
+	'no memory: acquire, extend, release work');
+my $said = () = slurp_file($node->logfile) =~ /LOG:  this session does without shared memory/g;
+is($said, 1, '... and the log says it once');
+is(sql("BEGIN; SAVEPOINT s; SELECT shedlock_acquire('b', '1 h'); ROLLBACK TO s; SELECT shedlock_acquire('b', '1 h'); COMMIT; SELECT shedlock_release('b')"),
+	"t\nt\nt", '... and savepoints');
+is(sql("CALL shedlock_run('r', 'SELECT 1', '1 min')"), 't', '... and run');
+is(sql('SELECT count(*) > 0 FROM shedlock_doctor()'), 't', '... and the doctor');
+lose('uncounted');
+my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT * FROM shedlock_stats");
+like($err, qr/ERROR:  55000: .*HINT:  Add shedlock to shared_preload_libraries/s, 'shedlock_stats says what would help');
+chmod 0700, $segments or die $!;
+lose('counted');
+is(sql("SELECT lost FROM shedlock_stats WHERE name = 'counted'"), 1, 'memory again: sessions that begin count, at the commit, too');
+sql('SELECT shedlock_stats_reset()');
+
+# Sessions that have the old module, and sessions that load a new one whose memory looks otherwise, in one server.
+my $session = $node->background_psql('postgres');
+is($session->query_safe("SELECT shedlock_acquire('a', '1 h')"), 't', 'a session of this module');
+for my $change ([ 'longest_name = 1020', 'longest_name = 1100' ], [ 'layout_version = 1', 'layout_version = 2' ])
+{
+	my ($old, $new) = @$change;
+	my $source = slurp_file('extension/stats.cpp');
+	$source =~ s/\Q$old\E/$new/ or die "no $old";
+	open my $file, '>', 'extension/stats.cpp' or die $!;
+	print $file $source;
+	close $file;
+	system_or_bail('make', '--silent', 'with_llvm=no', 'shedlock.so');
+	system_or_bail('cp', 'shedlock.so', "$copy$libdir/new.so");
+	rename "$copy$libdir/new.so", "$copy$libdir/shedlock.so" or die $!;
+	is(sql("SELECT shedlock_acquire('a', '1 h'), shedlock_acquire('$new', '1 h'), shedlock_release('$new')"), 'f|t|t', "a session of a module with $new");
+	is(sql("SELECT string_agg(name || ' ' || attempts, ', ' ORDER BY name) FROM shedlock_stats"), "a 1, $new 1", '... has counters of its own');
+	is($session->query_safe("SELECT shedlock_extend('a', '1 h')"), 't', '... beside the old one');
+}
+is($session->query_safe("SELECT name, attempts, extended FROM shedlock_stats"), 'a|1|2', '... whose counters are as they were');
+$session->quit;
+$node->stop;
+done_testing();
