@@ -1,0 +1,451 @@
+// Every interleaving of two calls of the real code. Each operation is stopped at each of the points that it comes to
+// (extension/pause_point.hpp); there each other operation runs to its end, or until it waits; then the first one goes
+// on. What both answered, and what stands in the table, is held against the rules of extension/lease.hpp.
+//
+//   pairs [-v] DATABASE hot|moving old|none [STOPPED [OTHER]]
+//
+// With a table whose updates are HOT, or one where they move the row; with and without an old snapshot held open by
+// somebody else. A line "ok - " or "not ok - " for each operation that is stopped, and before it the pairs that broke a
+// rule. STOPPED and OTHER choose operations by their titles. Run by test/pairs/check, which builds the extension so
+// that it can be stopped.
+#include "operations.hpp"
+
+#include <iostream>
+#include <stdexcept>
+#include <utility>
+
+namespace {
+
+using shedlock::instant;
+using namespace std::chrono_literals;
+
+constexpr auto patience = 2ms; // before it is asked whether a statement waits
+constexpr auto too_long = 10s;
+
+instant time_of(std::string const &microseconds)
+{
+    return microseconds == "infinity" ? shedlock::forever : instant{shedlock::duration{std::stoll(microseconds)}};
+}
+
+bool is_acquire(verb what)
+{
+    return what == verb::acquire || what == verb::pause || what == verb::run;
+}
+
+bool has_changed_something(operation const &op, answer const &given)
+{
+    bool const by_sql = op.what == verb::by_hand || op.what == verb::java_acquire || op.what == verb::java_update;
+    return by_sql ? given.affected > 0 : !given.value.empty() && given.value != "f";
+}
+
+// One table, and the sessions at it.
+class arena {
+public:
+    arena(std::string const &database, bool has_old_snapshot)
+        : stopped_{database}, other_{database}, observer_{database}, gate_{database}, old_{database},
+          has_old_snapshot_{has_old_snapshot}
+    {
+        // What the index leads to; erase() counts what there is. (A plan that goes against it is dear enough for JIT.)
+        observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
+        observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
+                        "us(lock_at_least_until), locked_by FROM shedlock WHERE name IN ($1, $2)");
+        // Whoever has been woken is blocked no more, although he may not have noticed.
+        observer_.query("PREPARE waits (int) AS SELECT cardinality(pg_blocking_pids($1)) > 0 OR EXISTS "
+                        "(SELECT FROM pg_stat_get_activity($1) WHERE wait_event_type = 'BufferPin')");
+        observer_.query("PREPARE erase (text, text) AS DELETE FROM shedlock WHERE name || '' IN ($1, $2)");
+    }
+
+    // By a trial.
+    std::vector<std::string> points_of(stopped_operation const &stopped)
+    {
+        point_.clear();
+        prepare(stopped);
+        start(stopped, 0);
+        while (!stopped_.has_ended(too_long))
+            continue;
+        stopped_.leave_transaction();
+        resume();
+        erase(look());
+        return stopped_.points();
+    }
+
+    // What is new from now on cannot be pruned.
+    void renew_snapshot()
+    {
+        end_snapshot();
+        observer_.query("TRUNCATE shedlock"); // dead versions, which all who come after would have to pass
+        open_snapshot();
+    }
+
+    // Words for what is wrong, or none. Absent: the operation did not come to this point. How many index entries it
+    // meets depends on where in the page new versions found room.
+    std::optional<std::string> try_pair(stopped_operation const &stopped, int visit, other_operation const &other)
+    {
+        prepare(stopped);
+        start(stopped, visit);
+        while (stopped_.points().empty())
+            if (stopped_.has_ended(too_long)) {
+                settle();
+                erase(look());
+                return std::nullopt;
+            }
+        // At the same point it always has, or has not.
+        if (auto const point = stopped_.points()[0] + std::to_string(visit); std::exchange(point_, point) != point)
+            has_written_ = has_written();
+        during_ = {look()};
+        ran_.reset();
+        if (auto const &row = during_[0][0]; stopped.what.what == verb::run && row &&
+                                             row->locked_by.ends_with(stopped_.suffix()) &&
+                                             row->times.locked_at > latest_[0])
+            ran_ = row->times.locked_at;
+        note(during_[0]);
+
+        auto problem = let_run(stopped, other);
+        settle();
+        if (erase(look()) && problem.empty())
+            problem = "the table has more rows than the index, or fewer";
+        return problem;
+    }
+
+private:
+    // Or is just about to.
+    bool has_written()
+    {
+        return !observer_
+                    .query("SELECT 1 FROM pg_locks WHERE pid = " + std::to_string(stopped_.process()) +
+                           " AND (locktype = 'transactionid' OR locktype = 'advisory' AND objsubid > 2)")
+                    .empty();
+    }
+
+    std::string let_run(stopped_operation const &stopped, other_operation const &other)
+    {
+        std::size_t i = 0;
+        for (; i < other.steps.size(); i++) {
+            bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
+            other_.send((stays_open ? "BEGIN; " : "") + filled(other.steps[i].sql));
+            if (!ends_without_waiting(other_))
+                return finish_while_other_waits(stopped, other, i);
+            if (stays_open)
+                return finish_while_other_is_open(stopped.what, other);
+            other_.leave_transaction();
+            if (auto problem =
+                    judge_step(other.steps[i], other_.result(), during_.back(), {&during_.back(), 1}, has_written_, {});
+                !problem.empty())
+                return problem;
+        }
+        resume();
+        if (!ends_without_waiting(stopped_))
+            return "waits, though nobody else is at it";
+        return judge_stopped(stopped.what, false, {}, look()).problem;
+    }
+
+    std::string finish_while_other_waits(stopped_operation const &stopped, other_operation const &other, std::size_t i)
+    {
+        auto const &waiting = other.steps[i];
+        bool const is_maintenance = waiting.what == verb::maintenance;
+        if (is_acquire(waiting.what))
+            return with(waiting, "waits");
+        if (!is_maintenance && !has_written_)
+            return with(waiting, "waits for a call that has written nothing");
+        bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
+        resume();
+        if (!ends_without_waiting(stopped_))
+            // The release of a run, whose lock another may meet meanwhile.
+            return stays_open && ends_without_waiting(other_) && stopped.what.what == verb::run
+                       ? ""
+                       : "waits for an operation that waits for it";
+
+        // What it left is overwritten by the other at once; maintenance leaves it as it is.
+        std::optional<state> after;
+        if (is_maintenance)
+            after = look();
+        auto const mine = stopped.what.what == verb::run && !is_maintenance
+                              ? verdict{}
+                              : judge_stopped(stopped.what, false, {}, after);
+        if (!mine.problem.empty())
+            return mine.problem;
+        if (!ends_without_waiting(other_)) {
+            end_snapshot(); // REINDEX CONCURRENTLY waits for that
+            if (!other_.has_ended(too_long))
+                return with(waiting, "still waits when the stopped operation has ended");
+        }
+        if (stopped.what.what == verb::run && !is_maintenance)
+            return {}; // it went on in the middle of a call of several transactions
+        auto const given = other_.result();
+        if (stays_open) {
+            other_.ask(other.end);
+            if (other.end == "ROLLBACK")
+                return {};
+        }
+        std::vector<state> const during{during_.back(), mine.after};
+        auto const blur = is_maintenance ? shedlock::duration{} : given.ended - stopped_.result().begun;
+        auto problem = judge_step(waiting, given, mine.after, during, true, blur);
+        for (i++; problem.empty() && i < other.steps.size(); i++) {
+            other_.ask(filled(other.steps[i].sql));
+            problem = judge_step(other.steps[i], other_.result(), during_.back(), {&during_.back(), 1}, false, {});
+        }
+        return problem;
+    }
+
+    std::string finish_while_other_is_open(operation const &stopped, other_operation const &other)
+    {
+        auto const &last = other.steps.back();
+        auto const given = other_.result();
+        auto const before = during_.back();
+        bool const is_kept = other.end == "COMMIT" && has_changed_something(last, given);
+        resume();
+        if (!ends_without_waiting(stopped_)) {
+            if (is_acquire(stopped.what) && !ran_) // whoever has run may wait for his release
+                return "waits";
+            auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {}, {});
+            during_.push_back(is_kept ? judged.after : before);
+            other_.ask(other.end);
+            if (!stopped_.has_ended(too_long))
+                return "still waits when the other operation has ended";
+            auto const blur = stopped_.result().ended - stopped_.result().begun;
+            return !judged.problem.empty() ? with(last, judged.problem)
+                                           : judge_stopped(stopped, true, blur, look()).problem;
+        }
+        auto const mine = judge_stopped(stopped, true, {}, look());
+        other_.ask(other.end);
+        if (!mine.problem.empty())
+            return mine.problem;
+        auto const final = look();
+        auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {},
+                                        is_kept ? std::optional{final} : std::nullopt);
+        if (!judged.problem.empty())
+            return with(last, judged.problem);
+        if (!is_kept && describe(final) != describe(mine.after))
+            return "changes into " + describe(final) + " what was " + describe(mine.after);
+        return {};
+    }
+
+    // However it ended: nobody is stopped, waits, or is in a transaction.
+    void settle()
+    {
+        if (!other_.is_busy())
+            other_.leave_transaction();
+        resume();
+        auto const deadline = std::chrono::steady_clock::now() + too_long;
+        while (stopped_.is_busy() || other_.is_busy()) {
+            for (auto *const session : {&stopped_, &other_})
+                if (!session->is_busy() || session->has_ended(50ms))
+                    session->leave_transaction();
+                else
+                    end_snapshot();
+            if (std::chrono::steady_clock::now() > deadline)
+                throw std::runtime_error("it never ends");
+        }
+        stopped_.leave_transaction();
+        open_snapshot();
+    }
+
+    static std::string with(operation const &op, std::string const &problem) { return "(" + op.sql + ") " + problem; }
+
+    verdict judge_stopped(operation const &op, bool may_collide, shedlock::duration blur,
+                          std::optional<state> const &after)
+    {
+        stopped_.leave_transaction();
+        circumstances const known{stopped_.suffix(), token_, latest_, may_collide, blur, ran_};
+        return judge(op, stopped_.result(), known, during_, during_.back(), after);
+    }
+
+    verdict judge_other(operation const &op, answer const &given, state const &before, std::span<state const> during,
+                        bool may_collide, shedlock::duration blur, std::optional<state> const &after)
+    {
+        circumstances const known{other_.suffix(), token_, latest_, may_collide, blur, {}};
+        return judge(op, given, known, during, before, after);
+    }
+
+    std::string judge_step(operation const &op, answer const &given, state const &before, std::span<state const> during,
+                           bool may_collide, shedlock::duration blur)
+    {
+        auto const after = look();
+        auto const judged = judge_other(op, given, before, during, may_collide, blur, after);
+        during_.push_back(after);
+        note(after);
+        return judged.problem.empty() ? "" : with(op, judged.problem);
+    }
+
+    // For a name that nobody has seen.
+    void prepare(stopped_operation const &stopped)
+    {
+        name_ = "n" + std::to_string(++run_);
+        for (auto const &[by_itself, sql] : stopped.before)
+            (by_itself ? stopped_ : observer_).query(filled(sql));
+        latest_.fill(shedlock::never);
+        auto const rows = look();
+        note(rows);
+        token_ = rows[0] ? rows[0]->times.locked_at : instant{shedlock::duration{1}};
+    }
+
+    void start(stopped_operation const &stopped, int visit)
+    {
+        gate_.query("SELECT pg_advisory_lock(0, 1)");
+        is_gate_closed_ = true;
+        stopped_.query("SET pairs.pause_at = '" + std::to_string(run_) + ":" + std::to_string(visit) + "'");
+        stopped_.send(filled(stopped.what.sql));
+    }
+
+    void resume()
+    {
+        if (std::exchange(is_gate_closed_, false))
+            gate_.query("SELECT pg_advisory_unlock(0, 1)");
+    }
+
+    void open_snapshot()
+    {
+        if (has_old_snapshot_ && !old_.is_in_transaction())
+            old_.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    }
+    void end_snapshot() { old_.leave_transaction(); }
+
+    bool ends_without_waiting(session &session)
+    {
+        auto const deadline = std::chrono::steady_clock::now() + too_long;
+        for (int times_seen = 0; times_seen < 2;) {
+            if (session.has_ended(patience))
+                return true;
+            times_seen = is_waiting(session) ? times_seen + 1 : 0;
+            if (std::chrono::steady_clock::now() > deadline)
+                throw std::runtime_error("neither ends nor waits: " + name_);
+        }
+        return false;
+    }
+
+    bool is_waiting(session const &session)
+    {
+        return observer_.query("EXECUTE waits (" + std::to_string(session.process()) + ")")[0][0] == "t";
+    }
+
+    std::string filled(std::string sql) const
+    {
+        std::array<std::pair<std::string_view, std::string>, 3> const values{
+            {{"{name}", name_},
+             {"{other}", name_ + "b"},
+             {"{token}", std::to_string(token_.time_since_epoch().count())}}};
+        for (auto const &[place, value] : values)
+            for (auto at = sql.find(place); at != sql.npos; at = sql.find(place, at))
+                sql.replace(at, place.size(), value);
+        return sql;
+    }
+
+    state look()
+    {
+        state found;
+        for (auto const &row : observer_.query(filled("EXECUTE look ('{name}', '{other}')")))
+            found[row[0] == "t"] = {
+                {time_of(row[1]), time_of(row[2]), row[3].empty() ? std::nullopt : std::optional{time_of(row[3])}},
+                row[4]};
+        return found;
+    }
+
+    void note(state const &rows)
+    {
+        for (std::size_t i = 0; i < names; i++)
+            if (rows[i])
+                latest_[i] = std::max(latest_[i], rows[i]->times.locked_at);
+    }
+
+    // Whether there were more or fewer than those. Not by the index.
+    bool erase(state const &rows)
+    {
+        auto const erased = observer_.ask(filled("EXECUTE erase ('{name}', '{other}')")).affected;
+        return erased != rows[0].has_value() + rows[1].has_value();
+    }
+
+    session stopped_, other_, observer_, gate_, old_;
+    bool const has_old_snapshot_;
+    bool is_gate_closed_ = false;
+    int run_ = 0;
+    std::string name_;
+    instant token_{};
+    std::array<instant, names> latest_{};
+    std::string point_;
+    bool has_written_ = false; // the stopped operation
+    std::vector<state> during_;
+    std::optional<instant> ran_;
+};
+
+void make_database(std::string const &name, bool moves_rows)
+{
+    session{"postgres"}.query("CREATE DATABASE " + name);
+    session database{name};
+    database.query("CREATE EXTENSION shedlock");
+    database.query("CREATE FUNCTION us(timestamp) RETURNS text LANGUAGE sql AS "
+                   "$$SELECT CASE WHEN isfinite($1) THEN (extract(epoch FROM $1) * 1000000)::bigint::text "
+                   "ELSE $1::text END$$");
+    if (moves_rows)
+        database.query("CREATE INDEX ON shedlock (lock_until)");
+}
+
+struct choice {
+    std::string stopped, other;
+    bool is_verbose;
+};
+
+std::optional<std::string> try_pair(arena &arena, stopped_operation const &stopped, int visit, std::string const &point,
+                                    other_operation const &other)
+try {
+    return arena.try_pair(stopped, visit, other);
+} catch (std::exception const &failure) {
+    throw std::runtime_error(stopped.title + " | stopped at " + std::to_string(visit) + " (" + point + ") | " +
+                             other.title + ": " + failure.what());
+}
+
+bool try_all(arena &arena, session &janitor, stopped_operation const &stopped, std::string const &table,
+             choice const &chosen)
+{
+    int pairs = 0, broken = 0;
+    auto const points = arena.points_of(stopped);
+    for (std::size_t i = 0; i < points.size(); i++) {
+        arena.renew_snapshot();
+        for (auto const &other : other_operations()) {
+            if (!chosen.other.empty() && other.title != chosen.other)
+                continue;
+            auto const begun = std::chrono::steady_clock::now();
+            auto const problem = try_pair(arena, stopped, static_cast<int>(i + 1), points[i], other);
+            pairs += problem.has_value();
+            broken += problem && !problem->empty();
+            if (problem && (!problem->empty() || chosen.is_verbose))
+                std::cout << "  " << stopped.title << " | stopped at " << i + 1 << " (" << points[i] << ") | "
+                          << other.title << " | " << table << ": " << (problem->empty() ? "as it should" : *problem)
+                          << ", " << (std::chrono::steady_clock::now() - begun) / 1us << " us\n";
+        }
+    }
+    janitor.query("VACUUM shedlock");
+    std::cout << (broken ? "not ok" : "ok") << " - " << stopped.title << " (" << table << "): " << pairs << " pairs at "
+              << points.size() << " points, " << broken << " broken" << std::endl;
+    return broken == 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+try {
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    bool const is_verbose = !arguments.empty() && arguments[0] == "-v";
+    if (is_verbose)
+        arguments.erase(arguments.begin());
+    if (arguments.size() < 3)
+        throw std::runtime_error("usage: pairs [-v] DATABASE hot|moving old|none [STOPPED [OTHER]]");
+    arguments.resize(5);
+    auto const &database = arguments[0];
+    bool const moves_rows = arguments[1] == "moving";
+    bool const has_old_snapshot = arguments[2] == "old";
+    make_database(database, moves_rows);
+
+    bool is_good = true;
+    arena arena{database, has_old_snapshot};
+    session janitor{database};
+    for (auto const &stopped : stopped_operations())
+        if (arguments[3].empty() || stopped.title == arguments[3])
+            is_good &= try_all(arena, janitor, stopped,
+                               (moves_rows ? "updates move rows" : "HOT updates") +
+                                   std::string{has_old_snapshot ? ", old snapshot" : ""},
+                               {arguments[3], arguments[4], is_verbose});
+    return is_good ? 0 : 1;
+} catch (std::exception const &failure) {
+    std::cout << "not ok - " << failure.what() << std::endl;
+    return 1;
+}

@@ -1,0 +1,178 @@
+#include "operations.hpp"
+
+namespace {
+
+#define JAVA_NOW "timezone('utc', CURRENT_TIMESTAMP)"
+#define JAVA_UPDATE                                                                                                    \
+    "lock_until = " JAVA_NOW " + make_interval(secs => 600), locked_at = " JAVA_NOW ", locked_by = 'java'"
+
+operation const acquire{verb::acquire, "SELECT shedlock_acquire('{name}', '10 min')"};
+operation const acquire_token{verb::acquire, "SELECT shedlock_acquire_token('{name}', '10 min')", true};
+operation const acquire_both{verb::acquire, "SELECT shedlock_acquire_token(ARRAY['{name}', '{other}'], '10 min')", true,
+                             true};
+operation const pause_name{verb::pause, "SELECT shedlock_pause('{name}')"};
+operation const extend{verb::extend, "SELECT shedlock_extend('{name}', '20 min')"};
+operation const extend_token{verb::extend, "SELECT shedlock_extend_token('{name}', {token}, '20 min')", true};
+operation const extend_both{verb::extend, "SELECT shedlock_extend_token(ARRAY['{name}', '{other}'], {token}, '20 min')",
+                            true, true};
+operation const release{verb::release, "SELECT shedlock_release('{name}')"};
+operation const release_token{verb::release, "SELECT shedlock_release_token('{name}', {token})", true};
+operation const release_both{verb::release, "SELECT shedlock_release_token(ARRAY['{name}', '{other}'], {token})", true,
+                             true};
+operation const force_release{verb::force_release, "SELECT shedlock_force_release('{name}')"};
+operation const resume{verb::resume, "SELECT shedlock_resume('{name}')"};
+operation const guard{verb::guard, "BEGIN; SELECT shedlock_guard('{name}'); COMMIT"};
+operation const guard_token{verb::guard, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); COMMIT", true};
+operation const guard_and_release{
+    verb::guard_and_release,
+    "BEGIN; SELECT shedlock_guard_token('{name}', {token}); SELECT shedlock_release_token('{name}', {token}); COMMIT",
+    true};
+operation const run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
+
+// Word for word what ShedLock sends.
+operation const java_acquire{verb::java_acquire,
+                             "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES('{name}', " JAVA_NOW
+                             " + make_interval(secs => 600), " JAVA_NOW ", 'java') ON CONFLICT (name) DO UPDATE "
+                             "SET " JAVA_UPDATE " WHERE shedlock.name = '{name}' AND shedlock.lock_until <= " JAVA_NOW};
+operation const java_update{verb::java_update, "UPDATE shedlock SET " JAVA_UPDATE
+                                               " WHERE shedlock.name = '{name}' AND shedlock.lock_until <= " JAVA_NOW};
+operation const java_unlock{
+    verb::java_unlock, "UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => 0) > " JAVA_NOW
+                       " THEN locked_at + make_interval(secs => 0) ELSE " JAVA_NOW " END "
+                       "WHERE name = '{name}' AND locked_by = 'java'"};
+operation const java_extend{verb::java_extend, "UPDATE shedlock SET lock_until = " JAVA_NOW
+                                               " + make_interval(secs => 600) WHERE name = '{name}' "
+                                               "AND locked_by = 'java' AND lock_until > " JAVA_NOW};
+
+operation const erase{verb::by_hand, "DELETE FROM shedlock WHERE name = '{name}'"};
+operation const touch{verb::by_hand, "UPDATE shedlock SET lock_until = lock_until + '1 us' WHERE name = '{name}'"};
+operation const expire{verb::by_hand,
+                       "UPDATE shedlock SET lock_until = lock_until - interval '1 day', lock_at_least_until "
+                       "= lock_at_least_until - interval '1 day' WHERE name = '{name}'"};
+operation const lock{verb::maintenance, "SELECT FROM shedlock WHERE name = '{name}' FOR UPDATE"};
+operation const vacuum{verb::maintenance, "VACUUM (INDEX_CLEANUP ON) shedlock"};
+operation const reindex{verb::maintenance, "REINDEX INDEX CONCURRENTLY shedlock_pkey"};
+
+operation repeatable_read(operation op)
+{
+    op.sql = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; " + op.sql + "; COMMIT";
+    return op;
+}
+
+step by_itself(operation const &op)
+{
+    return {true, op.sql};
+}
+step by_another(operation const &op)
+{
+    return {false, op.sql};
+}
+
+} // namespace
+
+std::vector<stopped_operation> const &stopped_operations()
+{
+    // Where the stopped session did it itself, it knows where the row is; what another did, it must look up.
+    std::vector<step> const nothing;
+    std::vector<step> const released{by_itself(acquire), by_itself(release)};
+    std::vector<step> const released_by_another{by_another(acquire), by_another(release)};
+    std::vector<step> const released_by_java{by_another(java_acquire), by_another(java_unlock)};
+    std::vector<step> const held{by_itself(acquire)};
+    std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
+    std::vector<step> const held_by_another{by_another(acquire_token)};
+    std::vector<step> const both_held{by_another(acquire_both)};
+    std::vector<step> const run_out{by_another(acquire_token), by_another(expire)};
+    std::vector<step> const paused{by_another(pause_name)};
+    static std::vector<stopped_operation> const all{
+        {"acquire, no row", acquire, nothing},
+        {"acquire, seen before", acquire, released},
+        {"acquire, released by another", acquire, released_by_another},
+        {"acquire, unlocked by Java", acquire, released_by_java},
+        {"acquire, run out", acquire, run_out},
+        {"acquire, held by another", acquire, held_by_another},
+        {"acquire in REPEATABLE READ, released by another", repeatable_read(acquire), released_by_another},
+        {"acquire token, released by another", acquire_token, released_by_another},
+        {"acquire array, one has no row", acquire_both, released_by_another},
+        {"pause, released by another", pause_name, released_by_another},
+        {"extend", extend, held},
+        {"extend, moved since", extend, held_and_moved},
+        {"extend token, never seen", extend_token, held_by_another},
+        {"extend array, never seen", extend_both, both_held},
+        {"release", release, held},
+        {"release, moved since", release, held_and_moved},
+        {"release token, never seen", release_token, held_by_another},
+        {"release array, never seen", release_both, both_held},
+        {"guard", guard, held},
+        {"guard token, never seen", guard_token, held_by_another},
+        {"guard token, run out", guard_token, run_out},
+        {"guard token in REPEATABLE READ, never seen",
+         {verb::guard,
+          "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT shedlock_guard_token('{name}', {token}); COMMIT",
+          true},
+         held_by_another},
+        {"guard and release token, never seen", guard_and_release, held_by_another},
+        {"force_release, held by another", force_release, held_by_another},
+        {"force_release, seen before", force_release, held},
+        {"resume, paused by another", resume, paused},
+        {"resume, no row", resume, nothing},
+        {"run, no row", run, nothing},
+        {"run, seen before", run, released},
+    };
+    return all;
+}
+
+std::vector<other_operation> const &other_operations()
+{
+    static std::vector<other_operation> const all{
+        {"acquire", {acquire}, ""},
+        {"acquire token", {acquire_token}, ""},
+        {"acquire array", {acquire_both}, ""},
+        {"extend token", {extend_token}, ""},
+        {"release token", {release_token}, ""},
+        {"force_release", {force_release}, ""},
+        {"pause", {pause_name}, ""},
+        {"resume", {resume}, ""},
+        {"guard token", {guard_token}, ""},
+        {"run", {run}, ""},
+        {"Java's insert", {java_acquire}, ""},
+        {"Java's update", {java_update}, ""},
+        {"Java's unlock", {java_unlock}, ""},
+        {"Java's extend", {java_extend}, ""},
+        {"DELETE", {erase}, ""},
+        {"UPDATE", {touch}, ""},
+        {"VACUUM", {vacuum}, ""},
+        {"REINDEX CONCURRENTLY", {reindex}, ""},
+        {"UPDATE, UPDATE", {touch, touch}, ""},
+        {"UPDATE, VACUUM", {touch, vacuum}, ""},
+        {"DELETE, VACUUM", {erase, vacuum}, ""},
+        {"extend token, release token", {extend_token, release_token}, ""},
+        {"acquire, release", {acquire, release}, ""},
+        {"acquire, release, DELETE", {acquire, release, erase}, ""},
+        {"acquire token, UPDATE", {acquire_token, touch}, ""},
+        {"DELETE, acquire", {erase, acquire}, ""},
+        {"DELETE, acquire, release, DELETE", {erase, acquire, release, erase}, ""},
+        {"DELETE, Java's insert", {erase, java_acquire}, ""},
+        {"Java's insert, Java's unlock, DELETE", {java_acquire, java_unlock, erase}, ""},
+        {"its lease ends", {expire}, ""},
+        {"its lease ends, acquire", {expire, acquire}, ""},
+        {"its lease ends, acquire, release", {expire, acquire, release}, ""},
+        {"its lease ends, acquire, release, DELETE", {expire, acquire, release, erase}, ""},
+        {"its lease ends, Java's update", {expire, java_update}, ""},
+        {"force_release, acquire", {force_release, acquire}, ""},
+        {"force_release, DELETE", {force_release, erase}, ""},
+        {"resume, acquire", {resume, acquire}, ""},
+        {"acquire, committed afterwards", {acquire}, "COMMIT"},
+        {"acquire, rolled back afterwards", {acquire}, "ROLLBACK"},
+        {"its lease ends, acquire, committed afterwards", {expire, acquire}, "COMMIT"},
+        {"release token, committed afterwards", {release_token}, "COMMIT"},
+        {"release token, rolled back afterwards", {release_token}, "ROLLBACK"},
+        {"extend token, committed afterwards", {extend_token}, "COMMIT"},
+        {"Java's insert, committed afterwards", {java_acquire}, "COMMIT"},
+        {"Java's insert, rolled back afterwards", {java_acquire}, "ROLLBACK"},
+        {"UPDATE, committed afterwards", {touch}, "COMMIT"},
+        {"DELETE, committed afterwards", {erase}, "COMMIT"},
+        {"DELETE, rolled back afterwards", {erase}, "ROLLBACK"},
+        {"SELECT FOR UPDATE, committed afterwards", {lock}, "COMMIT"},
+    };
+    return all;
+}

@@ -1,0 +1,416 @@
+#include "rules.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+using shedlock::duration;
+using shedlock::instant;
+using shedlock::lease;
+using shedlock::standing;
+
+namespace {
+
+bool is_close(instant a, instant b, duration blur)
+{
+    return a == b || (a != shedlock::forever && b != shedlock::forever && a - b <= blur && b - a <= blur);
+}
+
+bool is_same(lease const &a, lease const &b, duration blur)
+{
+    return is_close(a.lock_until, b.lock_until, blur) && is_close(a.locked_at, b.locked_at, blur) &&
+           a.lock_at_least_until.has_value() == b.lock_at_least_until.has_value() &&
+           (!a.lock_at_least_until || is_close(*a.lock_at_least_until, *b.lock_at_least_until, blur));
+}
+
+bool is_same(std::optional<record> const &a, std::optional<record> const &b, duration blur)
+{
+    return a.has_value() == b.has_value() &&
+           (!a || (is_same(a->times, b->times, blur) && (blur > duration{} || a->locked_by == b->locked_by)));
+}
+
+bool is_of_ours(std::string const &locked_by)
+{
+    return locked_by.find_last_of("/#") != std::string::npos;
+}
+
+// One judgement under way. Every check of it gives the words for what is wrong, or none.
+class judgement {
+public:
+    judgement(operation const &op, answer const &given, circumstances const &known, std::span<state const> during,
+              state const &before, std::optional<state> const &after)
+        : op_{op}, given_{given}, known_{known}, during_{during}, before_{before}, after_{after}
+    {
+    }
+
+    verdict decide()
+    {
+        expected_ = before_;
+        auto problem = find_problem();
+        if (problem.empty())
+            problem = compare();
+        return {problem, after_.value_or(expected_)};
+    }
+
+private:
+    std::string find_problem()
+    {
+        bool const may_be_lost =
+            op_.what == verb::guard || op_.what == verb::guard_and_release || op_.what == verb::run;
+        if (!given_.error.empty() && !(given_.error == "SL001" && may_be_lost))
+            return "fails with " + given_.error + ", " + given_.message;
+        switch (op_.what) {
+        case verb::acquire:
+        case verb::pause:
+            return acquire();
+        case verb::extend:
+        case verb::release:
+            return change();
+        case verb::force_release:
+            return force_release();
+        case verb::resume:
+            return resume();
+        case verb::guard:
+            return guard();
+        case verb::guard_and_release:
+            return given_.error.empty() ? change() : guard();
+        case verb::run:
+            return run();
+        case verb::java_acquire:
+        case verb::java_update:
+        case verb::java_unlock:
+        case verb::java_extend:
+            return java();
+        case verb::by_hand:
+            if (given_.affected > 0)
+                by_hand();
+            return {};
+        case verb::maintenance:
+            return {};
+        }
+        return {};
+    }
+
+    std::size_t count() const { return op_.of_both ? names : 1; }
+    bool says_yes() const { return !given_.value.empty() && given_.value != "f"; }
+    // At some instant of the call, or at every one.
+    bool was_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.ended; }
+    bool is_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.begun; }
+    bool is_in_call(instant t) const { return t >= given_.begun && t <= given_.ended; }
+
+    shedlock::claim claim() const
+    {
+        return op_.by_token ? shedlock::claim{token_suffix_, known_.token} : shedlock::claim{known_.suffix, {}};
+    }
+
+    bool could_be_refused() const
+    {
+        return known_.may_collide || std::ranges::any_of(during_, [&](state const &one) {
+                   return !std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()),
+                                       [&](auto const &row) { return is_free(row); });
+               });
+    }
+
+    std::string acquire()
+    {
+        if (!says_yes())
+            return could_be_refused() ? "" : "is refused, though the lock was free at every instant";
+        for (std::size_t i = 0; i < count(); i++)
+            if (auto problem = acquired(i); !problem.empty())
+                return problem;
+        return {};
+    }
+
+    // The row as an acquisition of ours must have left it. What only the server knows, the instant, is taken from there
+    // and held against the limits of the call.
+    std::string acquired(std::size_t i)
+    {
+        if (!was_free(before_[i]))
+            return "is granted, though the lock is held";
+        bool const has_end = op_.what != verb::pause;
+        bool const has_token = op_.by_token || !has_end;
+        if (!after_) {
+            auto const token = op_.by_token ? known_token() : given_.ended;
+            auto const times =
+                shedlock::granted(given_.ended, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
+            expected_[i] = {times, has_token ? "#" : known_.suffix};
+            return {};
+        }
+        auto const &row = (*after_)[i];
+        if (!row)
+            return "is granted, but there is no row";
+        auto const token = row->times.locked_at;
+        auto const now = row->times.lock_at_least_until.value_or(shedlock::never);
+        auto const times = shedlock::granted(now, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
+        if (!is_in_call(now) || !is_same(row->times, times, {}))
+            return "is granted, but its times are not those of this call";
+        if (token <= known_.latest[i] || (before_[i] && token <= before_[i]->times.locked_at))
+            return "gets a token that is not greater than an earlier one";
+        if (op_.by_token && token != known_token())
+            return "gets another token than what stands in the row";
+        auto const suffix = has_token ? token_suffix(token) : known_.suffix;
+        if (!row->locked_by.ends_with(suffix))
+            return "is granted, but the row is somebody else's";
+        expected_[i] = row;
+        return {};
+    }
+
+    instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
+    static std::string token_suffix(instant token) { return "#" + std::to_string(token.time_since_epoch().count()); }
+
+    // Why a release or an extend is not done at that instant, as its DETAIL begins; nothing if it is.
+    std::string_view reason(std::optional<record> const &row, instant now) const
+    {
+        if (!row)
+            return "Nobody ever acquired it, or its row has been deleted.";
+        auto const who = claim();
+        switch (shedlock::standing_of({row->times, row->locked_by}, who, now)) {
+        case standing::ours:
+            return "";
+        case standing::released:
+            return "It has been released before.";
+        case standing::expired:
+            return "Its lease ended at ";
+        case standing::foreign:
+            break;
+        }
+        if (shedlock::is_paused(row->times))
+            return "It is paused";
+        if (who.token && row->times.locked_at < *who.token)
+            return "No acquisition has had this token.";
+        if (who.token && row->times.locked_at == *who.token)
+            return "That acquisition belongs to a session";
+        if (who.token)
+            return "It was taken over by ";
+        return row->times.lock_until <= now ? "It is free. " : "It is held by another session";
+    }
+
+    std::string change() { return says_yes() ? changed() : not_changed(); }
+
+    std::string changed()
+    {
+        for (std::size_t i = 0; i < count(); i++) {
+            if (auto const why_not = reason(before_[i], given_.begun); !why_not.empty())
+                return "answers true, though: " + std::string{why_not};
+            expected_[i]->times = op_.what == verb::extend ? extended(i) : released(i);
+            if (after_ && (*after_)[i] && !is_in_call(instant_of_change(i)))
+                return "wrote the time of another call";
+        }
+        return {};
+    }
+
+    // When the change was made, by what stands in the row.
+    instant instant_of_change(std::size_t i) const
+    {
+        if (!after_ || !(*after_)[i])
+            return given_.ended;
+        auto const until = (*after_)[i]->times.lock_until;
+        return op_.what == verb::extend ? until - at_most_of_extend : until;
+    }
+
+    lease extended(std::size_t i) const
+    {
+        return shedlock::extended(before_[i]->times, instant_of_change(i), at_most_of_extend, {}, unit);
+    }
+    lease released(std::size_t i) const { return shedlock::released(before_[i]->times, instant_of_change(i), unit); }
+
+    bool was_ever(std::string_view detail) const
+    {
+        return std::ranges::any_of(during_, [&](state const &one) {
+            return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](auto const &row) {
+                return is_reason(detail, row, given_.begun) || is_reason(detail, row, given_.ended);
+            });
+        });
+    }
+
+    bool is_reason(std::string_view detail, std::optional<record> const &row, instant now) const
+    {
+        auto const why = reason(row, now);
+        return !why.empty() && detail.starts_with(why);
+    }
+
+    std::string not_changed() const
+    {
+        if (given_.warnings.size() != 1 || given_.warnings[0].sqlstate != "SL001")
+            return "answers false without a WARNING of its own";
+        auto const &detail = given_.warnings[0].detail;
+        return was_ever(detail) ? "" : "says at no instant truly: " + detail;
+    }
+
+    std::string force_release()
+    {
+        bool const was_absent = std::ranges::any_of(during_, [](state const &one) { return !one[0]; });
+        bool const is_unchanged = after_ && is_same((*after_)[0], before_[0], known_.blur);
+        if (!says_yes() && was_absent && (is_unchanged || !after_))
+            return {};
+        if (!before_[0])
+            return "answers true, though there is no row";
+        if (!says_yes() && is_unchanged && known_.blur == duration{})
+            return "leaves a row alone that was there at every instant";
+        if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
+            return says_yes() ? "answers true, though nobody held it" : "answers false, though it was held";
+        auto const now = instant_of_change(0);
+        expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
+        if (after_ && (*after_)[0])
+            expected_[0]->locked_by = (*after_)[0]->locked_by;
+        return is_in_call(now) ? "" : "wrote the time of another call";
+    }
+
+    std::string resume()
+    {
+        auto const is_paused = [](state const &one) { return one[0] && shedlock::is_paused(one[0]->times); };
+        if (!says_yes())
+            return std::ranges::all_of(during_, is_paused) ? "answers false, though it was paused all along" : "";
+        if (!is_paused(before_))
+            return "answers true, though it was not paused";
+        expected_[0]->times = shedlock::resumed(before_[0]->times, instant_of_change(0), unit);
+        return is_in_call(instant_of_change(0)) ? "" : "wrote the time of another call";
+    }
+
+    // The latest acquisition is ours, whether its lease runs or not.
+    bool is_guardable(std::optional<record> const &row) const
+    {
+        if (!row)
+            return false;
+        return op_.by_token ? row->times.locked_at == known_.token && is_of_ours(row->locked_by)
+                            : row->locked_by.ends_with(known_.suffix);
+    }
+
+    std::string guard() const
+    {
+        if (given_.error.empty())
+            return is_guardable(before_[0]) ? "" : "passes, though another acquisition has happened";
+        bool const says_absent = given_.detail.find("row has been deleted") != std::string::npos;
+        bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
+            bool const is_ending = given_.detail.starts_with("Another transaction is ");
+            return is_ending ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
+        });
+        return is_true ? "" : "says at no instant truly: " + given_.detail;
+    }
+
+    std::string run()
+    {
+        bool const says_lost = !given_.error.empty() || !given_.warnings.empty();
+        if (!says_lost && !says_yes())
+            return could_be_refused() ? "" : "is refused, though the lock was free at every instant";
+        if (known_.ran)
+            return run_ended(says_lost);
+        if (says_lost)
+            return "says that the lock is lost, which it got when nobody else did anything any more";
+        if (!was_free(before_[0]))
+            return "is executed, though the lock is held";
+        if (after_ && (!(*after_)[0] || !is_in_call((*after_)[0]->times.locked_at) ||
+                       (*after_)[0]->times.locked_at <= known_.latest[0]))
+            return "leaves no row of its own behind, or too small a token";
+        auto const token = after_ ? (*after_)[0]->times.locked_at : given_.ended;
+        expected_[0] = {{token, token, std::nullopt}, after_ ? (*after_)[0]->locked_by : known_.suffix};
+        expected_[0]->times.lock_until = instant_of_change(0);
+        return is_in_call(instant_of_change(0)) ? "" : "is not released";
+    }
+
+    // Stopped after it had acquired, and others met its lock.
+    std::string run_ended(bool says_lost)
+    {
+        shedlock::claim const mine{known_.suffix, known_.ran};
+        auto const standing_in = [&](state const &one) {
+            return one[0] ? shedlock::standing_of({one[0]->times, one[0]->locked_by}, mine, given_.begun)
+                          : standing::foreign;
+        };
+        bool const was_lost =
+            std::ranges::any_of(during_,
+                                [&](state const &one) { return one[0] && standing_in(one) != standing::ours; }) ||
+            std::ranges::any_of(during_, [&](state const &one) { return !one[0]; });
+        if (says_lost)
+            return was_lost ? "" : "says that the lock is lost, which it was at no instant";
+        if (standing_in(before_) == standing::foreign)
+            return "does not say that the lock is lost";
+        if (standing_in(before_) == standing::ours)
+            expected_[0]->times = released(0);
+        else
+            expected_ = after_.value_or(expected_);
+        return {};
+    }
+
+    std::string java()
+    {
+        bool const did = given_.affected == 1;
+        bool should = before_[0].has_value();
+        bool const free = did ? was_free(before_[0]) : is_free(before_[0]);
+        if (op_.what == verb::java_acquire)
+            should = free;
+        else if (op_.what == verb::java_update)
+            should = should && free;
+        else
+            should =
+                should && before_[0]->locked_by == "java" && (op_.what == verb::java_unlock || !is_free(before_[0]));
+        if (did && after_)
+            expected_ = *after_;
+        else if (did)
+            expected_[0] = {{given_.ended + at_most, given_.ended, at_least_before()}, "java"};
+        return did == should ? "" : did ? "changes a row that it should not" : "does not change its row";
+    }
+
+    std::optional<instant> at_least_before() const
+    {
+        return before_[0] ? before_[0]->times.lock_at_least_until : std::nullopt;
+    }
+
+    void by_hand()
+    {
+        if (after_)
+            expected_ = *after_;
+        else if (op_.sql.starts_with("DELETE"))
+            expected_[0].reset();
+    }
+
+    std::string compare() const
+    {
+        for (std::size_t i = 0; after_ && i < names; i++)
+            if (!is_same((*after_)[i], expected_[i], known_.blur))
+                return "leaves " + describe(*after_) + " instead of " + describe(expected_);
+        return {};
+    }
+
+    operation const &op_;
+    answer const &given_;
+    circumstances const &known_;
+    std::span<state const> during_;
+    state const &before_;
+    std::optional<state> const &after_;
+    state expected_{};
+    std::string const token_suffix_ = token_suffix(known_.token);
+};
+
+void write_time(std::ostream &out, char const *label, instant t)
+{
+    out << label;
+    if (t == shedlock::forever)
+        out << "forever";
+    else
+        out << t.time_since_epoch().count();
+}
+
+} // namespace
+
+std::string describe(state const &both)
+{
+    std::ostringstream out;
+    for (auto const &row : both) {
+        out << '[';
+        if (!row) {
+            out << "no row]";
+            continue;
+        }
+        write_time(out, "until ", row->times.lock_until);
+        write_time(out, " at ", row->times.locked_at);
+        if (row->times.lock_at_least_until)
+            write_time(out, " at least ", *row->times.lock_at_least_until);
+        out << " by " << row->locked_by << ']';
+    }
+    return out.str();
+}
+
+verdict judge(operation const &op, answer const &given, circumstances const &known, std::span<state const> during,
+              state const &before, std::optional<state> const &after)
+{
+    return judgement{op, given, known, during, before, after}.decide();
+}

@@ -1,0 +1,61 @@
+// A connection whose statements are sent without waiting for them, and which notes where it stops.
+#pragma once
+
+#include "lease.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <libpq-fe.h>
+
+struct warning {
+    std::string sqlstate;
+    std::string detail;
+};
+
+struct answer {
+    shedlock::instant begun, ended;
+    std::string value; // the last one; NULL is empty
+    int affected = 0;
+    std::string error; // its SQLSTATE
+    std::string message;
+    std::string detail;
+    std::vector<warning> warnings;
+};
+
+using rows = std::vector<std::vector<std::string>>;
+
+class session {
+public:
+    explicit session(std::string const &database);
+
+    void send(std::string const &sql);
+
+    // Whether the statement has ended. Waits for that, or for one more pause point, but not for long.
+    bool has_ended(std::chrono::milliseconds patience);
+    std::vector<std::string> const &points() const { return points_; } // come to since the statement was sent
+
+    // Of a statement that has ended.
+    answer const &result() const { return answer_; }
+
+    answer ask(std::string const &sql); // and waits for the answer
+    rows query(std::string const &sql); // which must work
+
+    bool is_busy() const { return PQtransactionStatus(connection_.get()) == PQTRANS_ACTIVE; }
+    bool is_in_transaction() const { return PQtransactionStatus(connection_.get()) > PQTRANS_ACTIVE; }
+    void leave_transaction(); // if it is in one
+
+    int process() const { return PQbackendPID(connection_.get()); }
+    std::string const &suffix() const { return suffix_; } // of locked_by, in what this session acquires
+
+private:
+    static void hear(void *self, PGresult const *notice);
+    void note(PGresult const *result);
+
+    std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
+    std::string suffix_;
+    std::vector<std::string> points_;
+    answer answer_;
+    rows rows_;
+};
