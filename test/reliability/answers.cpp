@@ -11,25 +11,19 @@ using history::action;
 using history::maker;
 using history::result;
 
-namespace {
-
 bool is_plain_refusal(operation const &op)
 {
     return op.what == action::acquire && op.result == result::no && op.by != maker::java && op.names.size() == 1;
 }
 
-microseconds settled_at(world const &world, operation const &op)
-{
-    bool const is_done = op.result != result::none && op.result != result::lost;
-    return op.tx ? world.fate_of(op).settled : is_done ? op.done.at : ever;
-}
+namespace {
 
 // The last change of the name that was over when the refused one was called; on the monotonic clock.
 microseconds free_since(world const &world, biography const &about, operation const &refused)
 {
     auto since = beginning;
     for (auto const *const other : about.touched)
-        if (auto const settled = settled_at(world, *other); !is_plain_refusal(*other) && settled <= refused.called.at)
+        if (auto const settled = world.settled_at(*other); !is_plain_refusal(*other) && settled <= refused.called.at)
             since = std::max(since, settled);
     for (auto const &one : about.acquisitions)
         if (one.fate.outcome != fates::undone && one.op->called.at < refused.called.at)
@@ -39,15 +33,15 @@ microseconds free_since(world const &world, biography const &about, operation co
 
 bool overlap(world const &world, operation const &one, operation const &other)
 {
-    return one.called.at <= settled_at(world, other) && other.called.at <= settled_at(world, one);
+    return one.called.at <= world.settled_at(other) && other.called.at <= world.settled_at(one);
 }
 
 // Of ours only one at a time takes a name, but Java's may change the row in between.
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
-        return (op->by == maker::java || op->what == action::revoke) && overlap(world, *op, taker) &&
-               settled_at(world, *op) >= refused.called.at;
+        return (op->by == maker::java || op->what == action::revoke || op->what == action::force) &&
+               overlap(world, *op, taker) && world.settled_at(*op) >= refused.called.at;
     });
 }
 
@@ -113,9 +107,10 @@ acquisition const *successor(biography const &about, acquisition const &mine, op
 
 operation const *earlier_release(world const &world, acquisition const &mine, operation const &change)
 {
-    for (auto const *const other : mine.changes) {
+    for (auto const &one : mine.changes) {
+        auto const *const other = one.op;
         auto const &fate = world.fate_of(*other);
-        bool const is_own = other->tx && other->tx == change.tx && other->client == change.client;
+        bool const is_own = in_one_transaction(*other, change);
         bool const is_effective =
             is_own ? fate.until >= change.called.at : fate.outcome == fates::kept && fate.by <= change.called.at;
         if (other->what == action::release && other->result == result::yes && other != &change &&
@@ -144,18 +139,6 @@ void must_not_be_done(world const &world, biography const &about, acquisition co
     }
 }
 
-// Not by one who holds it for certain. (A change of several names may have failed for another of them.)
-void must_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
-                  found &all)
-{
-    if (!mine || change.names.size() > 1 || mine->fate.outcome == fates::unknown || mine->fate.until <= change.done.at)
-        return;
-    auto const lease = world.lease_at(*mine, change);
-    if (!lease.is_released && world.latest(change) + world.tolerance < lease.until_low &&
-        !was_revoked_between(about, *mine->op, change))
-        all.push_back({"unexplained", "not done, although it was the holder's", {*mine->op, change}});
-}
-
 } // namespace
 
 void only_holders_change(world const &world, std::string const &name, biography const &about, found &all)
@@ -163,11 +146,8 @@ void only_holders_change(world const &world, std::string const &name, biography 
     for (auto const *const op : about.touched) {
         if ((op->what != action::extend && op->what != action::release) || op->by == maker::java)
             continue;
-        auto const *const mine = world.acquisition_of(*op, name);
         if (op->result == result::yes)
-            must_not_be_done(world, about, mine, *op, all);
-        if (op->result == result::no)
-            must_be_done(world, about, mine, *op, all);
+            must_not_be_done(world, about, world.acquisition_of(*op, name), *op, all);
     }
 }
 

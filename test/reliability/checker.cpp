@@ -33,6 +33,7 @@ std::vector<violation> check(history::record const &given)
         guards_fence(world, name, about, all);
     }
     rows_are_kept(world, record, all);
+    losses_have_reasons(world, record, all);
     errors_are_expected(record, all);
     clients_do_not_trust_too_long(world, record, all);
     nothing_is_acknowledged_without_standby(record, all);

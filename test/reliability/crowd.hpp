@@ -4,6 +4,7 @@
 
 #include "history.hpp"
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <random>
@@ -32,13 +33,19 @@ struct scene {
     bool has_java = true;
     bool has_guards = true;
     bool through_pooler = false;
-    bool needs_leases = false; // the faults are about who holds: fewer releases
+    bool needs_leases = false;     // the faults are about who holds: fewer releases
+    bool is_shared = false;        // clients use each other's tokens, mostly to extend and to guard
+    bool has_index = false;        // a further one, on lock_until, so that no update is HOT
+    bool has_old_snapshot = false; // held open elsewhere, so that nothing is pruned
 };
 
 // Shared by the processes of a history.
 struct tally {
     std::atomic<int> next_number{1};
     std::atomic<int> left{0};
+    std::array<std::atomic<int>, 32>
+        latest{}; // by place of a name: the number of an acquire of it whose token others may use
+    std::array<std::atomic<microseconds>, 1 << 15> tokens{}; // by number
 };
 
 class choices {
@@ -63,6 +70,9 @@ public:
     [[nodiscard]] bool may_go_on();
     void call(operation &);
     void done(operation &);
+    // Tokens that clients share, by the place of a name: the latest, and its number.
+    void share(std::size_t place, operation const &granted);
+    [[nodiscard]] std::pair<int, microseconds> shared(std::size_t place) const;
     [[nodiscard]] int client() const { return client_; }
 
 private:

@@ -10,8 +10,9 @@ using history::maker;
 bool was_revoked_between(biography const &about, operation const &first, operation const &second)
 {
     return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
-        auto const over = event->result == history::result::yes ? event->done.at : ever;
-        return event->called.at <= std::max(first.done.at, second.done.at) && over >= first.called.at;
+        bool const is_over = event->result == history::result::yes || event->result == history::result::no;
+        return event != &second && event->called.at <= std::max(first.done.at, second.done.at) &&
+               (is_over ? event->done.at : ever) >= first.called.at;
     });
 }
 
@@ -31,8 +32,8 @@ void add_overlap(world const &world, acquisition const &x, acquisition const &y,
 {
     auto const lease = world.lease_at(x, *y.op);
     std::vector<operation> proof{*x.op, *y.op};
-    for (auto const *const change : x.changes)
-        proof.push_back(*change);
+    for (auto const &change : x.changes)
+        proof.push_back(*change.op);
     all.push_back({lease.is_released ? "I5" : "I1",
                    lease.is_released ? "granted although it was to be kept for its at_least"
                                      : "granted while another acquisition was live",

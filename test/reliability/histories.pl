@@ -7,8 +7,11 @@ use ShedLock;
 use Torture;
 
 my $node = new_server('server', crowd_settings());
-# Several at once, since clients also sleep.
-my @crowds = map { start_crowd($node, histories => often(50, 2_500), seconds => seconds(30, 1200)) } 1 .. 4;
+# Several at once, since clients also sleep; each with a table of its own, which not always has the same indexes.
+$node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
+my @crowds = map {
+	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(50, 2_500), seconds => seconds(30, 1200))
+} 1 .. 4;
 my %saw;
 for my $crowd (@crowds)
 {

@@ -12,8 +12,8 @@ namespace history {
 
 namespace {
 
-constexpr std::array actions{"start",   "commit", "rollback", "prepare", "savepoint", "keep",  "undo",
-                             "acquire", "extend", "release",  "guard",   "look",      "revoke"};
+constexpr std::array actions{"start",   "commit", "rollback", "prepare", "savepoint", "keep",   "undo",
+                             "acquire", "extend", "release",  "guard",   "look",      "revoke", "force"};
 constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
 

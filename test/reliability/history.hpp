@@ -12,11 +12,11 @@
 //     do          start commit rollback prepare (a commit that follows it is COMMIT PREPARED); savepoint keep undo:
 //     SAVEPOINT,
 //                 RELEASE and ROLLBACK TO it; acquire extend release; guard: and a row written to the ledger in the
-//                 same statement; look: what the rows say; revoke: rows deleted, or locks released by force
+//                 same statement; look: what the rows say; revoke: rows deleted; force: released by force
 //     by          session token java library: whose functions
 //     tx          of this client; 0: a transaction of its own
 //     of          extend, release, guard: the number of the acquire that is meant; 0: none
-//     result      yes no error lost. no: refused, not ours, or no row to delete
+//     result      yes no error lost. no: refused, not ours, not held (force), or no row to delete
 //     allow       codes of errors that are to be expected, besides those that the rules know
 //     standby     missing: no commit can be acknowledged, for the synchronous standby is not there
 //     crashes     yes: the server crashed meanwhile, which may take back a release that was acknowledged
@@ -49,7 +49,8 @@ enum class action {
     release,
     guard,
     look,
-    revoke
+    revoke,
+    force
 };
 enum class maker { session, token, java, library };
 enum class result { none, yes, no, error, lost };

@@ -91,7 +91,7 @@ private:
     void attempt()
     {
         auto op = random_acquire(random_, scene_, maker::library);
-        op.keep_alive = random_.one_in(8);
+        op.keep_alive = random_.one_in(scene_.is_shared ? 2 : 8);
         shedlock::options how{.at_most = std::chrono::microseconds{op.at_most},
                               .at_least = std::chrono::microseconds{*op.at_least},
                               .keep_alive = op.keep_alive};

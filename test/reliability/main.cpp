@@ -20,7 +20,7 @@ char const *const usage = R"(options, all with a value:
     connection   of the clients; admin: of the nemesis, by default the same
     seed histories operations clients (at most) names (at most)
     shortest longest        leases, in milliseconds
-    faults                  cancel,terminate,kill,stop,backend,delete,ddl; pace: milliseconds between two
+    faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two
     allow                   codes of errors that these faults give
     only=library java=no guards=no timeouts=yes pooler=yes leases=yes
     standby=missing crashes=yes: as in the history's head
@@ -64,6 +64,15 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_guards = !given.contains("guards");
     made.through_pooler = given.contains("pooler");
     made.needs_leases = given.contains("leases");
+    // REINDEX CONCURRENTLY would wait for the old snapshot.
+    made.has_old_snapshot = made.has_ticks_ahead && random.one_in(2);
+    made.has_index = random.one_in(2);
+    // Through a pooler of two sessions, two extends that wait for a prepared transaction would leave none to end it.
+    made.is_shared = random.one_in(2) && !made.through_pooler;
+    if (made.is_shared) {
+        made.names.resize(std::min<std::size_t>(made.names.size(), 2));
+        made.shortest = std::max(made.shortest, made.longest / 20);
+    }
     return made;
 }
 

@@ -55,6 +55,11 @@ fate within(operation const *end, microseconds last_alive)
 
 } // namespace
 
+bool in_one_transaction(operation const &one, operation const &other)
+{
+    return one.tx && one.tx == other.tx && one.client == other.client;
+}
+
 world::world(history::record const &record) : record_{record}
 {
     for (std::size_t i = 0; i < record.operations.size(); ++i)
@@ -105,7 +110,7 @@ void world::close_transaction(std::vector<operation const *> const &operations)
     for (auto const *const op : operations) {
         if (op->what == action::commit || op->what == action::rollback)
             end = op;
-        if (op->result == result::yes || op->result == result::no)
+        if (is_answered(*op))
             last_alive = op->called.at;
     }
     std::vector<std::size_t> savepoints; // how many operations there were before
@@ -154,12 +159,15 @@ void world::fill_name(std::string const &name, operation const &op)
         about.acquisitions.push_back({&op, fate_of(op), {}});
     if (op.what == action::acquire && !is_answered(op))
         about.unknown.push_back(&op);
-    if (op.what == action::revoke && op.result != result::no && op.result != result::error)
+    // Released by force, a lock that nobody held has a new token, too.
+    if ((op.what == action::revoke && op.result != result::no) || op.what == action::force)
         about.revoked.push_back(&op);
     if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
         op.result != result::error)
         if (auto *const mine = const_cast<acquisition *>(acquisition_of(op, name)))
-            mine->changes.push_back(&op);
+            mine->changes.push_back({&op, std::any_of(mine->changes.begin(), mine->changes.end(), [&](auto const &one) {
+                                         return one.op->client != op.client && done_at(*one.op) > op.called.at;
+                                     })});
 }
 
 fate const &world::fate_of(operation const &op) const
@@ -181,6 +189,13 @@ acquisition const *world::acquisition_of(operation const &change, std::string co
     auto const at =
         std::find_if(all.rbegin(), all.rend(), [&](auto const &one) { return one.op->number == change.of; });
     return at == all.rend() ? nullptr : &*at;
+}
+
+microseconds world::settled_at(operation const &op) const
+{
+    if (op.tx)
+        return fate_of(op).settled;
+    return op.result == result::none || op.result == result::lost ? ever : op.done.at;
 }
 
 // Java judges by the start of its transaction.
@@ -232,9 +247,9 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
 {
     auto now = granted(*mine.op);
     auto const seen_until = observer.result == result::none ? ever : observer.done.at;
-    for (auto const *const change : mine.changes) {
+    for (auto const &[change, may_be_earlier] : mine.changes) {
         auto const &fate = fate_of(*change);
-        bool const is_own = change->tx && change->tx == observer.tx && change->client == observer.client;
+        bool const is_own = in_one_transaction(*change, observer);
         if (change == &observer || (is_own ? fate.until < observer.called.at : fate.outcome == fates::undone))
             continue;
         auto const from = is_own ? change->called.at : fate.from;
@@ -243,11 +258,14 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
             continue;
         auto next = now;
         apply(next, *change);
-        if (by > observer.called.at || (fate.outcome != fates::kept && !is_own)) {
+        if (by > observer.called.at || may_be_earlier || (fate.outcome != fates::kept && !is_own)) {
             next.until_low = std::min(next.until_low, now.until_low);
             next.until_high = std::max(next.until_high, now.until_high);
             next.kept_low = std::min(next.kept_low, now.kept_low);
             next.kept_high = std::max(next.kept_high, now.kept_high);
+            // It may have cut what those that came after it kept.
+            if (may_be_earlier && change->at_least)
+                next.until_low = std::min(next.until_low, next.kept_low);
         }
         now = next;
     }

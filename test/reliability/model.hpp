@@ -13,6 +13,8 @@ namespace model {
 using history::microseconds;
 using history::operation;
 
+bool in_one_transaction(operation const &, operation const &);
+
 inline constexpr microseconds ever = std::numeric_limits<microseconds>::max();
 inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min();
 
@@ -37,19 +39,24 @@ struct lease {
     bool is_released; // perhaps
 };
 
+// An extend or release that may have taken effect.
+struct change {
+    operation const *op;
+    bool may_be_earlier; // than one that was called before it: by another client, and not answered yet
+};
+
 // A name granted by one acquire. An acquire of several names makes several of these.
 struct acquisition {
     operation const *op;
     model::fate fate;
-    std::vector<operation const *>
-        changes; // extends and releases of it that may have taken effect, in the order of their calls
+    std::vector<change> changes; // in the order of their calls
 };
 
 // All that happened to one name.
 struct biography {
     std::vector<acquisition> acquisitions;  // granted, in the order of their calls
     std::vector<operation const *> unknown; // acquires whose answer was lost
-    std::vector<operation const *> revoked;
+    std::vector<operation const *> revoked; // whatever may have taken the lock away by hand
     std::vector<operation const *> touched; // whatever may have locked the row or left it undecided
 };
 
@@ -63,6 +70,9 @@ public:
     // Its COMMIT, if there was one, or the operation itself if it was a transaction of its own.
     [[nodiscard]] operation const *commit_of(operation const &) const;
     [[nodiscard]] acquisition const *acquisition_of(operation const &change, std::string const &name) const;
+
+    // From then on it certainly neither locks nor leaves undecided any row.
+    [[nodiscard]] microseconds settled_at(operation const &) const;
 
     // What that operation, of whatever client, could have found of this acquisition's lease.
     [[nodiscard]] lease lease_at(acquisition const &, operation const &observer) const;

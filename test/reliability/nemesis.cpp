@@ -76,6 +76,8 @@ void nemesis::strike_one(std::string const &fault, std::vector<pid_t> const &cli
         kill_backend();
     else if (fault == "delete")
         delete_row();
+    else if (fault == "force")
+        force_release();
     else if (fault == "ddl")
         change_table();
     else
@@ -131,9 +133,9 @@ void nemesis::kill_backend()
 }
 
 // Whatever comes of it, the history says that it may have happened, unless the work says that it has not.
-void nemesis::revoke(std::vector<std::string> const &names, std::function<bool()> const &work)
+void nemesis::revoke(action what, std::vector<std::string> const &names, std::function<bool()> const &work)
 {
-    operation op{.what = action::revoke, .names = names};
+    operation op{.what = what, .names = names};
     recorder_.call(op);
     op.result = result::lost;
     try {
@@ -147,12 +149,22 @@ void nemesis::revoke(std::vector<std::string> const &names, std::function<bool()
 void nemesis::delete_row()
 {
     auto const name = random_.one_of(scene_.names);
-    revoke({name}, [&] {
+    revoke(action::revoke, {name}, [&] {
         auto const rows = ask("DELETE FROM shedlock WHERE name = '" + name +
                               "' RETURNING lock_until > timezone('utc', clock_timestamp())");
         if (!rows.empty())
             ++counts_[rows[0][0].as<bool>() ? "fault.delete of a held row" : "fault.delete of a free row"];
         return !rows.empty(); // one that was inserted but is not committed is not seen
+    });
+}
+
+void nemesis::force_release()
+{
+    auto const name = random_.one_of(scene_.names);
+    revoke(action::force, {name}, [&] {
+        bool const was_held = ask("SELECT shedlock_force_release('" + name + "')")[0][0].as<bool>();
+        ++counts_[was_held ? "fault.force_release of a held lock" : "fault.force_release of a free lock"];
+        return was_held;
     });
 }
 
@@ -176,7 +188,7 @@ void nemesis::change_table()
     auto names = scene_.names;
     names.insert(names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
     if (change.empties)
-        revoke(names, work);
+        revoke(action::revoke, names, work);
     else
         work();
 }

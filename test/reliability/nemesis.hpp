@@ -31,8 +31,9 @@ private:
     void signal_backend(std::string const &function, std::string const &fault);
     void kill_backend();
     void delete_row();
+    void force_release();
     void change_table();
-    void revoke(std::vector<std::string> const &names, std::function<bool()> const &);
+    void revoke(history::action, std::vector<std::string> const &names, std::function<bool()> const &);
     pqxx::result ask(std::string const &sql);
 
     std::string const where_;

@@ -35,6 +35,8 @@ maker kind_of_client(scene const &scene, int number)
         return maker::library;
     if (scene.through_pooler)
         return number % 3 == 0 ? maker::library : maker::token;
+    if (scene.is_shared && number % 5 != 0)
+        return maker::token;
     constexpr std::array kinds{maker::token,   maker::session, maker::java, maker::library,
                                maker::session, maker::token,   maker::java};
     auto const kind = kinds.at(static_cast<std::size_t>(number) % kinds.size());
@@ -78,6 +80,7 @@ performance::~performance()
 void performance::play()
 {
     recorder own{file_, *shared_, 0};
+    insist([&] { arrange_table(); });
     {
         nemesis fate{
             given_.at("admin"), list(given_.contains("faults") ? given_.at("faults") : ""), scene_, own, counts_,
@@ -87,6 +90,7 @@ void performance::play()
         watch(fate);
     }
     say_goodbye();
+    old_snapshot_.reset();
     final_look(own);
 }
 
@@ -108,6 +112,20 @@ std::size_t performance::judge()
     if (violations.empty())
         ::unlink(path_.c_str());
     return violations.size();
+}
+
+void performance::arrange_table()
+{
+    pqxx::connection to_server{given_.at("admin")};
+    pqxx::nontransaction{to_server}.exec(scene_.has_index
+                                             ? "CREATE INDEX IF NOT EXISTS shedlock_until ON shedlock (lock_until)"
+                                             : "DROP INDEX IF EXISTS shedlock_until");
+    if (scene_.has_old_snapshot) {
+        old_snapshot_ = std::make_unique<pqxx::connection>(given_.at("admin"));
+        pqxx::nontransaction direct{*old_snapshot_};
+        direct.exec("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        direct.exec("SELECT 1");
+    }
 }
 
 void performance::start_client()
@@ -196,17 +214,26 @@ void performance::final_look(recorder &own)
     operation op{.what = history::action::look, .names = scene_.names};
     op.names.insert(op.names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
     own.call(op);
-    op.result = result::lost;
-    for (int tries = 0; op.result == result::lost && tries < 200; ++tries)
+    bool const is_done = insist([&] {
+        op.rows.clear();
+        clean_up();
+        read_rows(op);
+    });
+    op.result = is_done ? result::yes : result::lost;
+    own.done(op);
+}
+
+// Through restarts of the server.
+bool performance::insist(std::function<void()> const &work)
+{
+    for (int tries = 0; tries < 200; ++tries)
         try {
-            clean_up();
-            read_rows(op);
-            op.result = result::yes;
+            work();
+            return true;
         } catch (pqxx::failure const &) {
-            op.rows.clear();
             pause(50000);
         }
-    own.done(op);
+    return false;
 }
 
 void performance::read_rows(operation &op)

@@ -20,12 +20,14 @@ public:
     std::size_t judge();
 
 private:
+    void arrange_table();
     void start_client();
     int be_client(int number);
     void watch(nemesis &);
     void say_goodbye();
     void reap();
     void final_look(recorder &);
+    static bool insist(std::function<void()> const &);
     void read_rows(operation &);
     bool try_to_clean_up();
     void clean_up();
@@ -38,6 +40,7 @@ private:
     std::string const path_;
     int const file_;
     tally *const shared_;
+    std::unique_ptr<pqxx::connection> old_snapshot_;
     int started_ = 0;
     std::vector<pid_t> clients_;
 };

@@ -74,6 +74,22 @@ void recorder::done(operation &op)
     write(history::done_line(op));
 }
 
+// A client may be killed in between: the token is there before its number says so.
+void recorder::share(std::size_t place, operation const &granted)
+{
+    auto const number = static_cast<std::size_t>(granted.number);
+    if (place >= tally_.latest.size() || number >= tally_.tokens.size())
+        return;
+    tally_.tokens[number] = granted.token.value();
+    tally_.latest[place] = granted.number;
+}
+
+std::pair<int, microseconds> recorder::shared(std::size_t place) const
+{
+    int const number = place < tally_.latest.size() ? tally_.latest[place].load() : 0;
+    return {number, tally_.tokens[static_cast<std::size_t>(number)]};
+}
+
 void recorder::write(std::string const &line)
 {
     auto const text = line + '\n';

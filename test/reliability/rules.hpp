@@ -22,7 +22,12 @@ void errors_are_expected(history::record const &, found &);                 // I
 void clients_do_not_trust_too_long(model::world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
-// Somebody may have taken the lock away by hand between the two.
+void losses_have_reasons(model::world const &, history::record const &, found &);
+
+// Of one name, by one of ours: while it asked it wrote nothing.
+bool is_plain_refusal(history::operation const &);
+
+// Somebody else may have taken the lock away by hand between the two.
 bool was_revoked_between(model::biography const &, history::operation const &first, history::operation const &second);
 
 // Whether Y may have been granted after X, with all that is known of X's lease.

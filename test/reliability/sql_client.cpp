@@ -2,6 +2,7 @@
 #include "crowd.hpp"
 #include "statements.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace crowd {
@@ -73,6 +74,11 @@ private:
     {
         if (scene_.has_timeouts && random_.one_in(3))
             set_timeouts();
+        if (scene_.is_shared && by_ == maker::token) {
+            take_part();
+            if (!held_.empty() && !random_.one_in(20))
+                return static_cast<void>(random_.one_in(2) ? change(0) : guard(0));
+        }
         auto const dice = random_.between(1, 100);
         if (dice <= 60 || (scene_.needs_leases && dice <= 75))
             attempt(0, levels[0]);
@@ -82,6 +88,23 @@ private:
             pause(random_.between(100, 3000));
         else
             transact();
+    }
+
+    // In an acquisition of another client.
+    void take_part()
+    {
+        auto const place = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
+        auto const &name = scene_.names[static_cast<std::size_t>(place)];
+        auto const [number, token] = recorder_.shared(static_cast<std::size_t>(place));
+        if (number > std::exchange(latest_seen_[name], number))
+            hold({number, {name}, token, 0});
+    }
+
+    void let_others_take_part(operation const &op)
+    {
+        auto const name = std::find(scene_.names.begin(), scene_.names.end(), op.names[0]);
+        if (by_ == maker::token && !op.tx && name != scene_.names.end())
+            recorder_.share(static_cast<std::size_t>(name - scene_.names.begin()), op);
     }
 
     void set_timeouts()
@@ -153,8 +176,10 @@ private:
             manner.how = wrapping::exception_block;
         bool const went_well = statement_of(op, {}, manner);
         known_[op.names[0]] |= went_well;
-        if (op.result == result::yes)
+        if (op.result == result::yes) {
             remember(op);
+            let_others_take_part(op);
+        }
         if (!went_well && op.result == result::error && !tx)
             look(op.names);
         return went_well;
@@ -169,44 +194,63 @@ private:
         if (by_ == maker::session && names.size() > 1) {
             for (auto const &name : names) {
                 std::erase_if(held_, [&](auto const &one) { return one.names[0] == name; });
-                held_.push_back({op.number, {name}, op.token, op.at_least.value_or(0)});
+                hold({op.number, {name}, op.token, op.at_least.value_or(0)});
             }
         } else {
-            held_.push_back({op.number, names, op.token, op.at_least.value_or(0)});
+            hold({op.number, names, op.token, op.at_least.value_or(0)});
         }
+    }
+
+    void hold(held const &one)
+    {
+        held_.push_back(one);
         if (held_.size() > memory)
             held_.erase(held_.begin());
+    }
+
+    bool extends() { return scene_.is_shared ? !random_.one_in(50) : random_.one_in(scene_.needs_leases ? 2 : 4); }
+
+    held one_of_mine() { return random_.one_in(3) ? random_.one_of(held_) : held_.back(); }
+
+    // Where one is shared, there is more to be seen while it is held.
+    void forget_lost(operation const &op)
+    {
+        bool const is_lost = op.result == result::no || op.state == "SL001";
+        if (scene_.is_shared && is_lost && !op.tx)
+            std::erase_if(held_, [&](auto const &one) { return one.number == op.of; });
     }
 
     bool change(int tx)
     {
         if (held_.empty())
             return true;
-        auto const mine = random_.one_in(3) ? random_.one_of(held_) : held_.back();
-        operation op{.tx = tx,
-                     .what = random_.one_in(scene_.needs_leases ? 2 : 4) ? action::extend : action::release,
-                     .by = by_};
+        auto const mine = one_of_mine();
+        operation op{.tx = tx, .what = extends() ? action::extend : action::release, .by = by_};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         op.of = mine.number;
         if (op.what == action::extend) {
             op.at_most = random_.lease(scene_);
-            if (by_ != maker::java && random_.one_in(3))
+            if (by_ != maker::java && !scene_.is_shared && random_.one_in(3))
                 op.at_least = op.at_most / random_.between(2, 10) / 1000 * 1000;
         } else if (by_ == maker::java) {
             op.at_least = mine.at_least;
         }
-        return statement_of(op, mine.token, {.host = host_});
+        bool const went_well = statement_of(op, mine.token, {.host = host_});
+        forget_lost(op);
+        return went_well;
     }
 
     bool guard(int tx)
     {
         if (held_.empty() || by_ == maker::java || !scene_.has_guards)
             return true;
-        auto const mine = random_.one_in(3) ? random_.one_of(held_) : held_.back();
+        auto const mine = one_of_mine();
         if (!mine.token)
             return true;
         operation op{.tx = tx, .what = action::guard, .by = by_, .names = {mine.names[0]}, .of = mine.number};
-        return statement_of(op, mine.token, {});
+        bool const went_well = statement_of(op, mine.token, {});
+        forget_lost(op);
+        return went_well;
     }
 
     bool control(int tx, action what, std::string const &sql)
@@ -355,7 +399,8 @@ private:
     int transactions_ = 0;
     std::string host_;
     std::vector<held> held_;
-    std::map<std::string, bool> known_; // names that this JVM has a row of
+    std::map<std::string, int> latest_seen_; // by name: the number of what others let us take part in
+    std::map<std::string, bool> known_;      // names that this JVM has a row of
 };
 
 unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
