@@ -1,0 +1,100 @@
+// contain COMMAND [ARG...]: runs it and leaves no process behind, neither when it ends nor when INT, TERM or HUP end
+// us. Servers and their managers make themselves daemons, in sessions of their own; here whoever loses its parent
+// becomes our child, so that all can be found. Ends as the command did.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+volatile std::sig_atomic_t ended_by = 0;
+
+std::vector<pid_t> children_of(pid_t process)
+{
+    std::vector<pid_t> found;
+    auto const folder = "/proc/" + std::to_string(process) + "/task";
+    std::error_code gone;
+    for (auto thread = std::filesystem::directory_iterator{folder, gone}; !gone && thread != end(thread);
+         thread.increment(gone)) {
+        std::ifstream in{thread->path() / "children"};
+        for (pid_t child = 0; in >> child;)
+            found.push_back(child);
+    }
+    return found;
+}
+
+std::vector<pid_t> descendants()
+{
+    auto found = children_of(::getpid());
+    for (std::size_t i = 0; i < found.size(); ++i)
+        for (auto const child : children_of(found[i]))
+            found.push_back(child);
+    return found;
+}
+
+// Of all who ended meanwhile, the command's, if it did.
+void reap(pid_t command, int &status)
+{
+    int one = 0;
+    for (pid_t process = 0; (process = ::waitpid(-1, &one, WNOHANG)) > 0;)
+        if (process == command)
+            status = one;
+}
+
+// First as they would like it, then as servers do at once (QUIT), then as nobody can refuse. Some may be asleep.
+void stop_all(pid_t command, int &status)
+{
+    std::map<pid_t, int> told;
+    auto const begin = std::chrono::steady_clock::now();
+    for (auto left = descendants(); !left.empty(); left = descendants()) {
+        auto const since = std::chrono::steady_clock::now() - begin;
+        int const signal = since < 3s ? SIGTERM : since < 10s ? SIGQUIT : SIGKILL;
+        for (auto const process : left)
+            if (std::exchange(told[process], signal) != signal) {
+                ::kill(process, signal);
+                ::kill(process, SIGCONT);
+            }
+        ::usleep(20'000);
+        reap(command, status);
+    }
+}
+
+} // namespace
+
+int main(int count, char **words)
+{
+    if (count < 2 || ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        std::cerr << "contain COMMAND [ARG...]" << std::endl;
+        return 2;
+    }
+    for (auto const signal : {SIGINT, SIGTERM, SIGHUP})
+        std::signal(signal, [](int which) { ended_by = which; });
+    auto const command = ::fork();
+    if (command == 0) {
+        ::execvp(words[1], words + 1);
+        std::cerr << words[1] << ": cannot be run" << std::endl;
+        ::_exit(127);
+    }
+    int status = -1;
+    while (command > 0 && status == -1 && !ended_by) {
+        ::usleep(20'000);
+        reap(command, status);
+    }
+    stop_all(command, status);
+    if (int const signal = ended_by) {
+        std::signal(signal, SIG_DFL);
+        ::raise(signal);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
