@@ -9,13 +9,15 @@
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
+#   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches
 #   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize model torture
+project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize check-assert model torture
+server_build = bison flex dpkg-dev libicu-dev
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 
@@ -60,7 +62,7 @@ model:
 	@test/reliability/model/check
 
 torture: packages
-	@test/install-packages spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
+	@test/install-packages $(server_build) spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
 	@test/reliability/torture $(FAULTS)
 
 bench:
@@ -73,6 +75,10 @@ valgrind:
 
 sanitize: packages check-unit
 	@test/reliability/sanitize
+
+check-assert: packages check-unit
+	@test/install-packages $(server_build)
+	@build/test/reliability/contain test/reliability/assert
 
 else
 
