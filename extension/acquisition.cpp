@@ -33,10 +33,11 @@ constexpr attempt_result not_granted(outcomes outcome, instant worth_a_look = ne
     return {outcome, never, never, worth_a_look};
 }
 
-text *signature(const owner &who, instant token, const lock_table &table)
+text *signature(const owner &who, std::optional<instant> tick, instant token, const lock_table &table)
 {
-    const auto suffix = who.kind == owner::kinds::session ? session_suffix() : token_suffix(token);
-    return make_locked_by(who.holder, suffix, table.shape().locked_by_limit);
+    const auto suffix = who.kind == owner::kinds::token ? token_suffix(token) : session_suffix();
+    return make_locked_by(who.holder, with_remarks(suffix, who.kind == owner::kinds::run, tick),
+                          table.shape().locked_by_limit);
 }
 
 void require_finite(const lock_name &name, const lease &times)
@@ -48,7 +49,7 @@ void require_finite(const lock_name &name, const lease &times)
 }
 
 // Judges what was seen of all names at one instant. Granted means: may be taken, with this token.
-attempt_result judge(std::span<const sighting> all, const acquire_request &request, duration unit)
+attempt_result judge(const lock_table &table, std::span<const sighting> all, const acquire_request &request)
 {
     for (const auto &seen : all)
         if (!seen.decided())
@@ -61,8 +62,9 @@ attempt_result judge(std::span<const sighting> all, const acquire_request &reque
     for (size_t i = 0; i < all.size(); i++) {
         if (all[i].state == sighting::states::absent)
             continue;
-        const auto &times = all[i].times;
-        switch (availability_of(times, now, request.tick)) {
+        const auto times = lease_of(table, all[i], now);
+        const auto from = request.asked.retry ? origin_of(table.row_of(all[i])) : origin{};
+        switch (availability_of(times, now, request.asked, from)) {
         case availability::had_a_turn:
             return not_granted(outcomes::refused_for_good);
         case availability::held:
@@ -76,13 +78,7 @@ attempt_result judge(std::span<const sighting> all, const acquire_request &reque
     }
     if (held_until)
         return not_granted(outcomes::refused, *held_until);
-    return {outcomes::granted, new_token(now, request.tick, latest_previous, unit), now, never};
-}
-
-// Of a free row: whether its last holder, one of ours, never released it. Java's rows don't tell.
-bool is_abandoned(const lock_table &table, const sighting &seen)
-{
-    return seen.times.lock_at_least_until && is_of_ours({seen.times, table.locked_by(seen)});
+    return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, never};
 }
 
 // Makes the rows that are missing. False when others are at it.
@@ -102,24 +98,30 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
 attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
                       const owner &who)
 {
-    const auto unit = table.shape().unit;
-    auto result = judge(all, request, unit);
+    auto result = judge(table, all, request);
     const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
         // The clock once more: an acquisition since the first reading may be over, and its row deleted.
         if (!make_rows(table, all))
             return not_granted(outcomes::changed);
         PAUSE_POINT("rows made");
-        result = judge(all, request, unit);
+        result = judge(table, all, request);
     }
     if (result.outcome != outcomes::granted)
         return result;
 
-    const auto times = granted(result.now, result.token, request.at_most, request.at_least, unit);
-    text *const locked_by = signature(who, result.token, table);
+    auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
+    auto tick = request.asked.tick;
     for (auto &seen : all) {
-        const bool was_abandoned = is_abandoned(table, seen);
-        if (!table.take(seen, times, locked_by))
+        const auto from = origin_of(table.row_of(seen));
+        if (request.at_most == without_end) {
+            const auto last = last_run_of(seen.times, from);
+            times.lock_at_least_until = last.outcome;
+            tick = last.tick;
+        }
+        // One of ours, which its holder never released. Java's rows don't tell.
+        const bool was_abandoned = from.is_ours && !is_released(seen.times);
+        if (!table.take(seen, times, signature(who, tick, result.token, table)))
             return not_granted(outcomes::changed);
         if (was_abandoned)
             stats::record(seen.name, stats::counter::expired);
@@ -215,6 +217,12 @@ std::optional<instant> wait_to_acquire(Oid function, const acquire_request &requ
 }
 
 } // namespace
+
+lease lease_of(const lock_table &table, const sighting &seen, instant now)
+{
+    const bool is_held = seen.times.lock_until > now;
+    return is_held && is_of_dead_run(table.locked_by(seen)) ? ended(seen.times) : seen.times;
+}
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {

@@ -7,7 +7,7 @@ namespace shedlock {
 
 // Who will own what is acquired.
 struct owner {
-    enum class kinds { session, token };
+    enum class kinds { session, run, token };
     kinds kind;
     std::string_view holder; // empty: the default
 };
@@ -15,5 +15,8 @@ struct owner {
 // The token of the new acquisition, or nothing: refused. Without a wait it never waits for another transaction. Opens
 // the table anew for every try, so that a waiting caller holds no lock on it while it sleeps.
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who);
+
+// What still counts of a lease that was seen: all of it, unless it is that of a run whose session is gone.
+lease lease_of(const lock_table &table, const sighting &seen, instant now);
 
 } // namespace shedlock

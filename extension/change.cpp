@@ -1,5 +1,6 @@
 #include "change.hpp"
 
+#include "acquisition.hpp"
 #include "durability.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
@@ -23,7 +24,10 @@ enum class change_result { done, not_ours, again };
 // By another session of ours, which has not committed: how that ends decides whether the lease is over.
 bool is_being_extended(const lock_table &table, const sighting &seen)
 {
-    return seen.state == sighting::states::undecided && table.look_ahead(seen) == lock_table::changes::extension;
+    if (seen.state != sighting::states::undecided)
+        return false;
+    const auto what = table.look_ahead(seen);
+    return what == lock_table::changes::extension || what == lock_table::changes::over;
 }
 
 // One try to replace the leases of all names by what `new_lease` makes of them.
@@ -60,7 +64,7 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
             result = change_result::again;
         }
     for (size_t i = 0; i < count && result == change_result::done; i++)
-        if (!table.rewrite(seen[i], new_lease(seen[i].times, now), nullptr))
+        if (!table.rewrite(seen[i], new_lease(seen[i], now), nullptr))
             result = change_result::again;
     for (size_t i = 0; i < count; i++) {
         table.forget(seen[i]);
@@ -133,6 +137,7 @@ void warn(const complaint &found, const claim &who, const char *participle)
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
+// Without a participle nothing is said.
 template <typename Change, typename Count>
 bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease,
             Count count_change)
@@ -149,7 +154,7 @@ bool change(lock_table &table, lock_names names, const claim &who, const char *p
                 return result == change_result::done;
             });
     }
-    if (result == change_result::not_ours)
+    if (result == change_result::not_ours && participle)
         warn(found, who, participle);
     return result == change_result::done;
 }
@@ -175,8 +180,8 @@ bool extend(lock_table &table, const extend_request &request, const claim &who)
     const auto unit = table.shape().unit;
     const bool done = change(
         table, request.names, who, "extended",
-        [&](const lease &current, instant now) {
-            return extended(current, now, request.at_most, request.at_least, unit);
+        [&](const sighting &seen, instant now) {
+            return extended(seen.times, now, request.at_most, request.at_least, unit);
         },
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); });
     // Lost in a crash, it would let somebody in while its owner counts on it.
@@ -185,16 +190,24 @@ bool extend(lock_table &table, const extend_request &request, const claim &who)
     return done;
 }
 
-bool release(lock_table &table, lock_names names, const claim &who)
+lease to_release(const lock_table &table, const sighting &seen, instant now, bool done)
 {
-    const auto unit = table.shape().unit;
+    // Forgotten in a crash, it would let a tick that was done be tried again.
+    if (done && origin_of(table.row_of(seen)).tick)
+        durability::required();
+    return released(seen.times, now, done, table.shape().unit);
+}
+
+bool release(lock_table &table, lock_names names, const claim &who, bool done, bool tell)
+{
     durability::before_release();
-    const bool done = change(
-        table, names, who, "released", [&](const lease &current, instant now) { return released(current, now, unit); },
-        [](const lock_name &name, duration held) { stats::record_release(name, held); });
-    if (done)
+    const bool released = change(
+        table, names, who, tell ? "released" : nullptr,
+        [&](const sighting &seen, instant now) { return to_release(table, seen, now, done); },
+        [&](const lock_name &name, duration held) { stats::record_release(name, held, done); });
+    if (released)
         durability::after_release();
-    return done;
+    return released;
 }
 
 bool force_release(lock_table &table, const lock_name &name)
@@ -205,11 +218,12 @@ bool force_release(lock_table &table, const lock_name &name)
             return false;
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
-        const bool was_held = availability_of(seen.times, now, {}) == availability::held;
-        const auto times = freed(seen.times, now, table.shape().unit);
+        const bool was_held = availability_of(lease_of(table, seen, now), now) == availability::held;
+        const auto from = origin_of(table.row_of(seen));
+        const auto times = freed(seen.times, from, now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());
-        if (table.rewrite(seen, times,
-                          make_locked_by(holder, token_suffix(times.locked_at), table.shape().locked_by_limit))) {
+        const auto suffix = with_remarks(token_suffix(times.locked_at), false, last_run_of(seen.times, from).tick);
+        if (table.rewrite(seen, times, make_locked_by(holder, suffix, table.shape().locked_by_limit))) {
             durability::required(); // or a crash would give the old holder its token back
             return was_held;
         }

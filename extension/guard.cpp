@@ -1,36 +1,41 @@
 #include "guard.hpp"
 
+#include "change.hpp"
+#include "durability.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
 #include "stats.hpp"
 
 namespace shedlock::guard {
 
-namespace {
-
 struct guarded_lock {
     guarded_lock *next;
     SubTransactionId level; // vanishes when this subtransaction is rolled back
     Oid table;
-    instant token;
-    std::string_view locked_by; // a Java client can get the same locked_at, where the column's precision is coarse
     lock_name name;
+    instant token;
+    std::string_view end; // of locked_by: a Java client can get the same locked_at, where the column is coarse
 
-    bool is(Oid other_table, const lock_name &other_name, const row &current) const
+    bool is(const row &current) const { return token == current.times.locked_at && current.locked_by.ends_with(end); }
+    bool is(const guarded_lock &other) const
     {
-        return table == other_table && name.bytes == other_name.bytes && token == current.times.locked_at &&
-               locked_by == current.locked_by;
+        return table == other.table && name.bytes == other.name.bytes && token == other.token && end == other.end;
     }
 };
+
+namespace {
 
 // Of the current transaction, in TopTransactionContext; sorted by name, so that those who guard several locks look at
 // them in the order in which others extend them.
 guarded_lock *first = nullptr;
 
+// Of the runs under way, the innermost first. They join the others whenever a transaction ends.
+guarded_lock *runs = nullptr;
+
 // Guarding asks who acquired last, not whether the lease still runs.
 bool is_ours(const row &current, const claim &who)
 {
-    return who.token ? current.times.locked_at == *who.token && is_of_ours(current)
+    return who.token ? current.times.locked_at == *who.token && origin_of(current).is_ours
                      : current.locked_by.ends_with(who.suffix);
 }
 
@@ -64,14 +69,15 @@ void fail_if_changing_hands(const lock_table &table, const sighting &seen)
         fail(seen.name, "Another transaction is deleting its row.");
 }
 
-void check(const lock_table &table, const guarded_lock &guarded)
+// Until `seize` has got hold of the row.
+template <typename Seize> void seize_if_ours(const lock_table &table, const guarded_lock &guarded, Seize seize)
 {
     for (;;) {
         auto seen = table.look(guarded.name);
         PAUSE_POINT("guard looked again");
         if (seen.is_new())
             fail(guarded.name, "Its row has been deleted.");
-        if (!guarded.is(table.shape().table, guarded.name, {seen.times, table.locked_by(seen)}))
+        if (!guarded.is(table.row_of(seen)))
             fail(guarded.name, "It has been acquired by another since.");
 
         // An extend or a release is waited for. How an acquire ends, which there can be once the lease is over, could
@@ -79,13 +85,7 @@ void check(const lock_table &table, const guarded_lock &guarded)
         if (seen.state == sighting::states::undecided && seen.times.lock_until <= pg::clock_now())
             fail_if_changing_hands(table, seen);
 
-        // Our own uncommitted extend or release keeps the others away as a lock would.
-        if (lock_table::is_own(seen)) {
-            table.forget(seen);
-            return;
-        }
-        // Locked by another guard of this acquisition is no obstacle; locked FOR UPDATE by hand is.
-        if (seen.state != sighting::states::undecided && table.share_lock(seen))
+        if (seen.state != sighting::states::undecided && seize(seen))
             return;
         if (TransactionIdIsValid(seen.other))
             table.wait_for_other(seen);
@@ -93,11 +93,62 @@ void check(const lock_table &table, const guarded_lock &guarded)
     }
 }
 
+// Our own uncommitted extend or release keeps the others away as a lock would. Locked by another guard of this
+// acquisition is no obstacle; locked FOR UPDATE by hand is.
+bool keep_others_away(const lock_table &table, sighting &seen)
+{
+    if (!lock_table::is_own(seen))
+        return table.share_lock(seen);
+    table.forget(seen);
+    return true;
+}
+
+// Where a guard of that name is or belongs.
+guarded_lock **place_of(const lock_name &name)
+{
+    guarded_lock **place = &first;
+    while (*place && (*place)->name.bytes < name.bytes)
+        place = &(*place)->next;
+    return place;
+}
+
+// The same guard once more says nothing new: the level of the one that is there is still open, so it lasts as long.
+bool is_guarded(const guarded_lock &asked)
+{
+    for (const auto *known = *place_of(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
+        if (known->is(asked))
+            return true;
+    return false;
+}
+
+guarded_lock *copy(const guarded_lock &from, MemoryContext where)
+{
+    const MemoryContext caller = MemoryContextSwitchTo(where);
+    auto *const made = static_cast<guarded_lock *>(palloc(sizeof(guarded_lock)));
+    *made = from;
+    made->name = copy(from.name);
+    made->end = copy(from.end);
+    MemoryContextSwitchTo(caller);
+    return made;
+}
+
+void join(const guarded_lock &guarded)
+{
+    if (is_guarded(guarded))
+        return;
+    auto *const added = copy(guarded, TopTransactionContext);
+    guarded_lock **const place = place_of(added->name);
+    added->next = *place;
+    *place = added;
+}
+
 void check_all()
 {
+    for (const auto *run = runs; run; run = run->next)
+        join(*run);
     for (const auto *guarded = first; guarded; guarded = guarded->next) {
         lock_table table = lock_table::open_table(guarded->table);
-        check(table, *guarded);
+        seize_if_ours(table, *guarded, [&](sighting &seen) { return keep_others_away(table, seen); });
         table.close(true);
     }
 }
@@ -131,15 +182,6 @@ void be_first_at_commit()
     registrations++;
 }
 
-// Where a guard of that name is or belongs.
-guarded_lock **place_of(const lock_name &name)
-{
-    guarded_lock **place = &first;
-    while (*place && (*place)->name.bytes < name.bytes)
-        place = &(*place)->next;
-    return place;
-}
-
 } // namespace
 
 void add(const lock_table &table, const lock_name &name, const claim &who)
@@ -150,28 +192,57 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
         require_storable(name, table.shape().name_limit);
         fail(name, "Nobody ever acquired it, or its row has been deleted.", false);
     }
-    const row current{seen.times, table.locked_by(seen)};
+    const row current = table.row_of(seen);
     if (who.token && seen.times.locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
     if (!is_ours(current, who))
         fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(holder_of(current))));
 
-    // The same guard once more says nothing new: the level of the one that is there is still open, so it lasts as long.
-    guarded_lock **const place = place_of(name);
-    for (const auto *known = *place; known && known->name.bytes == name.bytes; known = known->next)
-        if (known->is(table.shape().table, name, current)) {
-            table.forget(seen);
-            return;
-        }
-    const MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
     be_first_at_commit();
-    auto *const added = static_cast<guarded_lock *>(palloc(sizeof(guarded_lock)));
-    *added = {
-        *place,    GetCurrentSubTransactionId(), table.shape().table, current.times.locked_at, copy(current.locked_by),
-        copy(name)};
-    *place = added;
-    MemoryContextSwitchTo(caller);
+    auto end = current.locked_by;
+    end.remove_prefix(holder_of(current).size());
+    join({nullptr, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at, end});
     table.forget(seen);
+}
+
+guarded_lock *lock_of_run(const lock_table &table, const lock_name &name, const claim &who)
+{
+    be_first_at_commit();
+    return copy({nullptr, TopSubTransactionId, table.shape().table, name, *who.token, who.suffix},
+                CurrentMemoryContext);
+}
+
+void begin_run(guarded_lock &mine)
+{
+    mine.next = runs;
+    runs = &mine;
+}
+
+void end_run(guarded_lock &mine)
+{
+    runs = mine.next;
+}
+
+std::optional<duration> release_run(const lock_table &table, const guarded_lock &mine)
+{
+    auto before = lease{};
+    instant now;
+    be_first_at_commit();
+    durability::before_release();
+    seize_if_ours(table, mine, [&](sighting &seen) {
+        now = pg::clock_now();
+        before = seen.times;
+        return is_released(before) ? keep_others_away(table, seen)
+                                   : table.rewrite(seen, to_release(table, seen, now, true), nullptr);
+    });
+    if (is_released(before)) {
+        ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not released", SV(mine.name.bytes)),
+                          errdetail("It has been released before.")));
+        return std::nullopt;
+    }
+    durability::after_release();
+    stats::record_release(mine.name, now - before.locked_at, true);
+    return before.lock_until > now ? std::nullopt : std::optional{now - before.lock_until};
 }
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)

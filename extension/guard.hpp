@@ -10,6 +10,16 @@ namespace shedlock::guard {
 // the row is looked at again and share-locked, so that nobody can take it before the commit is done. SL001 then, too.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 
+// The lock of a shedlock_run: from begin_run to end_run every transaction of this session is guarded so. Runs nest.
+struct guarded_lock;
+guarded_lock *lock_of_run(const lock_table &table, const lock_name &name, const claim &who);
+void begin_run(guarded_lock &mine);
+void end_run(guarded_lock &mine);
+
+// Releases it in the transaction of the work, as done; also when its lease is over, as long as nobody has taken it
+// since: by how much, or nothing. SL001 as above. With a WARNING when it had been released before.
+std::optional<duration> release_run(const lock_table &table, const guarded_lock &mine);
+
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);
 
 } // namespace shedlock::guard

@@ -26,19 +26,60 @@ std::string_view application()
     return session_role();
 }
 
-// Empty: not one of ours wrote it. (The view shedlock_locks asks the same.)
-std::string_view suffix_of(const row &current)
+// Takes "<mark><digits>" off the end of the text.
+std::optional<int64> take_number(std::string_view &end, std::string_view mark, size_t most_digits = 18)
 {
-    const auto end = current.locked_by;
-    if (const auto token = token_suffix(current.times.locked_at); end.ends_with(token))
-        return token;
-    const size_t start = end.find_last_not_of("0123456789.");
-    if (start == end.npos || end[start] != '/')
-        return {};
-    const auto is_digit = [&](size_t i) { return end[i] != '.'; };
-    const bool is_session = end.size() - start > 3 && is_digit(start + 1) && is_digit(end.size() - 1) &&
-                            std::count(end.begin() + start, end.end(), '.') == 1;
-    return is_session ? std::string_view{end.data() + start, end.size() - start} : std::string_view{};
+    const size_t start = end.find_last_not_of("0123456789") + 1;
+    std::string_view rest{end.data(), start};
+    if (start == end.size() || end.size() - start > most_digits || !rest.ends_with(mark))
+        return std::nullopt;
+    int64 number = 0;
+    for (const char digit : std::string_view{end.data() + start, end.size() - start})
+        number = 10 * number + (digit - '0');
+    rest.remove_suffix(mark.size());
+    end = rest;
+    return number;
+}
+
+bool take_word(std::string_view &end, std::string_view word)
+{
+    const bool is_there = end.ends_with(word);
+    if (is_there)
+        end.remove_suffix(word.size());
+    return is_there;
+}
+
+struct session {
+    int pid;
+    instant started;
+    bool is_run;
+};
+
+std::optional<session> take_session(std::string_view &end)
+{
+    auto rest = end;
+    const auto started = take_number(rest, ".");
+    const auto pid = started ? take_number(rest, "/", 9) : std::nullopt;
+    if (!pid)
+        return std::nullopt;
+    const bool is_run = take_word(rest, "/run");
+    end = rest;
+    return session{static_cast<int>(*pid), instant{duration{*started}}, is_run};
+}
+
+struct parsed {
+    std::string_view holder;
+    origin from;
+};
+
+// (The view shedlock_locks takes it apart in the same way.)
+parsed parse(const row &current)
+{
+    auto rest = current.locked_by;
+    if (!take_session(rest) && !take_word(rest, token_suffix(current.times.locked_at)))
+        return {current.locked_by, {}};
+    const auto tick = take_number(rest, "/tick");
+    return {rest, {true, tick ? std::optional{instant{duration{*tick}}} : std::nullopt}};
 }
 
 } // namespace
@@ -62,6 +103,17 @@ std::string_view session_suffix()
 std::string_view token_suffix(instant token)
 {
     return psprintf("#%lld", static_cast<long long>(token.time_since_epoch().count()));
+}
+
+std::string_view with_remarks(std::string_view suffix, bool is_run, std::optional<instant> tick)
+{
+    if (is_run)
+        suffix = psprintf("/run%.*s", SV(suffix));
+    if (tick) {
+        const long long since_1970 = std::max(*tick, instant{}).time_since_epoch().count();
+        suffix = psprintf("/tick%lld%.*s", since_1970, SV(suffix));
+    }
+    return suffix;
 }
 
 text *make_locked_by(std::string_view holder, std::string_view suffix, int limit)
@@ -89,25 +141,34 @@ claim token_claim(instant token)
 
 bool is_session_alive(int pid, instant started)
 {
-    const int count = pgstat_fetch_stat_numbackends();
-    for (int i = 1; i <= count; i++) {
-        const auto *const entry = pg::backend_entry(i);
-        if (entry && entry->st_procpid == pid && pg::to_instant(entry->st_proc_start_timestamp) == started)
+    // Whoever is refused asks after the same one again and again, so that where it was found is remembered.
+    static int places[64];
+    int &place = places[static_cast<unsigned>(pid) % std::size(places)];
+    const auto start = pg::to_timestamp(started);
+    if (pg::is_backend(place, pid, start))
+        return true;
+    for (int i = 0; i < MaxBackends; i++)
+        if (pg::is_backend(i, pid, start)) {
+            place = i;
             return true;
-    }
+        }
     return false;
 }
 
 std::string_view holder_of(const row &current)
 {
-    auto holder = current.locked_by;
-    holder.remove_suffix(suffix_of(current).size());
-    return holder;
+    return parse(current).holder;
 }
 
-bool is_of_ours(const row &current)
+origin origin_of(const row &current)
 {
-    return !suffix_of(current).empty();
+    return parse(current).from;
+}
+
+bool is_of_dead_run(std::string_view locked_by)
+{
+    const auto by = take_session(locked_by);
+    return by && by->is_run && !is_session_alive(by->pid, by->started);
 }
 
 } // namespace shedlock

@@ -25,13 +25,33 @@ constexpr instant kept_until(instant now, duration at_least, duration unit)
     return at_least == duration::zero() ? round_down(now, unit) : round_up(now + at_least, unit);
 }
 
+// Done, for all that is known.
+constexpr bool was_done(const lease &current, const origin &from)
+{
+    return !from.is_ours || !current.lock_at_least_until;
+}
+
+// The run of a later tick says nothing about this one; nor does one without a tick.
+constexpr bool may_be_due_again(const lease &current, const origin &from, instant tick)
+{
+    return !was_done(current, from) && from.tick && *from.tick <= std::max(tick, instant{});
+}
+
 } // namespace
 
-availability availability_of(const lease &current, instant now, std::optional<instant> tick)
+availability availability_of(const lease &current, instant now, const turn &asked, const origin &from)
 {
-    if (tick && current.locked_at >= *tick)
+    if (asked.tick && current.locked_at >= *asked.tick &&
+        !(asked.retry && may_be_due_again(current, from, *asked.tick)))
         return availability::had_a_turn;
     return current.lock_until > now ? availability::held : availability::free;
+}
+
+lease ended(const lease &current)
+{
+    if (is_released(current))
+        return current;
+    return {std::min(current.lock_until, *current.lock_at_least_until), current.locked_at, current.lock_at_least_until};
 }
 
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit)
@@ -57,7 +77,7 @@ standing standing_of(const row &current, const claim &who, instant now)
     if (is_paused(current.times) || !current.locked_by.ends_with(who.suffix) ||
         (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
-    if (!current.times.lock_at_least_until)
+    if (is_released(current.times))
         return standing::released;
     return current.times.lock_until > now ? standing::ours : standing::expired;
 }
@@ -68,17 +88,29 @@ lease extended(const lease &current, instant now, duration at_most, std::optiona
     return {std::max(round_up(now + at_most, unit), keep), current.locked_at, keep};
 }
 
-lease released(const lease &current, instant now, duration unit)
+bool is_released(const lease &current)
 {
-    const auto keep = *current.lock_at_least_until;
-    return {std::max(round_down(now, unit), keep), current.locked_at, std::nullopt};
+    return current.lock_at_least_until.value_or(never) == never;
 }
 
-lease freed(const lease &current, instant now, duration unit)
+lease released(const lease &current, instant now, bool done, duration unit)
+{
+    const auto keep = *current.lock_at_least_until;
+    return {std::max(round_down(now, unit), keep), current.locked_at, done ? std::nullopt : std::optional{never}};
+}
+
+last_run last_run_of(const lease &current, const origin &from)
+{
+    if (current.locked_at == never) // a new row: nothing ran, so every tick is due
+        return {never, instant{}};
+    return {was_done(current, from) ? std::nullopt : std::optional{never}, from.tick};
+}
+
+lease freed(const lease &current, const origin &from, instant now, duration unit)
 {
     // An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
     const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
-    return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
+    return {round_down(now, unit), new_token(now, {}, previous, unit), last_run_of(current, from).outcome};
 }
 
 bool is_paused(const lease &current)
@@ -88,7 +120,7 @@ bool is_paused(const lease &current)
 
 lease resumed(const lease &current, instant now, duration unit)
 {
-    return {round_down(now, unit), current.locked_at, std::nullopt};
+    return {round_down(now, unit), current.locked_at, current.lock_at_least_until};
 }
 
 } // namespace shedlock

@@ -20,12 +20,12 @@ inline constexpr duration without_end = duration::max(); // the at_most of a pau
 inline constexpr duration shortest_lease = std::chrono::milliseconds{1};
 inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 
-// The times of a row. lock_at_least_until is absent once the lock was released, and absent or stale beside a locked_at
-// that a Java client wrote; is_ours tells the two apart.
+// The times of a row. Beside a locked_at that a Java client wrote, lock_at_least_until is absent or stale.
 struct lease {
     instant lock_until;
     instant locked_at;
-    std::optional<instant> lock_at_least_until;
+    std::optional<instant>
+        lock_at_least_until; // a time: not released; absent: released, done; never: released, not done
 };
 
 struct row {
@@ -33,7 +33,19 @@ struct row {
     std::string_view locked_by;
 };
 
-// Who claims to own an acquisition: the end that locked_by must have, and for token functions also the locked_at.
+// What the end of locked_by tells of an acquisition.
+struct origin {
+    bool is_ours; // otherwise a Java client's, which does not tell whether its work was done
+    std::optional<instant> tick;
+};
+
+// The schedule's instant that an acquire is for, if any. With retry it is still due when its last run was not done.
+struct turn {
+    std::optional<instant> tick;
+    bool retry;
+};
+
+// Who claims to own an acquisition: the end that locked_by must have, and if given the locked_at.
 struct claim {
     std::string_view suffix;
     std::optional<instant> token;
@@ -42,7 +54,7 @@ struct claim {
 enum class availability {
     free,
     held,       // somebody holds it, or it is kept for its at_least
-    had_a_turn, // held or free: it was acquired at or after this tick, so waiting is no use
+    had_a_turn, // held or free: this tick is not due any more, so waiting is no use
 };
 
 enum class standing {
@@ -52,8 +64,13 @@ enum class standing {
     foreign,  // somebody else's, or a different acquisition; or paused, which is nobody's to release
 };
 
-// Held means lock_until > now; equal is free.
-availability availability_of(const lease &current, instant now, std::optional<instant> tick);
+// Held means lock_until > now; equal is free. A tick had its turn when an acquisition happened at or after it; with
+// retry, unless that was one of ours, for this tick or an earlier one, and was not released as done. `from` matters
+// only then.
+availability availability_of(const lease &current, instant now, const turn &asked = {}, const origin &from = {});
+
+// The lease of a run whose session is gone: unless it was released, what is left of it is its at_least.
+lease ended(const lease &current);
 
 // The locked_at, hence the token, of a new acquisition: now, raised to the tick and above every locked_at that it
 // replaces. `unit` is the resolution of the table's columns; the result is a multiple of it.
@@ -69,11 +86,22 @@ standing standing_of(const row &current, const claim &who, instant now);
 // What an extend writes over a lease that is ours and live. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);
 
-// What a release writes over a lease that is ours and live: free now, or when its at_least has passed.
-lease released(const lease &current, instant now, duration unit);
+// Whether an acquisition of ours was released.
+bool is_released(const lease &current);
+
+// What a release writes over a lease that is ours and not released: free now, or when its at_least has passed.
+lease released(const lease &current, instant now, bool done, duration unit);
+
+// What pause and force_release, which are no runs, keep of the last one: the lock_at_least_until that tells how it
+// ended, Java's as done, and its tick. So a tick that was done does not become due by them, nor one that failed done.
+struct last_run {
+    std::optional<instant> outcome;
+    std::optional<instant> tick;
+};
+last_run last_run_of(const lease &current, const origin &from);
 
 // What force_release writes, whoever holds the lock: free now, and a new token, so that the old holder's is lost.
-lease freed(const lease &current, instant now, duration unit);
+lease freed(const lease &current, const origin &from, instant now, duration unit);
 
 // What resume writes over a paused lease: free now.
 bool is_paused(const lease &current);

@@ -67,6 +67,7 @@ public:
 
     // locked_by of a sighting that is not absent. 55000 when somebody has made it NULL.
     std::string_view locked_by(const sighting &seen) const;
+    row row_of(const sighting &seen) const { return {seen.times, locked_by(seen)}; }
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was
     // seen, or is being changed. Never waits. The sighting is forgotten.

@@ -168,15 +168,27 @@ inline IndexScanDesc begin_index_scan(Relation table, Relation index, Snapshot s
 #endif
 }
 
-// From 1 to pgstat_fetch_stat_numbackends().
-inline const PgBackendStatus *backend_entry(int i)
+// Whether the backend in that place, of MaxBackends, is this one. Asks shared memory: the server's own functions copy
+// what they know of all backends once a transaction, and stay with that.
+inline bool is_backend(int place, int pid, TimestampTz start)
 {
-#if PG_VERSION_NUM >= 160000
-    const LocalPgBackendStatus *const entry = pgstat_get_local_beentry_by_index(i);
+#if PG_VERSION_NUM >= 170000
+    const PgBackendStatus *const all = MyBEEntry - MyProcNumber;
 #else
-    const LocalPgBackendStatus *const entry = pgstat_fetch_stat_local_beentry(i);
+    const PgBackendStatus *const all = MyBEEntry - (MyBackendId - 1);
 #endif
-    return entry ? &entry->backendStatus : nullptr;
+    const volatile PgBackendStatus &entry = all[place];
+    while (entry.st_procpid == pid) {
+        int before;
+        int after;
+        pgstat_begin_read_activity(&entry, before);
+        const bool found = entry.st_procpid == pid && entry.st_proc_start_timestamp == start;
+        pgstat_end_read_activity(&entry, after);
+        if (pgstat_read_activity_complete(before, after))
+            return found;
+        CHECK_FOR_INTERRUPTS();
+    }
+    return false;
 }
 
 // Pins that page of the table if this is still the buffer it is in. Reads nothing.

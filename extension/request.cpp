@@ -85,6 +85,13 @@ duration read_not_negative(FunctionCallInfo fcinfo, int argument, const char *na
     return span;
 }
 
+bool read_yes_or_no(FunctionCallInfo fcinfo, int argument, const char *name)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+    return PG_GETARG_BOOL(argument);
+}
+
 std::optional<instant> read_tick(FunctionCallInfo fcinfo, int argument)
 {
     if (PG_ARGISNULL(argument))
@@ -95,8 +102,18 @@ std::optional<instant> read_tick(FunctionCallInfo fcinfo, int argument)
     if (tick > pg::clock_now() + tick_tolerance)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("tick must not be more than one minute ahead of the database server's clock"),
-                        errhint("Pass the instant that the schedule meant, for example date_trunc('hour', now()).")));
+                        errhint("Pass the instant that the schedule meant, for example shedlock_tick('1 hour').")));
     return tick;
+}
+
+// tick, retry
+turn read_turn(FunctionCallInfo fcinfo, int argument)
+{
+    const turn asked{read_tick(fcinfo, argument), read_yes_or_no(fcinfo, argument + 1, "retry")};
+    if (asked.retry && !asked.tick)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry needs a tick"),
+                        errhint("It means that a tick is still due when its last run was not done.")));
+    return asked;
 }
 
 } // namespace
@@ -169,12 +186,12 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_least must not be NULL"),
                         errhint("An at_least of '0' frees the lock as soon as it is released.")));
     return {names, at_most, read_at_least(fcinfo, argument + 1, at_most),
-            read_not_negative(fcinfo, argument + 2, "wait"), read_tick(fcinfo, argument + 3)};
+            read_not_negative(fcinfo, argument + 2, "wait"), read_turn(fcinfo, argument + 3)};
 }
 
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names)
 {
-    return {names, without_end, duration::zero(), read_not_negative(fcinfo, argument, "wait"), std::nullopt};
+    return {names, without_end, duration::zero(), read_not_negative(fcinfo, argument, "wait"), {}};
 }
 
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names)
@@ -191,6 +208,11 @@ instant read_token(FunctionCallInfo fcinfo, int argument)
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("token must not be NULL"),
                         errhint("A NULL token is what shedlock_acquire_token gives when the lock was refused.")));
     return instant{duration{PG_GETARG_INT64(argument)}};
+}
+
+bool read_done(FunctionCallInfo fcinfo, int argument)
+{
+    return read_yes_or_no(fcinfo, argument, "done");
 }
 
 const char *read_command(FunctionCallInfo fcinfo, int argument)

@@ -20,7 +20,7 @@ struct acquire_request {
     duration at_most;
     duration at_least;
     duration wait;
-    std::optional<instant> tick;
+    turn asked;
 };
 
 struct extend_request {
@@ -40,7 +40,7 @@ lock_names read_names(FunctionCallInfo fcinfo, int argument);
 // For administrators: whatever may stand in a table, an empty name included. 22004.
 lock_names read_standing_name(FunctionCallInfo fcinfo, int argument);
 
-// at_most, at_least, wait, tick from the given argument on. 22004, 22023, 22008.
+// at_most, at_least, wait, tick, retry from the given argument on. 22004, 22023, 22008.
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);
 
 // at_most, at_least. 22004, 22023, 22008.
@@ -51,6 +51,9 @@ acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names nam
 
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);
+
+// Whether a release is of work that was done. 22004.
+bool read_done(FunctionCallInfo fcinfo, int argument);
 
 // Not empty, not NULL. 22004, 22023.
 const char *read_command(FunctionCallInfo fcinfo, int argument);

@@ -2,7 +2,9 @@
 
 #include "acquisition.hpp"
 #include "change.hpp"
+#include "guard.hpp"
 #include "holder.hpp"
+#include "lost.hpp"
 
 namespace shedlock {
 
@@ -26,24 +28,31 @@ void execute(const char *command)
                         errmsg("the command of shedlock_run failed: %s", SPI_result_code_string(result))));
 }
 
-void release_own(Oid function, lock_names names, const claim &mine)
-{
-    with_lock_table(function, [&](lock_table &table) { return release(table, names, mine); });
-}
-
 // After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke
 // off, it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are
 // still open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the
 // release gets one of its own. Nothing runs in the caller's frame afterwards but the error that is thrown on.
-void release_after_failure(Oid function, lock_names names, const claim &mine)
+// Who was told that the lock is lost is not told once more.
+void release_after_failure(Oid function, lock_names names, const claim &mine, const ErrorData *error)
 {
+    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST;
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());
-    release_own(function, names, mine);
+    with_lock_table(function, [&](lock_table &table) { return release(table, names, mine, false, tell); });
     PopActiveSnapshot();
     CommitTransactionCommand();
     StartTransactionCommand();
+}
+
+void warn_of_overrun(const lock_name &name, duration by)
+{
+    Interval span{by.count(), 0, 0};
+    const char *const text = DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(&span)));
+    ereport(WARNING,
+            (errcode(ERRCODE_WARNING), errmsg("the run of lock \"%.*s\" overran its lease by %s", SV(name.bytes), text),
+             errdetail("Nobody had taken the lock, so the work is committed."),
+             errhint("Choose a longer at_most, or extend the lock in time.")));
 }
 
 } // namespace
@@ -60,37 +69,43 @@ void require_top_level(FunctionCallInfo fcinfo)
 bool run(Oid function, const acquire_request &request, const char *command)
 {
     SPI_connect_ext(SPI_OPT_NONATOMIC);
-    const auto token = acquire(function, request, {owner::kinds::session, {}});
+    const auto token = acquire(function, request, {owner::kinds::run, {}});
     if (!token) {
         SPI_finish();
         return false;
     }
     // Of this session, so that the command may guard and extend it, and of this acquisition.
     const claim mine{session_suffix(), token};
+    auto *const guarded = with_lock_table(
+        function, [&](lock_table &table) { return guard::lock_of_run(table, request.names.front(), mine); });
     PAUSE_POINT("run acquired");
-    const MemoryContext context = CurrentMemoryContext;
     SPI_commit();
 
+    std::optional<duration> overran;
     PG_TRY();
     {
+        guard::begin_run(*guarded);
         PAUSE_POINT("run committed");
         execute(command);
+        PAUSE_POINT("run done");
+        EnsurePortalSnapshotExists();
+        overran = with_lock_table(function, [&](lock_table &table) { return guard::release_run(table, *guarded); });
         SPI_commit();
+        guard::end_run(*guarded);
     }
     PG_CATCH();
     {
+        guard::end_run(*guarded);
         MemoryContextSwitchTo(PortalContext); // outlives the transaction
         ErrorData *const error = CopyErrorData();
         FlushErrorState();
-        release_after_failure(function, request.names, mine);
+        release_after_failure(function, request.names, mine, error);
         ReThrowError(error);
     }
     PG_END_TRY();
 
-    PAUSE_POINT("run done");
-    MemoryContextSwitchTo(context);
-    EnsurePortalSnapshotExists();
-    release_own(function, request.names, mine);
+    if (overran)
+        warn_of_overrun(request.names.front(), *overran);
     SPI_finish();
     return true;
 }

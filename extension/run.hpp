@@ -1,4 +1,4 @@
-// CALL shedlock_run: acquire, commit, run, commit, release, commit.
+// CALL shedlock_run: acquire, commit; then the command, guarded, and the release in the transaction of its work.
 #pragma once
 
 #include "request.hpp"
@@ -9,9 +9,10 @@ namespace shedlock {
 // the lock before everything is over.
 void require_top_level(FunctionCallInfo fcinfo);
 
-// True when the lock was acquired and the command ran; false: refused, nothing was done. If the command fails, its work
-// is rolled back, the lock is released, and its own error is thrown on. If the lock was lost meanwhile, the release
-// says so in a WARNING. On return the release is not committed yet.
+// True when the lock was acquired, the command ran, and its work is committed together with the release; false:
+// refused, nothing was done. If the command fails, its work is rolled back, the lock is released as not done, and its
+// own error is thrown on. If others have had the lock meanwhile, the work is rolled back with SL001. If nobody has, but
+// the lease is over, a WARNING says so.
 bool run(Oid function, const acquire_request &request, const char *command);
 
 } // namespace shedlock

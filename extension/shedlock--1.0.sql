@@ -16,21 +16,23 @@ CREATE FUNCTION shedlock_acquire(
     at_most interval DEFAULT NULL,
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz) IS
-'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long.';
+COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean) IS
+'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done.';
 
 CREATE FUNCTION shedlock_acquire(
     name text[],
     at_most interval DEFAULT NULL,
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_all';
-COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz) IS
+COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean) IS
 'Acquires several locks for this session: all or none.';
 
 CREATE FUNCTION shedlock_acquire_token(
@@ -39,10 +41,11 @@ CREATE FUNCTION shedlock_acquire_token(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
     holder text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, text) IS
+COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text) IS
 'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr.';
 
 CREATE FUNCTION shedlock_acquire_token(
@@ -51,10 +54,11 @@ CREATE FUNCTION shedlock_acquire_token(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
     holder text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_token_all';
-COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, text) IS
+COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text) IS
 'Acquires several locks, all or none, with one common token.';
 
 -- Extend ---------------------------------------------------------------------------------------------------------------
@@ -83,24 +87,24 @@ COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
 
 -- Release --------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_release(name text) RETURNS boolean
+CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_release(text) IS
-'Releases a lock of this session: it is free now, or when its at_least has passed. False, with a WARNING that says why, when it is not ours and live; nothing is changed then.';
+COMMENT ON FUNCTION shedlock_release(text, boolean) IS
+'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then.';
 
-CREATE FUNCTION shedlock_release(name text[]) RETURNS boolean
+CREATE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_all';
-COMMENT ON FUNCTION shedlock_release(text[]) IS
+COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
 
-CREATE FUNCTION shedlock_release_token(name text, token bigint) RETURNS boolean
+CREATE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_release_token(text, bigint) IS
-'Releases the acquisition that has this token. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
+'Releases the acquisition that has this token; done as in shedlock_release. False, with a WARNING that says why, when it is not live.';
 
-CREATE FUNCTION shedlock_release_token(name text[], token bigint) RETURNS boolean
+CREATE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_token_all';
-COMMENT ON FUNCTION shedlock_release_token(text[], bigint) IS
+COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 
 -- Guard ----------------------------------------------------------------------------------------------------------------
@@ -115,6 +119,90 @@ CREATE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
 
+-- Ticks ----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_tick(
+    every interval,
+    zone text DEFAULT 'UTC',
+    at timestamptz DEFAULT pg_catalog.clock_timestamp()
+) RETURNS timestamptz
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+-- Nothing longer than hours is added to an instant: days would be those of the session's TimeZone.
+DECLARE
+    origin CONSTANT timestamp := '2001-01-01'; -- a Monday
+    half_a_day CONSTANT interval := '12 hours';
+    by_the_hour CONSTANT boolean := every < interval '1 day';
+    months int;
+    rest interval;
+    latest timestamptz;
+    ahead interval;
+    shown timestamp;
+    due timestamp;
+    tick timestamptz;
+    before timestamptz;
+    changed timestamptz;
+    middle timestamptz;
+    was timestamp;
+BEGIN
+    IF every IS NULL OR zone IS NULL OR at IS NULL THEN
+        RAISE null_value_not_allowed
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN zone IS NULL THEN 'zone' ELSE 'at' END || ' must not be NULL';
+    ELSIF NOT isfinite(every) OR NOT isfinite(at) THEN
+        RAISE invalid_parameter_value USING MESSAGE = CASE WHEN isfinite(every) THEN 'at' ELSE 'every' END || ' must be finite';
+    ELSIF every <= interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'every must be positive';
+    END IF;
+    months := extract(year FROM every) * 12 + extract(month FROM every);
+    rest := every - make_interval(months => months);
+    IF months <> 0 AND rest <> interval '0' OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'every must be whole months, whole days or a time, not a mixture',
+            HINT = 'A day and a half is ''36 hours''.';
+    END IF;
+
+    latest := at + LEAST(every / 2, interval '1 minute');
+    -- Clocks that are put back over midnight show the day before once more, when the new day has had its tick.
+    FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
+        shown := latest AT TIME ZONE zone + ahead;
+        due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
+                    ELSE origin + make_interval(months =>
+                        (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
+        -- When did, or does, the wall clock show that? By the hour: if nobody has changed it since. Else for the first
+        -- time, as if nobody changed it in the half day before, or in the half day after.
+        IF by_the_hour THEN
+            changed := latest;
+            tick := latest - (shown - due);
+        ELSE
+            changed := (due - half_a_day) AT TIME ZONE zone + half_a_day;
+            tick := changed;
+            IF tick AT TIME ZONE zone <> due THEN
+                tick := (due + half_a_day) AT TIME ZONE zone - half_a_day;
+            END IF;
+        END IF;
+        IF tick AT TIME ZONE zone <> due THEN
+            -- It was changed between the two, at a whole second. Which?
+            before := date_trunc('second', tick);
+            changed := date_trunc('second', changed);
+            WHILE changed - before > interval '1 second' LOOP
+                middle := before + date_trunc('second', (changed - before) / 2);
+                IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
+                    changed := middle;
+                ELSE
+                    before := middle;
+                END IF;
+            END LOOP;
+            -- What it would have shown. What it skipped is due now; else the last that was shown before.
+            was := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
+            tick := CASE WHEN due >= was THEN changed
+                         ELSE changed - (was - date_bin(every, was - interval '1 microsecond', origin)) END;
+        END IF;
+        EXIT WHEN tick <= latest;
+    END LOOP;
+    RETURN tick;
+END
+$$;
+COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 1 minute). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+
 -- Run ------------------------------------------------------------------------------------------------------------------
 
 CREATE PROCEDURE shedlock_run(
@@ -124,11 +212,12 @@ CREATE PROCEDURE shedlock_run(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE c AS 'MODULE_PATHNAME';
-COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean) IS
-'Runs a command under a lock: acquire, commit, run, commit, release. executed: false when refused. If the command fails its work is rolled back, the lock is released and its error reaches the caller. Not inside a transaction block.';
+COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
+'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
 
 -- Intervene ------------------------------------------------------------------------------------------------------------
 
@@ -173,30 +262,30 @@ COMMENT ON FUNCTION shedlock_rows() IS
 CREATE VIEW shedlock_locks AS
 SELECT
     l.name COLLATE pg_catalog."C" AS name,
-    CASE
-        WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now THEN 'free'::pg_catalog.text
-        WHEN l.lock_until OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamp THEN 'paused'::pg_catalog.text
-        WHEN o.suffix IS NOT NULL AND l.lock_at_least_until IS NULL THEN 'kept'::pg_catalog.text
-        ELSE 'held'::pg_catalog.text
-    END AS state,
-    pg_catalog."left"(l.locked_by,
-                      pg_catalog.length(l.locked_by)
-                          OPERATOR(pg_catalog.-) COALESCE(pg_catalog.length(o.suffix), 0)) AS holder,
+    s.state,
+    COALESCE(o.end[1], l.locked_by) AS holder,
     t.token,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.lock_until) AS lock_until,
-    CASE WHEN l.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(l.lock_until)
-        THEN l.lock_until OPERATOR(pg_catalog.-) c.now
+    CASE WHEN e.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(e.lock_until)
+        THEN e.lock_until OPERATOR(pg_catalog.-) c.now
     END AS remaining,
-    CASE WHEN l.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(l.locked_at)
-              AND (o.suffix IS NULL OR l.lock_at_least_until IS NOT NULL)
+    CASE WHEN s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[]) AND pg_catalog.isfinite(l.locked_at)
         THEN GREATEST(c.now OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
     END AS held_for,
-    o.session[1]::pg_catalog.int4 AS holder_pid,
-    shedlock_session_alive(o.session[1]::pg_catalog.int4, o.session[2]::pg_catalog.int8) AS holder_alive,
+    o.end[4]::pg_catalog.int4 AS holder_pid,
+    o.alive AS holder_alive,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
-    END AS last_duration
+    END AS last_duration,
+    -- A pause and a release by force are no runs.
+    CASE
+        WHEN o.end IS NULL OR s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
+             OR o.end[1] OPERATOR(pg_catalog.~) '^(paused|released by force): '::pg_catalog.text THEN NULL
+        WHEN l.lock_at_least_until IS NULL THEN 'done'::pg_catalog.text
+        WHEN e.is_released THEN 'failed'::pg_catalog.text
+        ELSE 'ran out'::pg_catalog.text
+    END AS last_outcome
 FROM shedlock_rows() l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
@@ -207,23 +296,40 @@ FROM shedlock_rows() l
         END AS token
         OFFSET 0
     ) t
-    -- The end that every locked_by of ours has: that of a session, with {pid, start}, or the row's own token. (holder.cpp asks the same.)
-    CROSS JOIN LATERAL (
-        SELECT
-            pg_catalog.regexp_match(l.locked_by, '/([0-9]{1,9})[.]([0-9]{1,18})$'::pg_catalog.text) AS session,
-            COALESCE(
-                pg_catalog."substring"(l.locked_by, '/[0-9]{1,9}[.][0-9]{1,18}$'::pg_catalog.text),
-                CASE WHEN l.locked_by OPERATOR(pg_catalog.~~) ('%#'::pg_catalog.text OPERATOR(pg_catalog.||) t.token::pg_catalog.text)
-                    THEN '#'::pg_catalog.text OPERATOR(pg_catalog.||) t.token::pg_catalog.text
-                END) AS suffix
+    -- The end that every locked_by of ours has, taken apart: {holder, tick, run, pid, start, token}; NULL, if it is none
+    -- or has another row's token. (holder.cpp does the same.)
+    LEFT JOIN LATERAL (
+        SELECT p.end, shedlock_session_alive(p.end[4]::pg_catalog.int4, p.end[5]::pg_catalog.int8) AS alive
+          FROM (SELECT pg_catalog.regexp_match(l.locked_by,
+                    '^(.*?)(?:/tick([0-9]{1,18}))?(?:(/run)?/([0-9]{1,9})[.]([0-9]{1,18})|#(-?[0-9]+))$'::pg_catalog.text) AS "end"
+                OFFSET 0) p
+         WHERE p.end[4] IS NOT NULL OR p.end[6] OPERATOR(pg_catalog.=) t.token::pg_catalog.text
         OFFSET 0
-    ) o;
+    ) o ON true
+    -- As acquire sees it: a run ends with its session, at_least honoured. On a standby nobody knows.
+    CROSS JOIN LATERAL (
+        SELECT r.is_released, r.has_ended,
+               CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
+          FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp, true) AS is_released,
+                       COALESCE(o.end[3] IS NOT NULL AND NOT o.alive
+                                AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp, false) AS has_ended) r
+        OFFSET 0
+    ) e
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN e.lock_until OPERATOR(pg_catalog.<=) c.now THEN 'free'::pg_catalog.text
+            WHEN e.lock_until OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamp THEN 'paused'::pg_catalog.text
+            WHEN o.end IS NOT NULL AND (e.is_released OR e.has_ended) THEN 'kept'::pg_catalog.text
+            ELSE 'held'::pg_catalog.text
+        END AS state
+        OFFSET 0
+    ) s;
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included.';
+'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held and for Java''s.';
 
 CREATE FUNCTION shedlock_stats_rows(
-    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT extended bigint,
-    OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
+    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_stats_rows() IS
@@ -231,7 +337,7 @@ COMMENT ON FUNCTION shedlock_stats_rows() IS
 
 CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since the start of the server or shedlock_stats_reset(). expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+'Counters per lock name, since the start of the server or shedlock_stats_reset(). failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 
 CREATE FUNCTION shedlock_stats_reset() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

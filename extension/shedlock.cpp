@@ -35,7 +35,7 @@ Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire_token");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, read_holder(fcinfo, 5)});
+    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, read_holder(fcinfo, 6)});
     if (!token)
         PG_RETURN_NULL();
     PG_RETURN_INT64(token->time_since_epoch().count());
@@ -61,23 +61,24 @@ Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
     return do_extend(fcinfo, read_extend(fcinfo, 2, names), who);
 }
 
-Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done)
 {
     return BoolGetDatum(
-        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return release(table, names, who); }));
+        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return release(table, names, who, done); }));
 }
 
 Datum release_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release");
-    return do_release(fcinfo, read(fcinfo, 0), session_claim());
+    return do_release(fcinfo, read(fcinfo, 0), session_claim(), read_done(fcinfo, 1));
 }
 
 Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release_token");
     const auto names = read(fcinfo, 0);
-    return do_release(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+    const auto who = token_claim(read_token(fcinfo, 1));
+    return do_release(fcinfo, names, who, read_done(fcinfo, 2));
 }
 
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)

@@ -276,12 +276,14 @@ void record_attempt(const lock_name &name, bool granted, duration waited)
     });
 }
 
-void record_release(const lock_name &name, duration held)
+void record_release(const lock_name &name, duration held, bool done)
 {
     // A tick may have set locked_at ahead of the clock.
     const uint64 microseconds = std::max(held, duration::zero()).count();
     with_entry(name.bytes, [&](entry &to) {
         add_to(to, counter::released);
+        if (!done)
+            add_to(to, counter::failed);
         pg_atomic_fetch_add_u64(&to.total_hold, microseconds);
         raise_to(&to.longest_hold, microseconds);
     });

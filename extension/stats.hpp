@@ -9,8 +9,8 @@
 
 namespace shedlock::stats {
 
-enum class counter { attempts, acquired, refused, released, extended, expired, lost };
-inline constexpr int counter_count = 7;
+enum class counter { attempts, acquired, refused, released, failed, extended, expired, lost };
+inline constexpr int counter_count = 8;
 
 // From _PG_init.
 void prepare();
@@ -21,7 +21,7 @@ void attach();
 
 void record(const lock_name &name, counter what);
 void record_attempt(const lock_name &name, bool granted, duration waited);
-void record_release(const lock_name &name, duration held);
+void record_release(const lock_name &name, duration held, bool done);
 
 // The rows of the view shedlock_stats, of this database. 55000 with a hint when there is no memory.
 void put_rows(FunctionCallInfo fcinfo);

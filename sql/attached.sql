@@ -37,7 +37,7 @@ BEGIN
     RESET ROLE;
     SELECT array_agg(attempt('SELECT ' || c) ORDER BY n) INTO answers FROM unnest(ARRAY['shedlock_acquire(''free'', ''1 min'')', 'shedlock_acquire(''new'', ''1 min'')',
         'shedlock_acquire(ARRAY[''free'', ''held''], ''1 min'')', 'shedlock_extend_token(''held'', 1000000, ''1 h'')', 'shedlock_release_token(''held'', 1000000)', 'shedlock_guard_token(''held'', 1000000)::text',
-        'shedlock_pause(''paused'')', 'shedlock_resume(''paused'')', 'shedlock_force_release(''held'')', 'severity || '': '' || finding FROM shedlock_doctor() WHERE finding NOT LIKE ''fsync%'' LIMIT 1', 'count(*) FROM shedlock_locks'])
+        'shedlock_pause(''paused'')', 'shedlock_resume(''paused'')', 'shedlock_force_release(''held'')', 'severity || '': '' || finding FROM shedlock_doctor() WHERE finding !~ ''^fsync|dead rows'' LIMIT 1', 'count(*) FROM shedlock_locks'])
         WITH ORDINALITY AS c (c, n);
     RAISE EXCEPTION 'undo';
 EXCEPTION WHEN OTHERS THEN
@@ -140,7 +140,7 @@ SELECT * FROM after($x$ALTER TABLE shedlock CLUSTER ON shedlock_pkey$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name)$x$);
 SELECT * FROM after($x$UPDATE shedlock SET locked_by = repeat('/', 200) || '#', locked_at = 'infinity' WHERE name = 'old'$x$);
 SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIEW')$x$);
-SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
+SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
 SELECT * FROM after($x$DROP TABLE shedlock CASCADE$x$);
 \pset tuples_only off

@@ -34,7 +34,8 @@ BEGIN
     -- Functions, with the argument types of the originals.
     FOREACH bait IN ARRAY ARRAY['clock_timestamp() RETURNS timestamptz', 'now() RETURNS timestamptz', 'timezone(text, timestamptz) RETURNS timestamp',
         'timezone(text, timestamp) RETURNS timestamptz', 'regexp_replace(text, text, text) RETURNS text', 'regexp_match(text, text) RETURNS text[]',
-        'isfinite(timestamp) RETURNS boolean', 'isfinite(timestamptz) RETURNS boolean', 'format(text, VARIADIC "any") RETURNS text', 'extract(text, timestamp) RETURNS numeric',
+        'isfinite(interval) RETURNS boolean', 'date_bin(interval, timestamp, timestamp) RETURNS timestamp', 'date_trunc(text, timestamptz) RETURNS timestamptz', 'floor(numeric) RETURNS numeric',
+        'make_interval(int, int, int, int, int, int, float8) RETURNS interval', 'isfinite(timestamp) RETURNS boolean', 'isfinite(timestamptz) RETURNS boolean', 'format(text, VARIADIC "any") RETURNS text', 'extract(text, timestamp) RETURNS numeric',
         'date_part(text, timestamp) RETURNS float8', 'date_trunc(text, interval) RETURNS interval', 'current_database() RETURNS name', 'pg_backend_pid() RETURNS int',
         'pg_stat_get_live_tuples(oid) RETURNS bigint', 'pg_stat_get_dead_tuples(oid) RETURNS bigint', 'has_schema_privilege(text, text, text) RETURNS boolean',
         'has_schema_privilege(name, name, text) RETURNS boolean', 'pg_extension_config_dump(regclass, text) RETURNS void', 'quote_ident(text) RETURNS text',
@@ -54,7 +55,7 @@ BEGIN
     -- Operators, of the types that are compared or subtracted somewhere.
     FOR bait IN SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %3$s, FUNCTION = %1$I.trapped)', home, o, t)
                   FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int', '"char"', 'boolean', 'numeric']) t,
-                       unnest(ARRAY['=', '<>', '<', '<=', '>', '-', '*', '||']) o
+                       unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||']) o
     LOOP
         IF bait LIKE '%.= %' THEN
             EXECUTE format('CREATE FUNCTION %I.trapped(%s, %2$s) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN regress_evil.trap(); END $$',
@@ -100,6 +101,7 @@ CALL regress_target.shedlock_run('run', 'SELECT', '1 min');
 SELECT regress_target.shedlock_pause('mine', 'why'), regress_target.shedlock_resume('mine'), regress_target.shedlock_force_release('a');
 SELECT name, state, holder OPERATOR(pg_catalog.~) '^pg_regress/hostile|^released by force' AS named, remaining OPERATOR(pg_catalog.>) '1 s'::pg_catalog.interval AS remaining
   FROM regress_target.shedlock_locks ORDER BY name COLLATE pg_catalog."C" USING OPERATOR(pg_catalog.<);
+SELECT regress_target.shedlock_tick('50 min', 'Europe/Berlin', '2023-03-26 01:05Z'), regress_target.shedlock_tick('1 month', 'America/Asuncion', '2023-10-01 04:00Z');
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 AS counted FROM regress_target.shedlock_stats;
 SELECT regress_target.shedlock_stats_reset();
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_target.shedlock_doctor();
@@ -109,9 +111,9 @@ SELECT regress_target.shedlock_grant('regress_shedlock_attacker'), regress_targe
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 \set VERBOSITY default
 RESET ROLE;
-CREATE FUNCTION regress_evil.shedlock_release(name pg_catalog.text) RETURNS pg_catalog.bool LANGUAGE sql AS 'SELECT regress_evil.trap()';
+CREATE FUNCTION regress_evil.shedlock_release(name pg_catalog.text, done pg_catalog.bool) RETURNS pg_catalog.bool LANGUAGE sql AS 'SELECT regress_evil.trap()';
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
-DROP FUNCTION regress_evil.shedlock_release(pg_catalog.text);
+DROP FUNCTION regress_evil.shedlock_release(pg_catalog.text, pg_catalog.bool);
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 SET ROLE regress_shedlock_attacker;
 SELECT regress_evil.shedlock_acquire('moved', '1 min'), regress_evil.shedlock_release('moved');
@@ -126,7 +128,7 @@ SET search_path = pg_catalog, public, pg_temp;
 \pset format unaligned
 \pset tuples_only on
 SELECT c AS by_the_installer, attempt(c) FROM unnest(ARRAY[
-    'CREATE OR REPLACE FUNCTION regress_evil.shedlock_release(name text) RETURNS boolean LANGUAGE sql AS ''SELECT regress_evil.trap()''',
+    'CREATE OR REPLACE FUNCTION regress_evil.shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT regress_evil.trap()''',
     'CREATE OR REPLACE VIEW regress_evil.shedlock_stats AS SELECT regress_evil.trap()',
     'ALTER FUNCTION regress_evil.shedlock_doctor() RESET search_path',
     'ALTER FUNCTION regress_evil.shedlock_doctor() SET search_path = regress_evil',
@@ -150,7 +152,8 @@ RESET ROLE;
 -- The same by a superuser, who has inherited that search_path.
 SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
 CREATE EXTENSION shedlock SCHEMA regress_target;
-SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_release('mine'), regress_target.shedlock_force_release('mine');
+SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_release('mine'), regress_target.shedlock_force_release('mine'),
+       regress_target.shedlock_tick('1 hour') OPERATOR(pg_catalog.>) '2001-01-01'::pg_catalog.timestamptz AS tick;
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_target.shedlock_doctor();
 SELECT name FROM regress_target.shedlock_locks;
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;

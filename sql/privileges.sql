@@ -27,6 +27,7 @@ SELECT c AS before, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_guard('p')$$,
     $$SELECT shedlock_grant('regress_shedlock_app')$$,
     $$SELECT shedlock_session_alive(1, 1)$$,
+    $$SELECT shedlock_tick('1 hour')$$,
     $$SELECT count(*) FROM shedlock_locks$$,
     $$SELECT count(*) FROM shedlock$$
 ]) c;
@@ -38,6 +39,7 @@ SELECT c AS after, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_acquire('p', '1 min')$$,
     $$SELECT shedlock_extend('p', '1 min')$$,
     $$SELECT shedlock_release('p')$$,
+    $$SELECT shedlock_tick('1 hour') > '2001-01-01'$$,
     $$SELECT shedlock_acquire(ARRAY['p', 'q'], '1 min')$$,
     $$SELECT shedlock_release(ARRAY['p', 'q'])$$,
     $$SELECT shedlock_acquire_token('p', '1 min') > 0$$,
@@ -115,10 +117,10 @@ SELECT shedlock_grant('regress_shedlock_app');
 DROP EXTENSION shedlock;
 RESET ROLE;
 -- Objects planted in the schema beforehand stop the installation instead of being used.
-CREATE FUNCTION shedlock_release(name text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 \set VERBOSITY terse
 CREATE EXTENSION shedlock;
-DROP FUNCTION shedlock_release(text);
+DROP FUNCTION shedlock_release(text, boolean);
 CREATE VIEW shedlock AS SELECT 1 AS name;
 CREATE EXTENSION shedlock;
 DROP VIEW shedlock;

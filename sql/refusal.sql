@@ -37,6 +37,9 @@ COMMIT;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT * FROM refuse(1000);
 COMMIT;
+-- Held by a run whose session is alive.
+UPDATE shedlock SET locked_by = (SELECT format('job@host/run/%s.%s', pid, (extract(epoch FROM backend_start) * 1000000)::bigint) FROM pg_stat_activity WHERE pid = pg_backend_pid()) WHERE name = 'held';
+SELECT * FROM refuse(1000);
 -- Nor does it keep the table locked.
 BEGIN;
 SELECT shedlock_acquire('held', '1 min');

@@ -1,4 +1,4 @@
--- CALL shedlock_run: acquire, commit, run, commit, release, commit.
+-- CALL shedlock_run: acquire, commit; then the command, guarded, and the release in the transaction of its work.
 CREATE TABLE work (what text, deferred int UNIQUE DEFERRABLE INITIALLY DEFERRED, checked int CONSTRAINT positive CHECK (checked > 0));
 CREATE PROCEDURE commits(what text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,8 +28,8 @@ CALL shedlock_run('r', $$INSERT INTO work VALUES ('tick')$$, '1 min', tick => '2
 SELECT count(*) FROM work;
 -- at_least, tick, wait, named arguments, the default at_most.
 SET shedlock.default_at_most = '1 min';
-CALL shedlock_run('tick', command => 'SELECT', tick => date_trunc('day', now()), at_least => '200 ms');
-CALL shedlock_run('tick', command => 'SELECT', tick => date_trunc('day', now()), wait => '10 s');
+CALL shedlock_run('tick', command => 'SELECT', tick => shedlock_tick('1 day'), at_least => '200 ms');
+CALL shedlock_run('tick', command => 'SELECT', tick => shedlock_tick('1 day'), wait => '10 s');
 CALL shedlock_run('tick', command => 'SELECT', wait => '10 s');
 RESET shedlock.default_at_most;
 -- The command may guard and extend its own lock.
@@ -83,9 +83,64 @@ CALL shedlock_run('kept', 'SELECT fails()', '1 h', '1 h');
 SELECT state FROM shedlock_locks WHERE name = 'kept';
 
 \set VERBOSITY terse
--- Lost meanwhile: a WARNING, and executed is still true.
-CALL shedlock_run('lost', $$SELECT pg_sleep(0.01); INSERT INTO work VALUES ('overran')$$, '5 ms');
-CALL shedlock_run('lost', $$SELECT shedlock_force_release('lost')$$, '1 min');
+-- The work and the release are one transaction; that of a procedure that commits, its last one.
+CALL shedlock_run('one', $$INSERT INTO work VALUES ('one')$$, '1 min');
+CALL shedlock_run('last', $$CALL commits('last')$$, '1 min');
+SELECT what, w.xmin = l.xmin AS one_transaction FROM work w JOIN shedlock l ON what LIKE name || '%' ORDER BY what;
+SELECT name, last_outcome FROM shedlock_locks ORDER BY name;
+TRUNCATE work;
+-- Overran, and nobody took over: committed, with a WARNING.
+\set VERBOSITY sqlstate
+CALL shedlock_run('late', $$INSERT INTO work VALUES ('late'); UPDATE shedlock SET lock_until = lock_until - interval '1 h 1 min'$$, '1 h');
+\set VERBOSITY terse
+SELECT what, state, last_outcome FROM work, shedlock_locks WHERE name = 'late';
+-- Lost: SL001, and nothing of it is committed.
+CALL shedlock_run('lost', $$INSERT INTO work VALUES ('forced'); SELECT shedlock_force_release('lost')$$, '1 min');
+:error
+CALL shedlock_run('lost', $$INSERT INTO work VALUES ('deleted'); DELETE FROM shedlock WHERE name = 'lost'$$, '1 min');
+:error
+CALL shedlock_run('lost', $$INSERT INTO work VALUES ('taken over'); UPDATE shedlock SET locked_at = locked_at + interval '1 us', locked_by = 'java' WHERE name = 'lost'$$, '1 min');
+:error
+-- A COMMIT of its own fails as well.
+CALL shedlock_run('lost', $$DO 'BEGIN INSERT INTO work VALUES (''kept''); COMMIT; INSERT INTO work VALUES (''lost''); DELETE FROM shedlock; COMMIT; INSERT INTO work VALUES (''more''); END'$$, '1 min');
+:error
+-- Also inside another run, whose lock it is; and the guard ends with the run.
+CALL shedlock_run('outer', $$DELETE FROM shedlock; CALL shedlock_run('inner', 'SELECT 1', '1 min')$$, '1 min');
+:error
+CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES (''inner'')', '1 min'); INSERT INTO work VALUES ('outer')$$, '1 min');
+DELETE FROM shedlock;
+SELECT what FROM work ORDER BY what;
+TRUNCATE work;
+-- Released by its own command: that was its word.
+CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own', done => false)$$, '1 min');
+SELECT what, last_outcome FROM work, shedlock_locks;
+-- Due again until it is done.
+CALL shedlock_run('tick', $$SELECT fails()$$, '1 min', tick => '2020-01-01', retry => true);
+SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
+CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01');
+CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01', retry => true);
+CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01', retry => true);
+SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
+
+-- The lock of a run ends with its session: these are of a session that is gone, of one that has the pid of this one,
+-- and of this one.
+SELECT format('job@host/run/%s.1', pg_backend_pid()) AS another_start, format('job@host/run/999999999.%s', us) AS another_pid, format('job@host/run/%s.%s', pg_backend_pid(), us) AS alive
+  FROM (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint AS us FROM pg_stat_activity WHERE pid = pg_backend_pid()) one \gset
+DELETE FROM shedlock;
+INSERT INTO shedlock
+SELECT name, now + interval '1 h', now, locked_by, now + at_least
+  FROM timezone('utc', clock_timestamp()) AS now, (VALUES
+    ('another start', :'another_start', interval '0'), ('another pid', :'another_pid', '0'), ('at least', :'another_pid', '150 ms'),
+    ('alive', :'alive', '0'), ('no run', '/999999999.1', '0'), ('released', :'another_pid', NULL), ('tick', replace(:'another_pid', '/run', '/tick1577836800000000/run'), '0')) AS row (name, locked_by, at_least);
+SELECT name, state, holder, last_outcome, remaining > '50 min' AS remaining, held_for IS NOT NULL AS held_for, holder_alive FROM shedlock_locks ORDER BY name;
+SELECT name, shedlock_acquire(name, '1 min') FROM (SELECT name FROM shedlock WHERE name <> 'tick' ORDER BY name) locks;
+SELECT shedlock_acquire('at least', '1 min', wait => '10 s');
+SELECT shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z') AS once, shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z', retry => true) AS again;
+SELECT name, expired FROM shedlock_stats WHERE name IN ('another pid', 'tick') ORDER BY name;
+UPDATE shedlock SET locked_by = :'another_pid', lock_at_least_until = timezone('utc', now()) WHERE name = 'tick';
+SELECT shedlock_force_release('tick') AS nobody_held_it;
+DELETE FROM shedlock;
+TRUNCATE work;
 
 -- Only where it can commit.
 \set VERBOSITY terse
@@ -96,8 +151,10 @@ CREATE FUNCTION calls() RETURNS void LANGUAGE plpgsql AS $$ DECLARE e boolean; B
 SELECT calls();
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('block', 'SELECT 1', '1 min', executed => e); EXCEPTION WHEN active_sql_transaction THEN RAISE NOTICE '%', SQLERRM; END $$;
 SELECT count(*) AS nothing_was_acquired FROM shedlock WHERE name = 'block';
--- A DO block of its own can: it commits between the steps.
-DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'SELECT 1', '1 min', executed => e); RAISE NOTICE 'executed: %', e; CALL shedlock_run('do', 'SELECT fails()', '1 min', executed => e); END $$;
+-- A DO block of its own can: it commits between the steps. When the run returns its work is done, whatever comes then.
+DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'INSERT INTO work VALUES (''do'')', '1 min', executed => e); RAISE NOTICE 'executed: %', e; RAISE EXCEPTION 'later'; END $$;
+SELECT what, state, last_outcome FROM work, shedlock_locks WHERE name = 'do';
+DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'SELECT fails()', '1 min', executed => e); END $$;
 SELECT state FROM shedlock_locks WHERE name = 'do';
 -- Arguments.
 CALL shedlock_run(NULL, 'SELECT 1', '1 min');

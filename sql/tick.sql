@@ -2,7 +2,7 @@
 CREATE FUNCTION run_at(job text, tick timestamptz) RETURNS boolean LANGUAGE sql AS $$
     SELECT shedlock_acquire(job, '1 min', tick => tick)
 $$;
-SELECT date_trunc('hour', now()) AS hour \gset
+SELECT shedlock_tick('1 hour') AS hour \gset
 SELECT run_at('t', :'hour'), shedlock_release('t');
 SELECT run_at('t', :'hour') AS same_tick, run_at('t', :'hour'::timestamptz - interval '1 hour') AS older_tick;
 SELECT shedlock_acquire('t', '1 min') AS without_tick, shedlock_release('t');

@@ -24,7 +24,9 @@ constexpr auto too_long = 10s;
 
 instant time_of(std::string const &microseconds)
 {
-    return microseconds == "infinity" ? shedlock::forever : instant{shedlock::duration{std::stoll(microseconds)}};
+    if (microseconds.ends_with("infinity"))
+        return microseconds.starts_with('-') ? shedlock::never : shedlock::forever;
+    return instant{shedlock::duration{std::stoll(microseconds)}};
 }
 
 bool is_acquire(verb what)

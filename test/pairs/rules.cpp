@@ -130,8 +130,10 @@ private:
         bool const has_token = op_.by_token || !has_end;
         if (!after_) {
             auto const token = op_.by_token ? known_token() : given_.ended;
-            auto const times =
+            auto times =
                 shedlock::granted(given_.ended, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
+            if (!has_end)
+                times.lock_at_least_until = outcome_before(i);
             expected_[i] = {times, has_token ? "#" : known_.suffix};
             return {};
         }
@@ -139,8 +141,10 @@ private:
         if (!row)
             return "is granted, but there is no row";
         auto const token = row->times.locked_at;
-        auto const now = row->times.lock_at_least_until.value_or(shedlock::never);
-        auto const times = shedlock::granted(now, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
+        auto const now = has_end ? row->times.lock_at_least_until.value_or(shedlock::never) : token;
+        auto times = shedlock::granted(now, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
+        if (!has_end)
+            times.lock_at_least_until = outcome_before(i);
         if (!is_in_call(now) || !is_same(row->times, times, {}))
             return "is granted, but its times are not those of this call";
         if (token <= known_.latest[i] || (before_[i] && token <= before_[i]->times.locked_at))
@@ -152,6 +156,13 @@ private:
             return "is granted, but the row is somebody else's";
         expected_[i] = row;
         return {};
+    }
+
+    std::optional<instant> outcome_before(std::size_t i) const
+    {
+        if (!before_[i])
+            return shedlock::never;
+        return shedlock::last_run_of(before_[i]->times, {is_of_ours(before_[i]->locked_by), {}}).outcome;
     }
 
     instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
@@ -211,7 +222,10 @@ private:
     {
         return shedlock::extended(before_[i]->times, instant_of_change(i), at_most_of_extend, {}, unit);
     }
-    lease released(std::size_t i) const { return shedlock::released(before_[i]->times, instant_of_change(i), unit); }
+    lease released(std::size_t i) const
+    {
+        return shedlock::released(before_[i]->times, instant_of_change(i), true, unit);
+    }
 
     bool was_ever(std::string_view detail) const
     {
@@ -249,7 +263,7 @@ private:
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
             return says_yes() ? "answers true, though nobody held it" : "answers false, though it was held";
         auto const now = instant_of_change(0);
-        expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
+        expected_[0]->times = shedlock::freed(before_[0]->times, {is_of_ours(before_[0]->locked_by), {}}, now, unit);
         if (after_ && (*after_)[0])
             expected_[0]->locked_by = (*after_)[0]->locked_by;
         return is_in_call(now) ? "" : "wrote the time of another call";
@@ -289,7 +303,7 @@ private:
 
     std::string run()
     {
-        bool const says_lost = !given_.error.empty() || !given_.warnings.empty();
+        bool const says_lost = !given_.error.empty();
         if (!says_lost && !says_yes())
             return could_be_refused() ? "" : "is refused, though the lock was free at every instant";
         if (known_.ran)
@@ -310,23 +324,26 @@ private:
     // Stopped after it had acquired, and others met its lock.
     std::string run_ended(bool says_lost)
     {
-        shedlock::claim const mine{known_.suffix, known_.ran};
-        auto const standing_in = [&](state const &one) {
-            return one[0] ? shedlock::standing_of({one[0]->times, one[0]->locked_by}, mine, given_.begun)
-                          : standing::foreign;
+        auto const is_mine = [&](state const &one) {
+            return one[0] && one[0]->times.locked_at == known_.ran && one[0]->locked_by.ends_with(known_.suffix);
         };
-        bool const was_lost =
-            std::ranges::any_of(during_,
-                                [&](state const &one) { return one[0] && standing_in(one) != standing::ours; }) ||
-            std::ranges::any_of(during_, [&](state const &one) { return !one[0]; });
+        auto const could_be_lost = [&](state const &one) {
+            return !is_mine(one) || (known_.may_collide && is_free(one[0]));
+        };
+        if (auto const &first = during_.front(); is_mine(first) && shedlock::is_released(first[0]->times))
+            return says_lost ? "says that the lock is lost after its release" : "";
         if (says_lost)
-            return was_lost ? "" : "says that the lock is lost, which it was at no instant";
-        if (standing_in(before_) == standing::foreign)
+            return std::ranges::any_of(during_, could_be_lost)
+                       ? ""
+                       : "says that the lock is lost, which it was at no instant";
+        if (!is_mine(before_))
             return "does not say that the lock is lost";
-        if (standing_in(before_) == standing::ours)
+        bool const is_released = shedlock::is_released(before_[0]->times);
+        bool const is_late = !is_released && is_free(before_[0]);
+        if (given_.warnings.empty() == (is_released || is_late))
+            return "warns without a reason, or does not warn";
+        if (!is_released)
             expected_[0]->times = released(0);
-        else
-            expected_ = after_.value_or(expected_);
         return {};
     }
 

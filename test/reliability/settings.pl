@@ -43,7 +43,8 @@ my @calls = (
 	[ "SELECT extract(epoch FROM lock_until) > extract(epoch FROM pg_catalog.clock_timestamp()) FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'free'", 't' ],
 	[ "SELECT public.shedlock_acquire(ARRAY['one', 'held']::text[], '1 h')", 'f' ], [ "SELECT public.shedlock_acquire_token('na\\ve', '1 h', holder => 'x') > 1", 't' ],
 	[ "SELECT public.shedlock_release('held')", 'f' ], [ "SELECT public.shedlock_release('free')", 't' ], [ "CALL public.shedlock_run('run', 'SELECT 1', '1 h')", 't' ],
-	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ], [ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ]);
+	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ], [ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ],
+	[ "SELECT extract(epoch FROM public.shedlock_tick('1 day', 'Europe/Berlin', '2026-03-29 12:00Z'))", '1774738800.000000' ]);
 
 # Every row as it is after the calls that went through, none that no call made.
 sub rows_are_right

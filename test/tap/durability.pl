@@ -6,8 +6,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-my $node = new_server('primary', "fsync = on\n");
+my $node = new_server('primary', "fsync = on\nautovacuum = off\n");
 $node->safe_psql('postgres', 'CREATE TABLE control (n int); CREATE SEQUENCE s; CREATE TABLE t (n int)');
+$node->safe_psql('postgres', 'VACUUM'); # or a look at the catalog would prune it, and write WAL
 
 # Nobody but the committing backend flushes while these are stopped.
 sub background_writers
@@ -33,6 +34,7 @@ SQL
 my @writers = background_writers();
 kill 'STOP', @writers;
 my $hold = "SELECT shedlock_acquire('a', '1 h'); SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h')";
+my $tick = "SELECT shedlock_acquire('tick', '1 h', tick => now()); SELECT shedlock_acquire_token('tick by token', '1 h', tick => now()) AS token \\gset\n";
 my $free = 'DELETE FROM shedlock';
 my $off = 'SET synchronous_commit = off';
 
@@ -59,6 +61,11 @@ my @cases = (
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SAVEPOINT x; INSERT INTO t VALUES (1); RELEASE x; COMMIT", 'a write in a savepoint' ],
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_extend('b', '2 h'); COMMIT", 'release and extend' ],
 	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_acquire('a', '1 h'); COMMIT", 'release and acquire' ],
+	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_release('tick')", 'a tick that was done' ],
+	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_release_token('tick by token', :token)", 'a tick that was done, by token' ],
+	[ 'not flushed', "$hold; $tick", "SELECT shedlock_release('tick', done => false)", 'a tick that was not done' ],
+	[ 'flushed', $off, "CALL shedlock_run('tick', 'SELECT 1', '1 h', tick => now())", 'a run for a tick' ],
+	[ 'not flushed', $off, "CALL shedlock_run('run', 'INSERT INTO t VALUES (1)', '1 h')", 'control: a run without a tick, where the session wants it so' ],
 	[ 'not flushed', "$hold; SELECT shedlock_release('a')", "SELECT shedlock_release('b')", 'a release, after a transaction that released' ],
 	[ 'not flushed', "$hold; BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT", "SELECT shedlock_release('b')", 'a release, after a transaction that released and wrote' ],
 	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)", 'the transaction after a vain release' ],

@@ -25,9 +25,13 @@ BEGIN
     INSERT INTO run VALUES (name, begun, clock_timestamp());
 END $$;
 -- Once per minute and job, whichever of the schedules comes first ...
-SELECT cron.schedule('ticked ' || i, '* * * * *', $$CALL shedlock_run('ticked', $x$CALL job('ticked')$x$, '1 min', tick => date_trunc('minute', now()))$$) FROM generate_series(1, 5) i;
+SELECT cron.schedule('ticked ' || i, '* * * * *', $$CALL shedlock_run('ticked', $x$CALL job('ticked')$x$, '1 min', tick => shedlock_tick('1 min'))$$) FROM generate_series(1, 5) i;
 -- ... and queueing up one behind the other.
 SELECT cron.schedule('queued ' || i, '* * * * *', $$CALL shedlock_run('queued', $x$CALL job('queued')$x$, '1 min', wait => '50 s')$$) FROM generate_series(1, 5) i;
+-- One that fails the first time, and is done the next minute.
+CREATE SEQUENCE try;
+CREATE PROCEDURE make_report() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO run (job) VALUES ('report'); PERFORM 1 / (nextval('try') - 1); END $$;
+SELECT cron.schedule('report', '* * * * *', $$CALL shedlock_run('report', 'CALL make_report()', '50 min', tick => shedlock_tick('1 year'), retry => true)$$);
 -- One that fails.
 SELECT cron.schedule('broken', '* * * * *', $$CALL shedlock_run('broken', $x$SELECT 1/0$x$, '1 h')$$);
 SQL
@@ -44,6 +48,8 @@ for my $batch (1 .. 5)
 cmp_ok(sql('SELECT count(*) FROM shedlock_stats'), '<=', 40, 'no more names than shedlock.max_tracked');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, 'the least recently used names leave, a busy one stays');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'name 5 30'"), 1, '... and so does the newest');
+my (undef, undef, $overran) = $node->psql('postgres', "CALL shedlock_run('late', 'SELECT pg_sleep(0.05)', '10 ms')");
+like($overran, qr/WARNING:  the run of lock "late" overran its lease by 00:00:0\d\.\d+\nDETAIL:  Nobody had taken the lock, so the work is committed\./, 'a run says by how much it overran');
 is(sql(<<'SQL'), 0, 'names that come and go are found again: none is counted twice');
 CREATE FUNCTION counted_twice() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -127,13 +133,15 @@ $plain->stop;
 $node->stop;
 
 # pg_cron's results.
-ok($cron->poll_query_until('postgres', "SELECT count(*) >= 11 AND bool_and(status IN ('succeeded', 'failed')) FROM cron.job_run_details"),
+ok($cron->poll_query_until('postgres', "SELECT count(*) >= 12 AND bool_and(status IN ('succeeded', 'failed')) AND EXISTS (SELECT FROM run WHERE job = 'report') FROM cron.job_run_details"),
 	'pg_cron: all schedules have run');
 cron('SELECT cron.unschedule(jobid) FROM cron.job');
-is(cron("SELECT count(*) FROM cron.job_run_details WHERE status <> 'succeeded' AND command NOT LIKE '%broken%'"), 0, '... without error');
+is(cron("SELECT count(*) FROM cron.job_run_details WHERE status <> 'succeeded' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
 is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM cron.job_run_details WHERE command LIKE '%broken%'"), 't',
 	'... but for the broken one, whose error pg_cron sees');
-is(cron("SELECT state FROM shedlock_locks WHERE name = 'broken'"), 'free', '... and whose lock is released');
+is(cron("SELECT state, last_outcome FROM shedlock_locks WHERE name = 'broken'"), 'free|failed', '... and whose lock is released');
+like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM cron.job_run_details WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry: the next minute again');
+is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and done once');
 is(cron("SELECT count(*) FROM (SELECT job, date_trunc('minute', started) FROM run WHERE job = 'ticked' GROUP BY 1, 2 HAVING count(*) > 1) twice"), 0,
 	'one run per minute, out of five schedules');
 cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and one it is');

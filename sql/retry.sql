@@ -1,0 +1,83 @@
+-- retry: a tick counts when its run is done. done, and what the view and the counters tell of it.
+SELECT now() AS tick, now() + interval '20 s' AS later \gset
+CREATE FUNCTION try(job text, tick timestamptz, at_least interval DEFAULT '0', wait interval DEFAULT '0') RETURNS boolean LANGUAGE sql AS
+    $$SELECT shedlock_acquire(job, '1 min', at_least, wait, tick, retry => true)$$;
+CREATE VIEW outcomes AS SELECT name, state, last_outcome FROM shedlock_locks ORDER BY name;
+SELECT shedlock_stats_reset();
+
+-- Not done: due again, for those who ask for it. While somebody is at it: refused.
+SELECT try('r', :'tick'), try('r', :'tick') AS under_way;
+SELECT * FROM outcomes;
+SELECT shedlock_release('r', done => false);
+SELECT * FROM outcomes;
+SELECT shedlock_acquire('r', '1 min', tick => :'tick') AS without_retry;
+SELECT try('r', :'tick') AS again, shedlock_release('r');
+SELECT * FROM outcomes;
+SELECT try('r', :'tick') AS done;
+SELECT failed, released FROM shedlock_stats WHERE name = 'r';
+-- Never released: due when its lease is over.
+SELECT shedlock_acquire('died', '50 ms', tick => :'tick'), try('died', :'tick') AS under_way;
+SELECT pg_sleep(0.05);
+SELECT * FROM outcomes WHERE name = 'died';
+SELECT try('died', :'tick');
+-- I5: not before at_least has passed.
+SELECT try('kept', :'tick', at_least => '100 ms'), shedlock_release('kept', done => false);
+SELECT * FROM outcomes WHERE name = 'kept';
+SELECT try('kept', :'tick') AS too_soon, try('kept', :'tick', wait => '10 s') AS in_time;
+-- Whoever waits for somebody's run gets its tick when that fails, and is told at once when it is done.
+SELECT shedlock_acquire_token('waited', '10 min', tick => :'tick') AS token \gset
+SET statement_timeout = '10s';
+SELECT shedlock_release_token('waited', :token, false), shedlock_acquire_token('waited', '10 min', '0', '1 min', :'tick', true) AS token \gset
+SELECT shedlock_release_token('waited', :token, done => true), shedlock_acquire_token('waited', '10 min', '0', '1 min', :'tick', true);
+RESET statement_timeout;
+-- A later tick's run says nothing about an earlier tick, which may have been done.
+SELECT try('later', :'tick'), shedlock_release('later'), try('later', :'later'), shedlock_release('later', done => false);
+SELECT try('later', :'tick') AS earlier, try('later', :'later') AS later;
+-- Nor does a run without a tick, started by hand perhaps.
+SELECT try('by hand', :'tick'), shedlock_release('by hand'), shedlock_acquire('by hand', '1 min'), shedlock_release('by hand', done => false);
+SELECT try('by hand', :'tick') AS was_done;
+-- Several names: all of them must be due.
+SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick'), shedlock_release('{a,b}'::text[], done => false);
+SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick', retry => true), shedlock_release('a'), shedlock_release('b', done => false);
+SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick', retry => true) AS a_was_done;
+SELECT shedlock_acquire_token('{x,y}'::text[], '1 min', tick => :'tick', retry => true, holder => 'h') AS token \gset
+SELECT shedlock_release_token('{x,y}'::text[], :token, done => false);
+SELECT * FROM outcomes WHERE name IN ('a', 'b', 'x', 'y');
+-- Java's runs, which do not tell, count as done; whatever an earlier holder has left in our column.
+INSERT INTO shedlock VALUES ('java', timezone('utc', now()), timezone('utc', now()), 'build-7', '-infinity');
+SELECT last_outcome, try('java', :'tick') FROM shedlock_locks WHERE name = 'java';
+-- A pause and a release by force are no runs: what was done stays done, what was not stays due.
+SELECT shedlock_pause('r'), shedlock_resume('r'), shedlock_force_release('r');
+SELECT try('r', :'tick') AS was_done;
+SELECT shedlock_pause('x'), shedlock_resume('x'), shedlock_force_release('x');
+SELECT try('x', :'tick') AS had_failed;
+SELECT shedlock_force_release('x');
+SELECT try('x', :'tick') AS was_stopped;
+SELECT shedlock_pause('new'), shedlock_resume('new');
+SELECT * FROM outcomes WHERE name IN ('r', 'new');
+SELECT try('new', :'tick') AS never_ran;
+SELECT shedlock_force_release('java');
+SELECT last_outcome, try('java', :'tick') FROM shedlock_locks WHERE name = 'java';
+SELECT try('stopped', :'tick'), shedlock_release('stopped'), try('stopped', :'later'), shedlock_force_release('stopped');
+SELECT try('stopped', :'tick') AS was_done, try('stopped', :'later') AS was_stopped, shedlock_release('stopped', false), shedlock_pause('stopped'), shedlock_resume('stopped');
+SELECT try('stopped', :'tick') AS was_done, try('stopped', :'later') AS had_failed;
+SELECT name, holder FROM shedlock_locks WHERE name = 'new' OR holder LIKE 'released by force%' ORDER BY name;
+-- Where the tick stands; the holder is as always.
+SELECT shedlock_acquire_token('place', '1 min', tick => '2020-01-01 00:00Z', holder => 'web-1') AS token \gset
+SELECT l.locked_by = 'web-1/tick1577836800000000#' || :token AS tick, v.holder FROM shedlock l JOIN shedlock_locks v USING (name) WHERE name = 'place';
+SELECT shedlock_acquire_token('before 1970', '1 min', tick => '1001-01-01 00:00Z', holder => 'web-1') IS NOT NULL AS token;
+SELECT split_part(locked_by, '#', 1) AS tick, shedlock_force_release(name) FROM shedlock WHERE name = 'before 1970';
+SELECT try('before 1970', '1001-01-01 00:00Z'), shedlock_release('before 1970'), try('before 1970', '1001-01-01 00:00Z') AS done;
+SELECT shedlock_acquire('place 2', '1 min', tick => '2020-01-01 00:00Z');
+SELECT locked_by ~ '^pg_regress/retry@.*/tick1577836800000000/\d+\.\d+$' AS tick, shedlock_release('place 2') FROM shedlock WHERE name = 'place 2';
+
+-- Arguments.
+SELECT shedlock_acquire('r', '1 min', retry => true);
+SELECT shedlock_acquire('r', '1 min', tick => now(), retry => NULL);
+SELECT shedlock_acquire_token('{r}'::text[], '1 min', retry => true);
+CALL shedlock_run('r', 'SELECT 1', '1 min', retry => true);
+SELECT shedlock_release('r', NULL);
+SELECT shedlock_release_token('{r}'::text[], 1, NULL);
+DROP VIEW outcomes;
+DROP FUNCTION try;
+DELETE FROM shedlock;
