@@ -13,7 +13,7 @@ std::shared_ptr<lease> lease_of(core &core, names const &what, grant const &gran
 try {
     return std::make_shared<lease>(core, what, granted, at_most);
 } catch (...) {
-    core.release(what, granted.token, core.timeout());
+    core.release(what, granted.token, outcome::failed, core.timeout());
     throw;
 }
 
@@ -65,11 +65,20 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
     return acquired;
 }
 
-void client::finish(lock &held)
-try {
-    held.release();
-} catch (connection_error const &failure) {
-    held.warn_unreleased(failure); // and the work is done
+void client::finish(lock &mine)
+{
+    if (!mine.lease_)
+        return; // the work has released or detached it
+    auto const lease = mine.lease_;
+    bool const to_the_end = mine.held();
+    try {
+        mine.release(to_the_end ? outcome::done : outcome::failed);
+    } catch (connection_error const &failure) {
+        mine.warn_unreleased(failure); // and the work is done
+    }
+    if (!to_the_end)
+        throw lock_lost{lease->names.to_text() + " was lost, or its lease about to end, before the work was over",
+                        "SL001"};
 }
 
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,
@@ -78,9 +87,9 @@ void client::extend(names const &what, token number, std::chrono::microseconds a
     core_->extend(what, number, at_most, at_least);
 }
 
-void client::release(names const &what, token number)
+void client::release(names const &what, token number, outcome how)
 {
-    core_->release(what, number, core_->timeout());
+    core_->release(what, number, how, core_->timeout());
 }
 
 bool client::force_release(std::string const &name)

@@ -29,9 +29,9 @@ clock::time_point core::extend(names const &what, token number, clock::duration 
     return persist(timeout(), [&] { return internal::extend(shared, what, number, at_most, at_least); });
 }
 
-void core::release(names const &what, token number, clock::time_point until)
+void core::release(names const &what, token number, outcome how, clock::time_point until)
 {
-    auto const remark = internal::release(shared, what, number, until);
+    auto const remark = internal::release(shared, what, number, how, until);
     if (!remark.empty())
         warn([&] { return remark + " (asked twice, for the first reply was lost)"; });
 }

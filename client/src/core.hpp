@@ -12,7 +12,7 @@ struct core {
 
     // Try again for as long as settings.timeout when the connection broke. For release, until may be sooner.
     clock::time_point extend(names const &, token, clock::duration at_most, std::optional<clock::duration> at_least);
-    void release(names const &, token, clock::time_point until);
+    void release(names const &, token, outcome, clock::time_point until);
     [[nodiscard]] clock::time_point timeout() const { return clock::now() + settings.timeout; }
 
     bool ask_bool(std::string const &call, libpqxx::parameters const &);

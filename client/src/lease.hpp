@@ -4,6 +4,7 @@
 #include "core.hpp"
 
 #include <atomic>
+#include <exception>
 
 namespace shedlock::internal {
 
@@ -15,6 +16,7 @@ public:
 
     shedlock::names const names;
     shedlock::token const token;
+    int const exceptions = std::uncaught_exceptions(); // when it was acquired
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }

@@ -68,24 +68,26 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
     });
 }
 
-void lock::release()
+void lock::release(outcome how)
 {
     if (lease_)
-        release_until(core_->timeout());
+        release_until(core_->timeout(), how);
 }
 
-void lock::release_until(clock::time_point until)
+void lock::release_until(clock::time_point until, outcome how)
 {
     auto const mine = std::exchange(lease_, nullptr);
     mine->end();
-    core_->release(mine->names, mine->token, until);
+    core_->release(mine->names, mine->token, how, until);
 }
 
 // Does not wait for a server that is gone.
 void lock::release_or_warn() noexcept
 try {
-    if (lease_)
-        release_until(clock::now());
+    if (!lease_)
+        return;
+    bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
+    release_until(clock::now(), unwinding || !held() ? outcome::failed : outcome::done);
 } catch (std::exception const &failure) {
     warn_unreleased(failure);
 }

@@ -50,9 +50,12 @@ public:
     acquiring(session &session, names const &names, options const &options)
         : session_{session}, names_{names}, options_{options}, mark_{random_mark()},
           arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
-                     options.tick ? std::optional{timestamp_literal(*options.tick)} : std::nullopt,
-                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))}
+                     options.retry ? "true" : "false",
+                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
+          tick_{options.tick}
     {
+        if (options.tick && options.every)
+            throw usage_error{"give a tick, or every, from which the server computes it; not both", "22023"};
     }
 
     std::optional<grant> until(clock::time_point end, std::stop_token const &stop)
@@ -90,15 +93,32 @@ private:
     std::optional<grant> ask()
     {
         auto const sent = clock::now();
-        auto const answer = session_.ask(call("shedlock_acquire_token", names_,
-                                              "at_most => $2::pg_catalog.interval, at_least => "
-                                              "$3::pg_catalog.interval, tick => $4::pg_catalog.timestamptz,"
-                                              " holder => $5::pg_catalog.text"),
-                                         arguments_);
+        auto const answer =
+            session_.ask(call("shedlock_acquire_token", names_,
+                              "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, tick => tick,"
+                              " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text") +
+                             ", (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+                             " FROM (SELECT " +
+                             tick() + " AS tick) AS due",
+                         arguments_);
         auto const token = answer.rows[0][1];
+        if (auto const tick = answer.rows[0][2]; !tick.is_null())
+            tick_.emplace(std::chrono::microseconds{tick.as<std::int64_t>()});
         if (token.is_null())
             return std::nullopt;
         return answer.notice.empty() ? grant{to_token(token), sent, false} : confirm(to_token(token), answer.notice);
+    }
+
+    // An answer has fixed it. Until then it is that of the moment of the call, however long nobody has answered.
+    std::string tick() const
+    {
+        if (tick_)
+            return '\'' + timestamp_literal(*tick_) + "'::pg_catalog.timestamptz";
+        if (!options_.every)
+            return "NULL::pg_catalog.timestamptz";
+        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) +
+               "'::pg_catalog.interval, at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" +
+               interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
     }
 
     void begin_doubt(std::string const &why)
@@ -124,7 +144,7 @@ private:
     pqxx::result look()
     {
         return session_
-            .ask("SELECT token, state, holder FROM @extschema@.shedlock_locks"
+            .ask("SELECT token, state, holder, last_outcome FROM @extschema@.shedlock_locks"
                  " WHERE name OPERATOR(pg_catalog.=) $1::pg_catalog.text",
                  {names_.list().front()})
             .rows;
@@ -145,23 +165,24 @@ private:
             throw;
         } catch (error const &) {
             try {
-                release(session_, names_, number, clock::now());
+                release(session_, names_, number, outcome::failed, clock::now());
             } catch (error const &) { // it ends by itself
             }
             throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};
         }
     }
 
-    // It is no use to wait for a tick that has had its run. The view and its table are locked one after the other, and
-    // by DROP EXTENSION perhaps the other way round: whom the server chooses to end such a deadlock has learned
-    // nothing.
+    // It is no use to wait for a tick that has had its run; with retry, of one that was done. The view and its table
+    // are locked one after the other, and by DROP EXTENSION perhaps the other way round: whom the server chooses to end
+    // such a deadlock has learned nothing.
     bool tick_has_run()
     try {
-        if (!options_.tick)
+        if (!tick_)
             return false;
         auto const rows = look();
         return !rows.empty() && !rows[0][0].is_null() &&
-               rows[0][0].as<std::int64_t>() >= options_.tick->time_since_epoch().count();
+               rows[0][0].as<std::int64_t>() >= tick_->time_since_epoch().count() &&
+               (!options_.retry || std::string_view{rows[0][3].c_str()} == "done");
     } catch (error const &failure) {
         if (failure.sqlstate() != "40P01")
             throw;
@@ -173,6 +194,8 @@ private:
     options const &options_;
     std::string const mark_;
     libpqxx::parameters const arguments_;
+    decltype(options::tick) tick_;
+    clock::time_point const called_ = clock::now();
 
     bool in_doubt_ = false;
     std::string why_;
@@ -212,12 +235,14 @@ clock::time_point extend(session &session, names const &names, token token, std:
     return sent;
 }
 
-std::string release(session &session, names const &names, token token, clock::time_point until)
+std::string release(session &session, names const &names, token token, outcome how, clock::time_point until)
 {
     for (tries mine{until, names.to_text() + " was released", tries::after_lost_reply::once_more};; rest(until))
         try {
-            auto const answer = session.ask(call("shedlock_release_token", names, "$2::pg_catalog.int8"),
-                                            {names_literal(names), std::to_string(static_cast<std::int64_t>(token))});
+            auto const answer =
+                session.ask(call("shedlock_release_token", names, "$2::pg_catalog.int8, $3::pg_catalog.bool"),
+                            {names_literal(names), std::to_string(static_cast<std::int64_t>(token)),
+                             how == outcome::done ? "true" : "false"});
             if (answer.rows[0][1].as<bool>())
                 return {};
             if (mine.lost_a_reply())

@@ -24,7 +24,7 @@ clock::time_point extend(session &, names const &, token, std::chrono::microseco
 
 // Tries again until then when the connection broke, once at least. Throws lock_lost, connection_error. Gives the
 // server's words if it is free in any case, but perhaps not by us: an earlier reply was lost.
-std::string release(session &, names const &, token, clock::time_point until);
+std::string release(session &, names const &, token, outcome, clock::time_point until);
 
 // 50 to 100 ms, so that many who wait do not ask in step. Less when there is not that much time; false after a stop.
 bool rest(clock::time_point until, std::stop_token const &stop = {});

@@ -103,8 +103,9 @@ int acquire(request const &asked)
     if (!held)
         return 1;
     std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
-    if (std::cout) // else nobody knows the token, and the lock is released
-        held->detach();
+    if (!std::cout)
+        throw error{"cannot write to standard output"}; // nobody knows the token, so the lock is released, as failed
+    held->detach();
     return 0;
 }
 
@@ -122,7 +123,7 @@ try {
     auto locks = connect(asked);
     if (asked.force)
         return done_or_say(locks.force_release(asked.run.name), asked, "was not held");
-    locks.release(asked.run.name, token{asked.token});
+    locks.release(asked.run.name, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
     return 0;
 } catch (lock_lost const &failure) {
     say(failure.what());

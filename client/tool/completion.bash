@@ -116,7 +116,7 @@ _shedlock_offer_command()
 _shedlock()
 {
     local words command_at current option='' subcommand='' name='' states='*' dsn='' given=' ' i
-    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --holder' options='--dsn --help'
+    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --retry --holder' options='--dsn --help'
     local IFS=$' \t\n'
     COMPREPLY=()
     _shedlock_words
@@ -153,7 +153,11 @@ _shedlock()
     acquire) options+=" $acquire" ;;
     extend) options+=" $lease --token" states=held ;;
     release)
-        [[ $given == *' --token '* || $given == *' --force '* ]] || options+=' --token --force'
+        if [[ $given == *' --token '* ]]; then
+            options+=' --failed'
+        elif [[ $given != *' --force '* ]]; then
+            options+=' --token --force'
+        fi
         states='[!f]*' # all but free
         ;;
     pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused

@@ -61,8 +61,6 @@ std::string who()
     return (user ? user->pw_name : std::to_string(::geteuid())) + '@' + host + ':' + std::to_string(::getpid());
 }
 
-// The tick is the beginning of the current period, in UTC, by our own clock: hosts that are started at about the same
-// time by theirs agree on it.
 void complete(request &asked)
 {
     auto &how = asked.run.how;
@@ -70,12 +68,6 @@ void complete(request &asked)
     how.at_least = asked.at_least.value_or(microseconds{});
     if (how.holder.empty())
         how.holder = who();
-    if (!asked.every)
-        return;
-    if (*asked.every < std::chrono::seconds{1})
-        throw usage_error{"--every must be at least 1s"};
-    auto const now = std::chrono::floor<microseconds>(std::chrono::system_clock::now());
-    how.tick = now - now.time_since_epoch() % *asked.every;
 }
 
 // The commands and their options. What is read of them goes into the request.
@@ -146,9 +138,11 @@ private:
         auto *const command = add("release", "Release a lock; 1: it was lost", release);
         add_name(command);
         auto *const token_or_force = command->add_option_group("whose", "Whose acquisition");
-        add_token(token_or_force);
+        auto *const token = add_token(token_or_force);
         token_or_force->add_flag("--force", asked_.force, "Whoever holds it");
         token_or_force->require_option(1);
+        command->add_flag("--failed", asked_.failed, "Its work is not done: a --retry gets the same period again")
+            ->needs(token);
     }
 
     void add_pause()
@@ -172,7 +166,10 @@ private:
     {
         add_lease(to);
         add_duration(to, "--wait", asked_.run.wait, "Try again for that long, instead of skipping at once");
-        add_duration(to, "--every", asked_.every, "Once per such period (of UTC) in the whole fleet, e.g. 1h");
+        auto *const every = add_duration(to, "--every", asked_.run.how.every,
+                                         "Once per such period (of UTC) in the whole fleet, e.g. 1h");
+        to->add_flag("--retry", asked_.run.how.retry, "Again in the same period, until a run of it is done")
+            ->needs(every);
         to->add_option("--holder", asked_.run.how.holder, "Who, for people (default user@host:pid)")->type_name("TEXT");
     }
 

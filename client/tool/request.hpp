@@ -10,9 +10,9 @@ struct request {
     std::string connection;
     run_request run;
     std::chrono::microseconds at_most{};
-    std::optional<std::chrono::microseconds> at_least, every;
+    std::optional<std::chrono::microseconds> at_least;
     std::int64_t token = 0;
-    bool no_keep_alive = false, force = false, watch = false, json = false;
+    bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
     std::string reason;
 };
 

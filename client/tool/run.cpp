@@ -46,9 +46,14 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
             waiting.request_stop();
         }
     }
-    if (interrupted_by != 0)
-        return std::nullopt; // what was acquired nevertheless is released, and what went wrong does not matter any more
-    return acquired.get();
+    if (interrupted_by == 0)
+        return acquired.get();
+    try {
+        if (auto late = acquired.get())
+            late->release(outcome::failed);
+    } catch (std::exception const &) { // does not matter any more
+    }
+    return std::nullopt;
 }
 
 } // namespace
@@ -64,7 +69,7 @@ int run(std::string const &connection, run_request const &request)
     if (!held) {
         if (request.verbose)
             say("skipped: lock \"" + request.name + "\" is held or paused" +
-                (request.how.tick ? ", or has had its run" : ""));
+                (request.how.every ? ", or has had its run" : ""));
         return request.status_if_refused;
     }
 
@@ -78,7 +83,7 @@ int run(std::string const &connection, run_request const &request)
     if (stopped)
         say("lock \"" + request.name + "\" was lost, or its lease about to end: the command was stopped");
     try {
-        held->release();
+        held->release(status == 0 && !stopped ? outcome::done : outcome::failed);
     } catch (lock_lost const &failure) {
         say(failure.what());
         return lease_was_lost;

@@ -17,7 +17,7 @@ constexpr auto locks_query = R"(
            COALESCE(pg_catalog.to_char(pg_catalog.timezone('UTC', lock_until), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                     'infinity'),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
-           holder_pid, holder_alive, extract(epoch FROM locked_at)
+           holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome
       FROM @extschema@.shedlock_locks ORDER BY name)";
 enum column {
     name,
@@ -31,11 +31,12 @@ enum column {
     last_duration,
     holder_pid,
     holder_alive,
-    acquired
+    acquired,
+    last_outcome
 };
 
 constexpr auto stats_query = R"(
-    SELECT name, attempts, acquired, refused, released, extended, expired, lost, extract(epoch FROM wait_time),
+    SELECT name, attempts, acquired, refused, released, failed, extended, expired, lost, extract(epoch FROM wait_time),
            extract(epoch FROM total_hold), extract(epoch FROM longest_hold)
       FROM @extschema@.shedlock_stats ORDER BY name)";
 
@@ -89,18 +90,18 @@ char const *colour(std::string const &state)
     return state == "paused" ? "\033[33m" : "\033[2m";
 }
 
-using line = std::array<std::string, 6>;
+using line = std::array<std::string, 7>;
 
 std::vector<line> table(pqxx::result const &rows)
 {
-    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN"}};
+    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME"}};
     for (auto const &row : rows) {
         auto const current = text(row[state]);
         bool const is_free = current == "free";
         lines.push_back({printable(text(row[name])), current,
                          is_free ? "-" : printable(without_mark(text(row[holder]))), duration(row[held_for]),
-                         current == "paused" ? "until resumed" : duration(row[remaining]),
-                         duration(row[last_duration])});
+                         current == "paused" ? "until resumed" : duration(row[remaining]), duration(row[last_duration]),
+                         row[last_outcome].is_null() ? "-" : text(row[last_outcome])});
     }
     return lines;
 }
@@ -153,13 +154,14 @@ constexpr metric of_stats[] = {
     {"shedlock_acquired_total", "counter", "Those that got the lock.", number<2>},
     {"shedlock_refused_total", "counter", "Those that did not.", number<3>},
     {"shedlock_released_total", "counter", "Releases.", number<4>},
-    {"shedlock_extended_total", "counter", "Extends.", number<5>},
+    {"shedlock_failed_total", "counter", "Those of work that was not done.", number<5>},
+    {"shedlock_extended_total", "counter", "Extends.", number<6>},
     {"shedlock_expired_total", "counter", "Leases that somebody else found run out: the holder died or overran.",
-     number<6>},
-    {"shedlock_lost_total", "counter", "Releases, extends and guards that came too late.", number<7>},
-    {"shedlock_wait_seconds_total", "counter", "Time spent in acquires with a wait.", number<8>},
-    {"shedlock_hold_seconds_total", "counter", "Time from acquire to release.", number<9>},
-    {"shedlock_longest_hold_seconds", "gauge", "The longest of these.", number<10>},
+     number<7>},
+    {"shedlock_lost_total", "counter", "Releases, extends and guards that came too late.", number<8>},
+    {"shedlock_wait_seconds_total", "counter", "Time spent in acquires with a wait.", number<9>},
+    {"shedlock_hold_seconds_total", "counter", "Time from acquire to release.", number<10>},
+    {"shedlock_longest_hold_seconds", "gauge", "The longest of these.", number<11>},
 };
 
 } // namespace
@@ -201,6 +203,7 @@ void list_as_json(internal::session &session, std::ostream &out)
                         {"remaining_seconds", number_or_null(row[remaining])},
                         {"held_for_seconds", number_or_null(row[held_for])},
                         {"last_duration_seconds", number_or_null(row[last_duration])},
+                        {"last_outcome", text_or_null(row[last_outcome])},
                         {"holder_pid", row[holder_pid].is_null() ? json{} : json(row[holder_pid].as<int>())},
                         {"holder_alive", row[holder_alive].is_null() ? json{} : json(row[holder_alive].as<bool>())}});
     // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.

@@ -1,4 +1,5 @@
-// Once an hour in the whole fleet, however short the job, and however much the hosts' clocks differ.
+// Once an hour in the whole fleet, however short the job, and however much the hosts' clocks differ; and again in the
+// same hour if it failed.
 #include <iostream>
 #include <shedlock/shedlock.hpp>
 
@@ -7,9 +8,8 @@ using namespace std::chrono_literals;
 int main()
 {
     shedlock::client locks;
-    auto const this_hour = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
-    bool const ran =
-        locks.run("hourly", {.at_most = 10min, .tick = this_hour}, [](shedlock::lock &) { std::cout << "working\n"; });
+    bool const ran = locks.run("hourly", {.at_most = 10min, .every = 1h, .retry = true},
+                               [](shedlock::lock &) { std::cout << "working\n"; });
     if (!ran)
         std::cout << "this hour has had its run\n";
 }

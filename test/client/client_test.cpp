@@ -1,8 +1,15 @@
 #include "fixture.hpp"
+#include "proxy.hpp"
 
+#include <future>
 #include <unistd.h>
 
 using client_test = with_server;
+
+static auto now()
+{
+    return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
 
 TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
 {
@@ -65,6 +72,103 @@ TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
     auto const begin = shedlock::clock::now();
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .tick = tick}, 1h));
     EXPECT_LT(shedlock::clock::now() - begin, 10min);
+}
+
+TEST_F(client_test, retries_a_tick_until_its_run_is_done)
+{
+    shedlock::options const once{.at_most = 1min, .tick = std::chrono::floor<std::chrono::hours>(now())};
+    auto again = once;
+    again.retry = true;
+    EXPECT_THROW(locks.run(name, once, [](shedlock::lock &) { throw std::out_of_range{"work"}; }), std::out_of_range);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_FALSE(locks.try_acquire(name, once));
+    EXPECT_TRUE(locks.run(name, again, [](shedlock::lock &lock) { lock.release(shedlock::outcome::failed); }));
+    EXPECT_TRUE(locks.run(name, again, [](shedlock::lock &) {}));
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_FALSE(locks.try_acquire(name, again));
+}
+
+TEST_F(client_test, retries_a_tick_whose_lease_ran_out)
+{
+    shedlock::options how{.at_most = 100ms, .every = 720h, .retry = true};
+    locks.try_acquire(name, how)->detach();
+    EXPECT_TRUE(locks.acquire(name, how, 30s));
+}
+
+TEST_F(client_test, waits_for_a_run_that_may_fail_and_not_for_one_that_was_done)
+{
+    shedlock::options const how{.at_most = 10min, .every = 720h, .retry = true};
+    auto other = client(server::connection());
+    for (auto const end : {shedlock::outcome::failed, shedlock::outcome::done}) {
+        auto running = other.try_acquire(name, how);
+        ASSERT_TRUE(running);
+        auto waiting = std::async(std::launch::async, [&] { return locks.acquire(name, how, 1min); });
+        EXPECT_EQ(waiting.wait_for(500ms), std::future_status::timeout);
+        running->release(end);
+        EXPECT_EQ(waiting.wait_for(50s), std::future_status::ready);
+        auto mine = waiting.get();
+        EXPECT_EQ(mine.has_value(), end == shedlock::outcome::failed);
+        if (mine)
+            mine->release(shedlock::outcome::failed);
+    }
+}
+
+TEST_F(client_test, waits_for_the_end_of_a_pause_when_the_run_before_had_failed)
+{
+    shedlock::options const how{.at_most = 10min, .every = 720h, .retry = true};
+    locks.try_acquire(name, how)->release(shedlock::outcome::failed);
+    auto other = client(server::connection());
+    EXPECT_TRUE(other.pause(name));
+    auto waiting = std::async(std::launch::async, [&] { return locks.acquire(name, how, 1min).has_value(); });
+    EXPECT_EQ(waiting.wait_for(500ms), std::future_status::timeout);
+    EXPECT_TRUE(other.resume(name));
+    EXPECT_TRUE(waiting.get());
+}
+
+// What the server has stored of the acquisition's tick.
+std::chrono::sys_time<std::chrono::microseconds> stored_tick(std::string const &lock)
+{
+    return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{
+        std::stoll("0" + server::ask("SELECT substring(locked_by FROM '/tick([0-9]+)') FROM shedlock WHERE name = '" +
+                                     lock + "'"))}};
+}
+
+TEST_F(client_test, takes_the_tick_of_a_period_from_the_server)
+{
+    ASSERT_TRUE(locks.run(name, {.at_most = 1min, .every = 720h}, [](shedlock::lock &) {}));
+    EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('720 h')) * 1000000 = " +
+                          std::to_string(stored_tick(name).time_since_epoch().count())),
+              "t");
+    auto const begin = shedlock::clock::now();
+    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .every = 720h}, 1min));
+    EXPECT_LT(shedlock::clock::now() - begin, 1min) << "a tick that has had its run is not waited for";
+}
+
+TEST_F(client_test, means_the_tick_of_the_call_however_long_it_waits)
+{
+    auto const held = locks.try_acquire(name, {.at_most = 4s});
+    std::this_thread::sleep_for(1s);
+    auto const called = now();
+    auto other = client(server::connection());
+    ASSERT_TRUE(other.acquire(name, {.at_most = 1min, .every = 1s}, 30s));
+    EXPECT_GE(now() - called, 2s);
+    EXPECT_LE(stored_tick(name), called + 1s);
+    EXPECT_GE(stored_tick(name), called - 1s);
+}
+
+TEST_F(client_test, means_the_tick_of_the_call_however_long_no_server_answers)
+{
+    proxy network;
+    auto through = client(network.connection());
+    network.refuse_newcomers();
+    auto const called = now();
+    auto acquiring = std::async(
+        std::launch::async, [&] { return through.acquire(name, {.at_most = 1min, .every = 1s}, 1min).has_value(); });
+    std::this_thread::sleep_for(3s);
+    network.let_go();
+    EXPECT_TRUE(acquiring.get());
+    EXPECT_LE(stored_tick(name), called + 1s);
+    EXPECT_GE(stored_tick(name), called - 1s);
 }
 
 TEST_F(client_test, waits_for_a_tick_through_deadlocks)
@@ -146,6 +250,19 @@ TEST_F(client_test, run_reports_a_lock_that_was_lost_meanwhile)
                  shedlock::lock_lost);
 }
 
+TEST_F(client_test, run_reports_a_lock_that_could_not_be_trusted_until_the_end)
+{
+    EXPECT_THROW(locks.run(name, {.at_most = 100ms},
+                           [&](shedlock::lock &lock) {
+                               locks.extend(name, lock.token(), 1h); // so that the server takes a release
+                               while (!lock.stop_token().stop_requested())
+                                   std::this_thread::sleep_for(1ms);
+                           }),
+                 shedlock::lock_lost);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &lock) { lock.release(); }));
+}
+
 TEST_F(client_test, says_who_holds_it)
 {
     auto const mine = locks.try_acquire(name, {.at_most = 1min, .holder = "reporting on höst"});
@@ -211,6 +328,9 @@ TEST_F(client_test, refuses_bad_arguments_with_a_reason)
     };
     EXPECT_NE(attempt(name, {}).find("at_most must be at least 1 millisecond"), std::string::npos);
     EXPECT_NE(attempt(name, {.at_most = 1s, .at_least = 2s}).find("at_least"), std::string::npos);
+    EXPECT_NE(attempt(name, {.at_most = 1s, .retry = true}).find("retry"), std::string::npos);
+    EXPECT_NE(attempt(name, {.at_most = 1s, .tick = now(), .every = 1h}).find("not both"), std::string::npos);
+    EXPECT_NE(attempt(name, {.at_most = 1s, .every = -1h}).find("every"), std::string::npos);
     EXPECT_NE(attempt("", {.at_most = 1s}).find("must not be empty"), std::string::npos);
     EXPECT_NE(attempt(std::vector<std::string>{}, {.at_most = 1s}).find("name"), std::string::npos);
     EXPECT_NE(attempt(std::string{"a\0b", 3}, {.at_most = 1s}).find("NUL"), std::string::npos);
@@ -296,7 +416,7 @@ TEST_F(client_test, is_not_fooled_by_functions_of_the_same_name)
 {
     server::ask("CREATE SCHEMA evil");
     server::ask("CREATE FUNCTION evil.shedlock_acquire_token(name text[], at_most interval, at_least interval, tick "
-                "timestamptz, holder text)"
+                "timestamptz, retry boolean, holder text)"
                 " RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'");
     server::ask(
         "CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'");

@@ -1,6 +1,8 @@
 #include "fixture.hpp"
 #include "proxy.hpp"
 
+#include <functional>
+
 using lock_test = with_server;
 
 TEST_F(lock_test, releases_at_the_end_of_its_scope)
@@ -11,6 +13,47 @@ TEST_F(lock_test, releases_at_the_end_of_its_scope)
     }
     EXPECT_EQ(server::state(name), "free");
     EXPECT_EQ(warned.all(), "");
+}
+
+TEST_F(lock_test, is_released_as_done_or_as_told)
+{
+    locks.try_acquire(name, {.at_most = 1min}).reset();
+    EXPECT_EQ(server::last_outcome(name), "done");
+    locks.try_acquire(name, {.at_most = 1min})->release(shedlock::outcome::failed);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    locks.try_acquire(name, {.at_most = 1min})->release();
+    EXPECT_EQ(server::last_outcome(name), "done");
+    locks.release(name, locks.try_acquire(name, {.at_most = 1min})->detach(), shedlock::outcome::failed);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
+{
+    struct at_last {
+        std::function<void()> const work;
+        ~at_last() { work(); }
+    };
+    try {
+        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        at_last const log{[&] { locks.try_acquire(name + " log", {.at_most = 1min}).reset(); }};
+        throw std::out_of_range{"work"};
+    } catch (std::out_of_range const &) {
+        auto const next = locks.try_acquire(name + " next", {.at_most = 1min});
+    }
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_EQ(server::last_outcome(name + " log"), "done") << "no exception of its own scope";
+    EXPECT_EQ(server::last_outcome(name + " next"), "done");
+}
+
+TEST_F(lock_test, is_released_as_failed_when_its_work_was_to_stop)
+{
+    {
+        auto const mine = locks.try_acquire(name, {.at_most = 100ms});
+        locks.extend(name, mine->token(), 1h); // so that the server takes a release
+        while (mine->held())
+            std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
 void expect_inert(shedlock::lock &lock)

@@ -174,6 +174,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
         EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
     }
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "and it is not left lying about";
+    EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
 TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_in_that_wait)

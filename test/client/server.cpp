@@ -76,6 +76,10 @@ std::string holder(std::string const &lock)
 {
     return about("holder", lock);
 }
+std::string last_outcome(std::string const &lock)
+{
+    return about("last_outcome", lock);
+}
 
 std::int64_t token(std::string const &lock)
 {

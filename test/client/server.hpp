@@ -18,6 +18,7 @@ std::string port();
 
 std::string state(std::string const &lock); // of shedlock_locks
 std::string holder(std::string const &lock);
+std::string last_outcome(std::string const &lock);
 std::int64_t token(std::string const &lock);
 std::chrono::microseconds remaining(std::string const &lock); // 0: free
 

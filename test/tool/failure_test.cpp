@@ -76,7 +76,8 @@ TEST(failure, bad_options_are_125)
     expect_failure(with_options(a_minute({"--at-least", "2m"})), 125, "at_least");
     expect_failure(with_options(a_minute({"--wait", "-1s"})), 125, "--wait");
     expect_failure(with_options(a_minute({"-E", "300"})), 125, "255");
-    expect_failure(with_options(a_minute({"--every", "10ms"})), 125, "--every");
+    expect_failure(with_options(a_minute({"--every", "0s"})), 125, "every");
+    expect_failure(with_options(a_minute({"--retry"})), 125, "--every");
     expect_failure(with_options(a_minute({"--no-such-option"})), 125, "--no-such-option");
     EXPECT_EQ(state(), "");
 }

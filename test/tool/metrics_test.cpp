@@ -90,12 +90,13 @@ TEST(metrics, tell_of_states_and_counters)
     EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 20);
     EXPECT_EQ(of(held, "shedlock_attempts_total"), "3");
     EXPECT_EQ(of(held, "shedlock_refused_total"), "2");
-    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
     EXPECT_EQ(run({"shedlock", "pause", name()}).status, 0);
     auto const paused = metrics();
     EXPECT_EQ(of(paused, "shedlock_lock_held"), "0");
     EXPECT_EQ(of(paused, "shedlock_lock_paused"), "1");
     EXPECT_EQ(of(paused, "shedlock_released_total"), "1");
+    EXPECT_EQ(of(paused, "shedlock_failed_total"), "1");
     EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_last_acquired_seconds")), std::stod(token) / 1e6, 30);
 }
 
@@ -113,7 +114,8 @@ TEST(metrics, without_counters_have_a_remark_instead)
          "-c", "CREATE OR REPLACE VIEW shedlock_stats AS SELECT s.* FROM shedlock_stats_rows() s", "-c",
          "CREATE OR REPLACE FUNCTION shedlock_stats_rows(OUT name text, OUT attempts bigint, OUT acquired bigint, OUT "
          "refused bigint,"
-         " OUT released bigint, OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT "
+         " OUT released bigint, OUT failed bigint, OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT "
+         "wait_time interval, OUT "
          "longest_hold"
          " interval, OUT total_hold interval) RETURNS SETOF record LANGUAGE plpgsql AS"
          " $$ BEGIN RAISE 'no counters here' USING ERRCODE = '55000'; END $$"});

@@ -1,6 +1,7 @@
 #include "scene.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
@@ -178,6 +179,31 @@ TEST(run, releases_when_the_command_failed)
     EXPECT_EQ(state(), "free");
 }
 
+TEST(run, tells_the_lock_whether_the_work_was_done)
+{
+    std::vector<std::pair<words, std::string>> const expected{{{"true"}, "done"},
+                                                              {{"false"}, "failed"},
+                                                              {sh("kill -KILL $$"), "failed"},
+                                                              {{"no-such-command"}, "failed"},
+                                                              {{"/etc/passwd"}, "failed"},
+                                                              {{"true"}, "done"}};
+    for (auto const &[command, how] : expected) {
+        run(under_lock(command));
+        EXPECT_EQ(last_outcome(), how) << testing::PrintToString(command);
+    }
+}
+
+// The server lets it release, and the command ends with 0; but it was told to stop.
+TEST(run, takes_a_command_for_failed_that_was_stopped)
+{
+    auto const extended = "shedlock extend $SHEDLOCK_NAME --token $SHEDLOCK_TOKEN --at-most 1m";
+    EXPECT_EQ(run(under_lock(sh(std::string{"trap 'exit 0' TERM; "} + extended + "; sleep 60 & wait"),
+                             {"--at-most", "1s", "--no-keep-alive"}))
+                  .status,
+              124);
+    EXPECT_EQ(last_outcome(), "failed");
+}
+
 TEST(run, skips_in_silence_when_the_lock_is_held)
 {
     auto const token = acquire();
@@ -250,6 +276,47 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
     EXPECT_EQ(again.status, 9);
     EXPECT_EQ(again.out, "");
     EXPECT_NE(again.err.find("has had its run"), std::string::npos);
+}
+
+TEST(run, every_counts_a_run_that_failed)
+{
+    EXPECT_EQ(run(under_lock({"false"}, a_minute({"--every", "30d"}))).status, 1);
+    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--every", "30d"}))).out, "");
+}
+
+TEST(run, retry_runs_again_in_this_period_until_it_is_done)
+{
+    auto const once_a_month = a_minute({"--every", "30d", "--retry"});
+    EXPECT_EQ(run(under_lock(sh("exit 3"), once_a_month)).status, 3);
+    EXPECT_EQ(run(under_lock({"no-such-command"}, once_a_month)).status, 127);
+    EXPECT_EQ(run(under_lock(say_ran, once_a_month)).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, once_a_month)).out, "");
+}
+
+TEST(run, retry_runs_again_when_the_host_has_died)
+{
+    words const options{"--at-most", "1s", "--every", "30d", "--retry"};
+    process tool{under_lock(sh("echo started; exec sleep 60"), options)};
+    ASSERT_TRUE(tool.says("started"));
+    EXPECT_EQ(run(under_lock(say_ran, options)).out, "") << "its lease is extended";
+    tool.signal(SIGKILL);
+    EXPECT_TRUE(eventually([&] { return run(under_lock(say_ran, options)).out == "ran\n"; }));
+    EXPECT_EQ(run(under_lock(say_ran, options)).out, "");
+}
+
+TEST(run, every_means_the_servers_time_not_the_hosts)
+{
+    auto const by_a_clock = [](char const *ahead) {
+        auto command = under_lock(say_ran, a_minute({"--every", "30d"}));
+        command.insert(command.begin(), {"faketime", "-m", "--exclude-monotonic", "-f", ahead});
+        return run(command);
+    };
+    EXPECT_EQ(by_a_clock("-31d").out, "ran\n");
+    for (auto const *ahead : {"+0", "+31d", "-1s"}) {
+        auto const seen = by_a_clock(ahead);
+        EXPECT_EQ(seen.status, 0) << ahead << seen.err;
+        EXPECT_EQ(seen.out, "") << ahead;
+    }
 }
 
 TEST(run, every_runs_again_in_the_next_period)

@@ -88,6 +88,11 @@ std::string state(std::string const &lock)
     return sql("SELECT state FROM shedlock_locks WHERE name = " + literal(lock));
 }
 
+std::string last_outcome(std::string const &lock)
+{
+    return sql("SELECT last_outcome FROM shedlock_locks WHERE name = " + literal(lock));
+}
+
 std::string acquire(std::string const &lock, std::string const &at_most)
 {
     return sql("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');

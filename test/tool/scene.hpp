@@ -15,6 +15,7 @@ std::string literal(std::string const &);
 
 // As the view shedlock_locks says.
 std::string state(std::string const &lock = name());
+std::string last_outcome(std::string const &lock = name());
 
 // By somebody else: the token, or nothing.
 std::string acquire(std::string const &lock = name(), std::string const &at_most = "1m");

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <pqxx/pqxx>
 #include <unistd.h>
 
 using namespace shedlock::test;
@@ -122,6 +123,26 @@ TEST(signal, ends_the_waiting_and_leaves_no_lock)
         sql("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
         EXPECT_EQ(state(lock), "free");
     }
+}
+
+TEST(signal, that_comes_before_the_grant_leaves_the_run_to_others)
+{
+    auto const locked =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acquire%'";
+    auto const once_a_month = a_minute({"--every", "30d", "--retry"});
+    pqxx::connection other{""};
+    pqxx::work table{other};
+    table.exec("LOCK TABLE shedlock");
+    process tool{under_lock({"echo", "ran"}, once_a_month)};
+    EXPECT_TRUE(eventually([&] { return sql(locked) != "0"; }));
+    tool.signal(SIGTERM);
+    ::usleep(300'000); // time to be told
+    table.commit();
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 128 + SIGTERM);
+    EXPECT_EQ(seen.out, "");
+    EXPECT_EQ(last_outcome(), "failed");
+    EXPECT_EQ(run(under_lock({"echo", "ran"}, once_a_month)).out, "ran\n");
 }
 
 TEST(signal, ends_the_waiting_for_a_server)

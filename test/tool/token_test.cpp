@@ -76,6 +76,17 @@ TEST(acquire, takes_the_options_of_run)
     EXPECT_EQ(tool("acquire", {"--at-most", "1m", "--every", "30d", "--wait", "10m"}).status, 1);
 }
 
+TEST(acquire, retry_gets_a_period_again_that_was_released_as_failed)
+{
+    auto const once_a_month = a_minute({"--every", "30d", "--retry"});
+    EXPECT_EQ(tool("release", {"--token", acquired(once_a_month), "--failed"}).status, 0);
+    EXPECT_EQ(last_outcome(), "failed");
+    EXPECT_EQ(tool("release", {"--failed", "--token", acquired(once_a_month)}).status, 0);
+    EXPECT_EQ(tool("release", {"--token", acquired(once_a_month)}).status, 0);
+    EXPECT_EQ(last_outcome(), "done");
+    EXPECT_EQ(tool("acquire", once_a_month).status, 1);
+}
+
 TEST(acquire, waits)
 {
     acquire(name(), "1s");
@@ -89,6 +100,7 @@ TEST(acquire, that_cannot_tell_the_token_is_125_and_releases)
     EXPECT_EQ(seen.status, 125);
     EXPECT_NE(seen.err, "");
     EXPECT_EQ(state(), "free");
+    EXPECT_EQ(last_outcome(), "failed");
 }
 
 TEST(acquire, that_has_no_stdout_to_tell_the_token_is_125)
@@ -155,6 +167,8 @@ TEST(release, wants_to_know_whose)
     auto const token = acquired();
     EXPECT_EQ(tool("release").status, 125);
     EXPECT_EQ(tool("release", {"--token", token, "--force"}).status, 125);
+    EXPECT_EQ(tool("release", {"--failed"}).status, 125);
+    EXPECT_EQ(tool("release", {"--failed", "--force"}).status, 125);
     EXPECT_EQ(tool("release", {"--token", "abc"}).status, 125);
     EXPECT_EQ(state(), "held");
 }

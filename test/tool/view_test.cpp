@@ -74,12 +74,16 @@ TEST(list, has_a_line_for_each_lock)
 {
     EXPECT_EQ(run({"shedlock", "acquire", name(), "--at-most", "1h", "--holder", "me"}).status, 0);
     auto const header = lines(run({"shedlock", "list"}).out).at(0);
-    EXPECT_TRUE(std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN"})) << header;
+    EXPECT_TRUE(std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN +OUTCOME"}))
+        << header;
     auto const held = line_of(name());
-    EXPECT_TRUE(std::regex_match(held, std::regex{"[^ ]+ +held +me +[0-9.]+ m?s +59m[0-9]{2}s +-"})) << held;
-    sql("SELECT shedlock_force_release(" + literal(name()) + ')');
+    EXPECT_TRUE(std::regex_match(held, std::regex{"[^ ]+ +held +me +[0-9.]+ m?s +59m[0-9]{2}s +- +-"})) << held;
+    EXPECT_EQ(run({"shedlock", "release", name(), "--failed", "--token",
+                   sql("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
+                  .status,
+              0);
     auto const free = line_of(name());
-    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +[0-9.]+ m?s"})) << free;
+    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +[0-9.]+ m?s +failed"})) << free;
 }
 
 TEST(list, lets_no_name_and_no_holder_command_the_terminal)
@@ -117,10 +121,13 @@ TEST(list, as_JSON_is_exact)
     EXPECT_LE(one.at("remaining_seconds").get<double>(), 60);
     EXPECT_GE(one.at("held_for_seconds").get<double>(), 0);
     EXPECT_TRUE(one.at("last_duration_seconds").is_null());
+    EXPECT_TRUE(one.at("last_outcome").is_null());
     EXPECT_TRUE(one.at("holder_pid").is_null());
     EXPECT_EQ(sql("SELECT timestamptz " + literal(one.at("lock_until")) + " = lock_until AND timestamptz " +
                   literal(one.at("locked_at")) + " = locked_at FROM shedlock_locks WHERE name = " + literal(name())),
               "t");
+    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    EXPECT_EQ(json_of(name()).at("last_outcome"), "done");
 }
 
 TEST(list, as_JSON_tells_of_the_session_that_holds_it)

@@ -107,6 +107,9 @@ private:
     std::vector<std::string> list_;
 };
 
+// How the work under a lock ended, as the view shedlock_locks tells and options.retry heeds.
+enum class outcome { done, failed };
+
 struct options {
     // The lease ends then, even if nobody releases. Must be given; 1 ms at least.
     std::chrono::microseconds at_most{};
@@ -116,6 +119,11 @@ struct options {
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
     std::optional<std::chrono::sys_time<std::chrono::microseconds>> tick{};
+    // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every), as it is when
+    // the call is made.
+    std::optional<std::chrono::microseconds> every{};
+    // A tick counts when its run is done: one whose last run failed, or was never released, is still due. Needs a tick.
+    bool retry = false;
     // Who, for people; by default program@host:pid. Eight random digits are put before it, by which the client finds
     // its own acquisition again when a reply was lost.
     std::string holder{};
@@ -144,8 +152,9 @@ class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
     lock &operator=(lock &&) noexcept; // releases what it had
-    // Releases. Never throws: what went wrong goes to on_warning, and the lease ends by itself. Does not wait for
-    // keep-alive; for the server's answer as long as client_settings::timeout.
+    // Releases; as failed when an exception ends its scope, or held() is false. Never throws: what went wrong goes to
+    // on_warning, and the lease ends by itself. Does not wait for keep-alive; for the server's answer as long as
+    // client_settings::timeout.
     ~lock();
 
     // Whether the lease can be trusted now, from our own clock, without asking the server.
@@ -168,7 +177,7 @@ public:
 
     // Releases. Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be
     // told (the lease ends by itself then). The lock is inert in any case.
-    void release();
+    void release(outcome = outcome::done);
 
     // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Throws
     // lock_lost; what else goes wrong is thrown by libpqxx, also SQLSTATE SL001 at commit.
@@ -181,7 +190,7 @@ private:
     friend class client;
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
-    void release_until(clock::time_point);
+    void release_until(clock::time_point, outcome);
     void release_or_warn() noexcept;
     void warn_unreleased(std::exception const &) const noexcept;
 
@@ -209,12 +218,13 @@ public:
 
     // Asks again, every 50 to 100 ms, until granted, or wait has passed, or stop is requested. Also waits for a server
     // that cannot be reached: connection_error is thrown only when wait has passed. A tick that has had its run is
-    // refused at once.
+    // refused at once; with retry, one whose run is known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {});
 
-    // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through.
-    // Throws lock_lost after the work when the lock had been lost before the end of it.
+    // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through,
+    // and the lock is released as failed. So it is when it was not held until the end of the work: then it throws
+    // lock_lost.
     template <std::invocable<lock &> Work> bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
@@ -228,7 +238,7 @@ public:
     // For acquisitions known by their token only. Throw lock_lost.
     void extend(names const &, token, std::chrono::microseconds at_most,
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
-    void release(names const &, token);
+    void release(names const &, token, outcome = outcome::done);
 
     // For administrators. force_release: true if somebody held it; the old holder's token is lost. pause: false while
     // somebody holds it, for as long as wait. resume: false if it was not paused.
