@@ -1,5 +1,5 @@
-/* One lock, two sessions of ours, one Java client, a clock, and a nemesis: the protocol of extension/, step by step.
- * What is one step here is one step there: done under the page's lock, or seen by nobody in between.
+/* One lock, two sessions of ours, runs or not, one Java client, a clock, and a nemesis: the protocol of extension/,
+ * step by step. What is one step here is one step there: done under the page's lock, or seen by nobody in between.
  * docs/model.md tells what is modelled and what is not. -DBREAK_... gives the broken variants, ./check runs them all.
  */
 #ifndef HORIZON
@@ -8,17 +8,25 @@
 #ifndef ROUNDS
 #define ROUNDS 2 /* max_rounds of acquisition.cpp, where it is 10 */
 #endif
+#ifndef AT_MOST
 #define AT_MOST 2
+#endif
 
 #ifdef LEAN /* the second session only acquires and releases */
-#define IS_COMPLETE(me) (me == 1)
+#define IS_COMPLETE(me) (me == 1 && !IS_RUN(me))
 #else
-#define IS_COMPLETE(me) true
+#define IS_COMPLETE(me) !IS_RUN(me)
 #endif
 
 #define NOBODY 0
 #define JAVA 3 /* 1 and 2 are our sessions */
 #define CLIENTS 4
+
+/* So many of our sessions do nothing but shedlock_run, with ticks and retry. */
+#ifndef RUNS
+#define RUNS 0
+#endif
+#define IS_RUN(who) (who && who <= RUNS)
 
 byte killed; /* bit by client: its connection is gone, its transaction aborted; nobody goes on before it knows */
 #ifdef NO_JAVA
@@ -38,8 +46,14 @@ byte alone = NOBODY;
 
 byte now = 1;
 
-/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until,
- * 0 is NULL. */
+/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until.
+ * by is locked_by: who, and for which tick. */
+#define DONE 0       /* NULL */
+#define NOT_DONE 255 /* -infinity */
+#define IS_UNRELEASED(its_keep) (its_keep != DONE && its_keep != NOT_DONE)
+#define SIGNATURE(me) (me | (tick[me] << 2))
+#define WHO(its_by) (its_by & 3)
+#define TICK(its_by) (its_by >> 2) /* 0: none */
 bool there, new_there;
 byte until, new_until;
 byte at, new_at;
@@ -64,11 +78,19 @@ byte token[CLIENTS];     /* of the latest acquisition that was committed, 0: non
 byte new_token[CLIENTS]; /* of the one in this transaction */
 byte guarded[CLIENTS];   /* the token that this transaction guards */
 
+/* Of a run. */
+byte tick[CLIENTS];  /* from its acquire to its end */
+byte stage[CLIENTS]; /* of its transaction */
+#define WORKS 1
+#define HAS_FAILED 2 /* the work was rolled back: to be released as not done */
+
 /* What nobody knows, for the properties only. A client counts on its lease from its call on, whatever is written. */
 byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
 byte greatest;                /* token of all acquisitions that were committed */
 byte latest = NOBODY;         /* who made the latest of them */
+byte effects;                 /* bit by tick: its work is committed */
+bool has_effect;              /* ... by the latest acquisition */
 
 #define IS_LIVE(who) (live_until[who] > now || new_live_until[who] > now)
 
@@ -98,12 +120,29 @@ inline promise_growth(next)
     fi
 }
 
-/* I11, a little more strictly: nobody is about to have acquired it either. */
+/* I11, a little more strictly: nobody is about to have acquired it either. A run promises it for its work. */
 inline promise_fencing(me)
 {
     if
-    :: guarded[me] && !(writer == me && acquires) && (latest != me || acquires) ->
+    :: (guarded[me] || stage[me] == WORKS) && !(writer == me && acquires) && (latest != me || acquires) ->
         printf("I11 is broken\n"); assert(false)
+    :: else
+    fi
+}
+
+inline promise_one_effect(me)
+{
+    if
+    :: effects & (1 << tick[me]) -> printf("one effect is broken\n"); assert(false)
+    :: else
+    fi
+}
+
+/* The work of a run is committed if and only if the row says so. */
+inline promise_done()
+{
+    if
+    :: IS_RUN(WHO(by)) && has_effect != (keep == DONE) -> printf("done is broken\n"); assert(false)
     :: else
     fi
 }
@@ -136,7 +175,8 @@ inline abort(me)
     :: else
     fi;
     shared[me] = false; sight[me] = 0;
-    guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0
+    guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0;
+    tick[me] = 0; stage[me] = 0
 }
 
 inline remember_what_disk_has(is_kept)
@@ -148,9 +188,24 @@ inline remember_what_disk_has(is_kept)
     fi
 }
 
+/* A transaction of a run that has released as well is its last; without that, a procedure has committed inside. */
+#ifdef BREAK_DONE_AFTER
+#define ENDS_WORK(me) (stage[me] == WORKS)
+#else
+#define ENDS_WORK(me) (stage[me] == WORKS && writer == me)
+#endif
+
 inline commit(me)
 {
     promise_fencing(me);
+    if
+    :: ENDS_WORK(me) ->
+        promise_one_effect(me);
+        effects = effects | (1 << tick[me]); has_effect = true; tick[me] = 0;
+        printf("%d has an effect\n", me)
+    :: else
+    fi;
+    stage[me] = 0;
     if
     :: writer == me ->
 #ifdef SERVER_CRASHES
@@ -159,7 +214,7 @@ inline commit(me)
         there = true; until = new_until; at = new_at; keep = new_keep; by = new_by;
         spoil_sights();
         if
-        :: acquires -> greatest = LARGER(greatest, at); latest = me
+        :: acquires -> greatest = LARGER(greatest, at); latest = me; has_effect = false
         :: else
         fi;
         if
@@ -172,6 +227,7 @@ inline commit(me)
     fi;
     shared[me] = false;
     guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0;
+    promise_done();
     printf("%d commits\n", me)
 }
 
@@ -179,14 +235,16 @@ inline commit(me)
 
 /* lease.cpp: standing_of, in the form of token functions. A session function's claim is as good: what bears the pid of
  * a session is its latest acquisition. */
-#define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
+#define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && WHO(SEEN(me, by, new_by)) == me)
 #ifdef BREAK_RELEASE
 #define IS_MINE_TO_RELEASE(me) true
 #else
 #define IS_MINE_TO_RELEASE IS_MINE
 #endif
+/* A run that overran has its work committed all the same, unless somebody is about to take the lock. */
 #define IS_LIVE_LEASE(me, instant) \
-    (SEEN(me, there, new_there) && SEEN(me, keep, new_keep) != 0 && SEEN(me, until, new_until) > instant)
+    (SEEN(me, there, new_there) && IS_UNRELEASED(SEEN(me, keep, new_keep)) && \
+     (SEEN(me, until, new_until) > instant || (stage[me] == WORKS && !UNDECIDED(me))))
 
 #if defined(BREAK_LOOK)
 #define SEEN_BY_LOOK(me, committed, mine) (writer -> mine : committed)
@@ -220,18 +278,64 @@ inline commit(me)
 #define CLOCK now
 #endif
 
-/* Between an acquire and its release the clock moves: by microseconds, which are the unit of this one. */
+/* Between an acquire and its release, or the death of its run, the clock moves: by microseconds, which are the unit of
+ * this one. */
 #ifdef COARSE
 #define HAS_MOVED(since) true
 #else
 #define HAS_MOVED(since) (now > since)
 #endif
 
+/* The lock of a run whose session is gone is free, but not before its at_least. A session comes back without token. */
+#ifdef WRONGLY_DEAD
+#define IS_GONE(who, its_token) true
+#define COUNTS_ON(me, its_until) (IS_RUN(me) -> new_keep : its_until) /* a run on its at_least alone */
+#else
+#define IS_GONE(who, its_token) (token[who] != its_token)
+#define COUNTS_ON(me, its_until) its_until
+#endif
+#ifdef BREAK_DEAD_SESSION
+#define ENDS_WITH_SESSION(who) (who == 1 || who == 2)
+#else
+#define ENDS_WITH_SESSION IS_RUN
+#endif
+#if defined(BREAK_DEAD_AT_LEAST)
+#define IS_LEFT_OVER(its_keep) IS_UNRELEASED(its_keep)
+#elif defined(BREAK_DEAD_RELEASED)
+#define IS_LEFT_OVER(its_keep) (!IS_UNRELEASED(its_keep) || its_keep <= instant)
+#else
+#define IS_LEFT_OVER(its_keep) (IS_UNRELEASED(its_keep) && its_keep <= instant)
+#endif
+#define IS_ABANDONED \
+    (ENDS_WITH_SESSION(WHO(seen_by)) && IS_LEFT_OVER(seen_keep) && HAS_MOVED(seen_at) && IS_GONE(WHO(seen_by), seen_at))
+
+#ifdef BREAK_RETRY_AT_LEAST
+#define IS_HELD (seen_until > instant && !IS_ABANDONED && seen_keep != NOT_DONE)
+#else
+#define IS_HELD (seen_until > instant && !IS_ABANDONED)
+#endif
+
+/* retry: a tick that had its turn is due again. What Java has left of ours behind its own locked_by bears no tick. */
+#if defined(BREAK_RETRY_DONE)
+#define IS_DUE_AGAIN(me) (TICK(seen_by) && TICK(seen_by) <= tick[me])
+#elif defined(BREAK_RETRY_LATER)
+#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by))
+#elif defined(BREAK_RETRY_NO_TICK)
+#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by) <= tick[me])
+#else
+#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by) && TICK(seen_by) <= tick[me])
+#endif
+
 /* acquisition.cpp: attempt, and lock_table::take. One option of a do; every atomic is one step. */
 inline acquire(me)
 {
     atomic {
-        MAY_STEP(me);
+        MAY_STEP(me) && !tick[me] && !stage[me];
+        if
+        :: IS_RUN(me) -> tick[me] = 1
+        :: IS_RUN(me) && now > 1 -> tick[me] = 2
+        :: !IS_RUN(me)
+        fi;
 #ifdef BREAK_CLOCK
         called = now;
 #endif
@@ -254,18 +358,24 @@ look_again:
         sight[me] = SAME;
         seen_there = SEEN_BY_LOOK(me, there, new_there);
         seen_until = SEEN_BY_LOOK(me, until, new_until);
-        seen_at = SEEN_BY_LOOK(me, at, new_at)
+        seen_at = SEEN_BY_LOOK(me, at, new_at);
+#if RUNS
+        seen_by = SEEN(me, by, new_by);
+        seen_keep = SEEN(me, keep, new_keep)
+#endif
     };
     atomic { /* judge: the one reading of the clock */
         MAY_STEP(me);
         instant = CLOCK;
         if
 #ifndef BREAK_HELD
-        :: seen_there && seen_until > instant -> printf("%d is refused: held\n", me); goto refused
+        :: seen_there && IS_HELD -> printf("%d is refused: held\n", me); goto refused
 #endif
+        :: tick[me] && seen_there && seen_at >= tick[me] && !IS_DUE_AGAIN(me) ->
+            printf("%d is refused: tick %d had its turn\n", me, tick[me]); goto refused
         :: else
         fi;
-        seen_at = NEW_TOKEN(instant); seen_there = false; seen_until = 0
+        seen_at = NEW_TOKEN(instant); seen_there = false; seen_until = 0; seen_by = 0; seen_keep = 0
     };
 #ifndef BREAK_SELECT
     atomic { /* take: the lock on the name */
@@ -301,15 +411,15 @@ look_again:
         promise_exclusion(me);
         promise_growth(seen_at);
         if
-        :: WRITE(me, instant + AT_MOST, seen_at, instant, me)
+        :: WRITE(me, instant + AT_MOST, seen_at, instant, SIGNATURE(me))
 #ifdef AT_LEAST
-        :: WRITE(me, instant + AT_MOST, seen_at, instant + AT_LEAST, me)
+        :: WRITE(me, instant + AT_MOST, seen_at, instant + AT_LEAST, SIGNATURE(me))
 #endif
         fi;
         acquires = true;
         flushes = FLUSH;
         new_token[me] = new_at;
-        new_live_until[me] = LARGER(instant, called) + AT_MOST;
+        new_live_until[me] = COUNTS_ON(me, LARGER(instant, called) + AT_MOST);
         taker = NOBODY; /* a step of its own there, but one that makes no difference: the row is undecided anyway */
         goto refused; /* or rather, granted */
 next_round:
@@ -319,10 +429,12 @@ next_round:
         :: else -> printf("%d is refused: a crowd\n", me)
         fi;
 refused:
+        tick[me] = (writer == me -> tick[me] : 0);
 #ifdef ALONE
         alone = NOBODY;
 #endif
-        round = 0; called = 0; instant = 0; seen_there = false; seen_until = 0; seen_at = 0; sight[me] = 0
+        round = 0; called = 0; instant = 0; sight[me] = 0;
+        seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0
     }
 }
 
@@ -359,14 +471,47 @@ extended:
     }
 }
 
+#ifdef BREAK_AT_LEAST
+#define KEPT(instant, its_keep) instant
+#else
+#define KEPT LARGER
+#endif
+
+/* A run releases in the transaction of its work (guard.cpp: release_run), or after that was rolled back. */
+#ifdef BREAK_DONE_BEFORE
+#define MAY_RELEASE(me) (!IS_RUN(me) || (tick[me] && writer != me))
+#else
+#define MAY_RELEASE(me) (!IS_RUN(me) || (stage[me] && writer != me))
+#endif
+
+#ifdef BREAK_RUN_GUARD
+#define GUARDED_BY_RUN(me) 0
+#define END_LOST_RUN commit /* the release only warns */
+#else
+#define GUARDED_BY_RUN(me) token[me]
+#define END_LOST_RUN abort
+#endif
+
+#ifdef BREAK_DONE_FLUSH
+#define FLUSH_DONE false
+#else
+#define FLUSH_DONE true
+#endif
+
 inline release(me)
 {
     atomic {
-        MAY_STEP(me) && LATEST_TOKEN(me) && HAS_MOVED(LATEST_TOKEN(me));
+        MAY_STEP(me) && MAY_RELEASE(me) && LATEST_TOKEN(me) && HAS_MOVED(LATEST_TOKEN(me));
 release_again:
         LOOK_AT(me, IS_MINE_TO_RELEASE(me));
         if
-        :: !seen_keep -> printf("%d has lost it at %d\n", me, now); goto released
+        :: !seen_keep ->
+            printf("%d has lost it at %d\n", me, now);
+            if
+            :: IS_RUN(me) -> END_LOST_RUN(me)
+            :: else
+            fi;
+            goto released
         :: else
         fi
     };
@@ -376,8 +521,13 @@ release_again:
         :: sight[me] != SAME -> goto release_again
         :: else
         fi;
-        WRITE(me, LARGER(instant, seen_keep), SEEN(me, at, new_at), 0, SEEN(me, by, new_by));
-        new_live_until[me] = new_until;
+        WRITE(me, KEPT(instant, seen_keep), SEEN(me, at, new_at), DONE, SEEN(me, by, new_by));
+        if
+        :: stage[me] == WORKS -> flushes = FLUSH_DONE
+        :: !stage[me]
+        :: stage[me] == HAS_FAILED || (RUNS && !IS_RUN(me)) -> new_keep = NOT_DONE; printf("%d has not done it\n", me)
+        fi;
+        new_live_until[me] = LARGER(instant, seen_keep);
         printf("%d releases at %d: until %d\n", me, now, new_until);
 released:
         sight[me] = 0; instant = 0; seen_keep = 0
@@ -414,7 +564,7 @@ proctype session(byte me)
 {
     byte called, round, instant, started;
     bool seen_there;
-    byte seen_until, seen_at, seen_keep;
+    byte seen_until, seen_at, seen_keep, seen_by;
 
 end:
     do
@@ -435,8 +585,18 @@ end:
         :: commit_guarded(me)
         :: atomic { MAY_STEP(me) && !guarded[me] && writer == me -> commit(me); started = 0 }
         :: atomic {
-            MAY_STEP(me) && (guarded[me] || writer == me) -> abort(me); started = 0;
+            MAY_STEP(me) && (guarded[me] || writer == me);
+            if
+            :: stage[me] == WORKS -> abort(me); stage[me] = HAS_FAILED
+            :: else -> abort(me)
+            fi;
+            started = 0;
             printf("%d rolls back\n", me)
+           }
+        :: atomic { /* run.cpp: its acquisition is committed, or what a procedure commits inside */
+            MAY_STEP(me) && tick[me] && !stage[me] && writer != me;
+            stage[me] = WORKS; guarded[me] = GUARDED_BY_RUN(me);
+            printf("%d works for tick %d\n", me, tick[me])
            }
         od
        } unless {
@@ -444,7 +604,7 @@ end:
             IS_KILLED(me);
             killed = killed & ~(1 << me);
             called = 0; round = 0; instant = 0; started = 0;
-            seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0
+            seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0
         }
        }
     od
@@ -527,10 +687,29 @@ end:
     od
 }
 
-inline crash(client)
+/* A client counts on its lease even then. Not so a run, whose work was in this session; at_least holds all the same. */
+inline lose_session(client)
 {
     abort(client);
-    token[client] = 0;
+    if
+    :: IS_RUN(client) && there && WHO(by) == client && at == token[client] && IS_UNRELEASED(keep) ->
+        live_until[client] = (keep > now -> keep : 0)
+    :: else
+    fi;
+    token[client] = 0
+}
+
+inline survive(client)
+{
+    if
+    :: IS_RUN(client) -> lose_session(client)
+    :: else -> abort(client)
+    fi
+}
+
+inline crash(client)
+{
+    lose_session(client);
     killed = killed | (1 << client);
     printf("%d is killed\n", client)
 }
@@ -546,10 +725,10 @@ end:
     :: d_step { MAY_STEP(CLIENTS) -> crash(JAVA) }
 #endif
 #ifdef SERVER_CRASHES
-    /* The server dies, and what was not flushed is lost. Clients live on, and know their tokens. */
+    /* The server dies, and what was not flushed is lost. Clients live on, and know their tokens, but not their runs. */
     :: d_step {
         MAY_STEP(CLIENTS);
-        abort(1); abort(2); abort(JAVA);
+        survive(1); survive(2); survive(JAVA);
         killed = EVERYBODY;
         if
         :: unflushed -> until = disk_until; keep = disk_keep; remember_what_disk_has(true)
