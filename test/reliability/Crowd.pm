@@ -10,7 +10,7 @@ use Test::More;
 use Time::HiRes;
 use Torture;
 
-our @EXPORT = qw(crowd start_crowd finish_crowd struck seconds crowd_settings connection crash crash_options standby_options);
+our @EXPORT = qw(crowd start_crowd finish_crowd struck seconds crowd_settings connection at_work crash crash_options standby_options);
 
 # A limit of time: the long one is that of a run with TORTURE_MINUTES=20.
 sub seconds
@@ -65,8 +65,8 @@ sub crash_options
 		allow => '57P01,57P02,57P03', @ours);
 }
 
-# Kills the server as a power cut does for its processes, once the crowd is at work, and starts it again. False: the crowd is through.
-sub crash
+# Waits for it. False: the crowd is through.
+sub at_work
 {
 	my ($node, $crowd) = @_;
 	my $at_work = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'crowd' AND query LIKE '%shedlock_acquire%'";
@@ -76,6 +76,14 @@ sub crash
 		return 0 unless $crowd->{run}->pumpable;
 		Time::HiRes::usleep(20_000);
 	} until ($node->psql('postgres', $at_work))[1] eq 't';
+	return 1;
+}
+
+# Kills the server as a power cut does for its processes, once the crowd is at work, and starts it again. False: the crowd is through.
+sub crash
+{
+	my ($node, $crowd) = @_;
+	return 0 unless at_work($node, $crowd);
 	Time::HiRes::usleep(rand(300_000));
 	$node->stop('immediate');
 	$node->start;

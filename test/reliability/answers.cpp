@@ -71,13 +71,34 @@ bool may_be_held(world const &world, biography const &about, operation const &re
     });
 }
 
+bool may_be_done(acquisition const &one)
+{
+    return std::any_of(one.changes.begin(), one.changes.end(), [](auto const &change) {
+        return change.op->what == action::release && change.op->as != history::outcome::failed;
+    });
+}
+
+// The tick may have had its turn, and, for one who would take it again, need no other.
+bool may_have_had_its_turn(biography const &about, operation const &refused)
+{
+    if (std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
+            return event->what == action::force && event->called.at <= refused.done.at;
+        }))
+        return true;
+    return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &one) {
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at ||
+            one.op->token.value_or(ever) < *refused.tick)
+            return false;
+        return !refused.retry || may_be_done(one) || one.op->tick.value_or(ever) > *refused.tick;
+    });
+}
+
 } // namespace
 
-// Whoever asks with a tick may be refused for what others did to the tick.
 void refusals_have_reasons(world const &world, std::string const &, biography const &about, found &all)
 {
     for (auto const *const op : about.touched) {
-        if (!is_plain_refusal(*op) || op->tick)
+        if (!is_plain_refusal(*op) || (op->tick && may_have_had_its_turn(about, *op)))
             continue;
         if (may_be_held(world, about, *op))
             continue;
@@ -144,8 +165,8 @@ void must_not_be_done(world const &world, biography const &about, acquisition co
 void only_holders_change(world const &world, std::string const &name, biography const &about, found &all)
 {
     for (auto const *const op : about.touched) {
-        if ((op->what != action::extend && op->what != action::release) || op->by == maker::java)
-            continue;
+        if ((op->what != action::extend && op->what != action::release) || op->by == maker::java || op->is_of_run)
+            continue; // what a run says of its release, its guard vouches for
         if (op->result == result::yes)
             must_not_be_done(world, about, world.acquisition_of(*op, name), *op, all);
     }
@@ -165,6 +186,8 @@ bool may_meet_prepared_java(history::record const &record, operation const &op)
 // Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
 bool is_expected(history::record const &record, operation const &op)
 {
+    if (op.state == "22012") // the command was told to
+        return op.is_of_run;
     if (op.state == "SL001")
         return op.what == action::guard || op.what == action::commit || op.what == action::prepare;
     if (op.by == maker::java && (op.state == "40001" || op.state == "40P01"))

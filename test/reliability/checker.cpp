@@ -21,7 +21,7 @@ history::record with_what_may_have_been_done(history::record record)
 
 std::vector<violation> check(history::record const &given)
 {
-    auto const record = with_what_may_have_been_done(given);
+    auto const record = with_runs_taken_apart(with_what_may_have_been_done(given));
     model::world const world{record};
     found all;
     for (auto const &[name, about] : world.names) {
@@ -34,6 +34,7 @@ std::vector<violation> check(history::record const &given)
     }
     rows_are_kept(world, record, all);
     losses_have_reasons(world, record, all);
+    effects_are_exact(world, given, all);
     errors_are_expected(record, all);
     clients_do_not_trust_too_long(world, record, all);
     nothing_is_acknowledged_without_standby(record, all);

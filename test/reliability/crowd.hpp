@@ -14,6 +14,8 @@ namespace crowd {
 using history::microseconds;
 using history::operation;
 
+inline constexpr microseconds slot = 500'000; // between two ticks
+
 history::moment now();
 void pause(microseconds);
 
@@ -32,6 +34,7 @@ struct scene {
     bool only_library = false;
     bool has_java = true;
     bool has_guards = true;
+    bool has_runs = true;
     bool through_pooler = false;
     bool needs_leases = false;     // the faults are about who holds: fewer releases
     bool is_shared = false;        // clients use each other's tokens, mostly to extend and to guard
@@ -94,7 +97,7 @@ public:
 unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
 unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
 
-// An acquire with arguments by chance.
-operation random_acquire(choices &, scene const &, history::maker);
+// An acquire with arguments by chance; with a tick if there are names for that.
+operation random_acquire(choices &, scene const &, history::maker, bool with_tick);
 
 } // namespace crowd

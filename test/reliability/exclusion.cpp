@@ -76,15 +76,47 @@ void tokens_grow(world const &, biography const &about, found &all)
             all.push_back({"I6", "two acquisitions with one token", {*by_end[i - 1]->op, *by_end[i]->op}});
 }
 
-void ticks_run_once(world const &, biography const &about, found &all)
+namespace {
+
+// For certain.
+bool came_before(acquisition const &one, acquisition const &other)
 {
-    std::map<microseconds, acquisition const *> had;
-    for (auto const &one : about.acquisitions) {
-        if (!one.op->tick || one.fate.outcome != fates::kept)
+    if (one.op->token && other.op->token)
+        return *one.op->token < *other.op->token;
+    return one.op->done.at < other.op->called.at;
+}
+
+bool had_its_turn(acquisition const &one, microseconds tick)
+{
+    return one.op->token.value_or(one.op->tick.value_or(beginning)) >= tick;
+}
+
+operation const *done_by(world const &world, acquisition const &one)
+{
+    for (auto const &[change, may_be_earlier] : one.changes)
+        if (change->what == history::action::release && change->result == history::result::yes &&
+            change->as == history::outcome::done && world.fate_of(*change).outcome == fates::kept)
+            return change;
+    return nullptr;
+}
+
+} // namespace
+
+// With retry a second time only where the first was not done.
+void ticks_run_once(world const &world, biography const &about, found &all)
+{
+    for (auto const &again : about.acquisitions) {
+        if (!again.op->tick || again.fate.outcome != fates::kept)
             continue;
-        auto const [first, is_new] = had.try_emplace(*one.op->tick, &one);
-        if (!is_new && !was_revoked_between(about, *first->second->op, *one.op))
-            all.push_back({"tick", "two acquisitions for one tick", {*first->second->op, *one.op}});
+        for (auto const &first : about.acquisitions) {
+            if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
+                !had_its_turn(first, *again.op->tick) || was_revoked_between(about, *first.op, *again.op))
+                continue;
+            if (!again.op->retry)
+                all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
+            else if (auto const *const done = done_by(world, first))
+                all.push_back({"tick", "granted again, although it was done", {*first.op, *done, *again.op}});
+        }
     }
 }
 

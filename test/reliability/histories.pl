@@ -22,10 +22,12 @@ for my $crowd (@crowds)
 cmp_ok($saw{granted}, '>', 50 * $saw{histories}, 'locks were granted');
 cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
 cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
-  for 'session prepare yes', 'token undo yes', 'session commit error', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001';
+  for 'session prepare yes', 'token undo yes', 'session commit error', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001',
+  'session run yes', 'session run no', 'state 22012';
 my $bound = sprintf '%.2g', 3 / $saw{histories};
 seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
 	  . "the rate of histories with a violation is below $bound (95 %)");
+seen(43, $saw{'session run yes'}, 'runs done in these histories, beside ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
 seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java's statements in these histories: no overlap");
 seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
 

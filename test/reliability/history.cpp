@@ -12,8 +12,9 @@ namespace history {
 
 namespace {
 
-constexpr std::array actions{"start",   "commit", "rollback", "prepare", "savepoint", "keep",   "undo",
-                             "acquire", "extend", "release",  "guard",   "look",      "revoke", "force"};
+constexpr std::array actions{"start",  "commit",  "rollback", "prepare", "savepoint", "keep",
+                             "undo",   "acquire", "extend",   "release", "guard",     "look",
+                             "revoke", "force",   "run",      "gone",    "effects"};
 constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
 
@@ -107,7 +108,10 @@ operation read_call(int number_of, values const &all)
     call.at_least = number(all, "at_least");
     call.wait = number(all, "wait").value_or(0);
     call.tick = number(all, "tick");
+    call.retry = all.contains("retry");
     call.keep_alive = all.contains("keep_alive");
+    if (word(all, "done") == "no")
+        call.as = outcome::failed;
     call.of = static_cast<int>(number(all, "of").value_or(0));
     call.called = when(all);
     return call;
@@ -130,6 +134,8 @@ void read_done(operation &call, values const &all)
     call.after = number(all, "after");
     call.until = number(all, "until");
     call.trust = number(all, "trust");
+    call.begun = number(all, "begun");
+    call.ended = number(all, "ended");
     if (all.contains("ledger"))
         call.ledger = static_cast<int>(*number(all, "ledger"));
     read_rows(call, word(all, "rows"));
@@ -181,10 +187,14 @@ std::string call_line(operation const &call)
     if (call.wait)
         line.add("wait", call.wait);
     line.add("tick", call.tick);
+    if (call.retry)
+        line.add("retry", "yes");
     if (call.keep_alive)
         line.add("keep_alive", std::string{"yes"});
     if (call.of)
         line.add("of", call.of);
+    if (call.as == outcome::failed)
+        line.add("done", "no");
     return line.add(call.called).text();
 }
 
@@ -195,7 +205,7 @@ std::string done_line(operation const &call)
     if (!call.state.empty())
         line.add("state", call.state);
     line.add("token", call.token).add("before", call.before).add("after", call.after).add("until", call.until);
-    line.add("trust", call.trust).add("ledger", call.ledger);
+    line.add("trust", call.trust).add("ledger", call.ledger).add("begun", call.begun).add("ended", call.ended);
     std::vector<std::string> rows;
     for (auto const &one : call.rows)
         rows.push_back(row_text(one));

@@ -13,9 +13,12 @@
 //     SAVEPOINT,
 //                 RELEASE and ROLLBACK TO it; acquire extend release; guard: and a row written to the ledger in the
 //                 same statement; look: what the rows say; revoke: rows deleted; force: released by force
+//                 run: shedlock_run of a command that writes a row to the ledger; gone: the session of a run whose
+//                 reply was lost was seen to be no more; effects: what runs have left in the ledger
 //     by          session token java library: whose functions
 //     tx          of this client; 0: a transaction of its own
-//     of          extend, release, guard: the number of the acquire that is meant; 0: none
+//     of          extend, release, guard: the number of the acquire that is meant; 0: none; gone: of the run
+//     done        no: released as not done; a command that is told to fail
 //     result      yes no error lost. no: refused, not ours, not held (force), or no row to delete
 //     allow       codes of errors that are to be expected, besides those that the rules know
 //     standby     missing: no commit can be acknowledged, for the synchronous standby is not there
@@ -23,7 +26,9 @@
 //     until       the lock_until of the row, when the acquire saw it
 //     ledger      rows of guarded transactions with smaller tokens that whoever was granted the lock could see at once
 //     trust       until when (monotonic clock) the client library trusts its lease
-//     rows        look: name:token:lock_until,...
+//     begun,      run: the server's clock at the beginning and at the end of its command, whatever became of it
+//     ended
+//     rows        look: name:token:lock_until,... effects: name:token:number of the run,...
 #pragma once
 
 #include <cstdint>
@@ -50,10 +55,14 @@ enum class action {
     guard,
     look,
     revoke,
-    force
+    force,
+    run,
+    gone,
+    effects
 };
 enum class maker { session, token, java, library };
 enum class result { none, yes, no, error, lost };
+enum class outcome { done, failed, unknown };
 
 struct moment {
     microseconds at = 0;
@@ -63,7 +72,7 @@ struct moment {
 struct row {
     std::string name;
     microseconds token;
-    microseconds until;
+    microseconds until; // of an effect: the number of the run
 };
 
 struct operation {
@@ -77,8 +86,11 @@ struct operation {
     std::optional<microseconds> at_least{};
     microseconds wait = 0;
     std::optional<microseconds> tick{};
+    bool retry = false;
     bool keep_alive = false;
     int of = 0;
+    outcome as = outcome::done; // release
+    bool is_of_run = false;     // what the checker makes of a run
     moment called{};
 
     // The answer.
@@ -90,6 +102,8 @@ struct operation {
     std::optional<microseconds> until{};
     std::optional<microseconds> trust{};
     std::optional<int> ledger{};
+    std::optional<microseconds> begun{};
+    std::optional<microseconds> ended{};
     std::vector<row> rows{};
     moment done{};
 

@@ -18,8 +18,10 @@ TEST(history, reads_what_it_writes)
                           .at_least = 0,
                           .wait = 7,
                           .tick = 9,
+                          .retry = true,
                           .keep_alive = true,
                           .of = 4,
+                          .as = history::outcome::failed,
                           .called = {10, 1010}};
     op.result = history::result::yes;
     op.token = 12;
@@ -28,6 +30,8 @@ TEST(history, reads_what_it_writes)
     op.until = 62;
     op.trust = 60;
     op.ledger = 2;
+    op.begun = 14;
+    op.ended = 16;
     op.rows = {{"a", 12, 62}, {"b", 12, 62}};
     op.done = {20, 1020};
     std::istringstream in{

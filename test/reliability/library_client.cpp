@@ -90,7 +90,7 @@ private:
 
     void attempt()
     {
-        auto op = random_acquire(random_, scene_, maker::library);
+        auto op = random_acquire(random_, scene_, maker::library, random_.one_in(6));
         op.keep_alive = random_.one_in(scene_.is_shared ? 2 : 8);
         shedlock::options how{.at_most = std::chrono::microseconds{op.at_most},
                               .at_least = std::chrono::microseconds{*op.at_least},

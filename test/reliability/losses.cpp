@@ -33,8 +33,11 @@ bool may_take_over(world const &world, operation const &other, acquisition const
 {
     if (other.what != action::acquire || &other == mine.op || other.called.at > op.done.at)
         return false;
-    if (other.result == result::yes && world.fate_of(other).outcome != fates::undone)
+    auto const outcome = world.fate_of(other).outcome;
+    if (other.result == result::yes && outcome != fates::undone)
         return other.done.at > mine.op->called.at;
+    if (outcome == fates::unknown) // of a run it may be known when that was over
+        return world.settled_at(other) > mine.op->called.at;
     bool const wrote_nothing = is_plain_refusal(other) && !(world.loses_replies() && other.by == maker::library);
     return !wrote_nothing && world.settled_at(other) >= op.called.at;
 }

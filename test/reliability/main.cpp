@@ -63,6 +63,7 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_java = !given.contains("java");
     made.has_guards = !given.contains("guards");
     made.through_pooler = given.contains("pooler");
+    made.has_runs = !made.only_library && !made.through_pooler; // behind it another's session would be asked for
     made.needs_leases = given.contains("leases");
     // REINDEX CONCURRENTLY would wait for the old snapshot.
     made.has_old_snapshot = made.has_ticks_ahead && random.one_in(2);

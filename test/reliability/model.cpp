@@ -36,7 +36,9 @@ fate alone(operation const &op)
         return {fates::kept, op.called.at, op.done.at, ever, op.done.at};
     if (is_answered(op))
         return {fates::undone, ever, ever, op.called.at, op.done.at};
-    return {fates::unknown, op.called.at, ever, op.called.at, ever};
+    // Of a run whose command failed for another reason than its own, it is known when it was over.
+    auto const settled = op.is_of_run && op.done.at ? op.done.at : ever;
+    return {fates::unknown, op.called.at, ever, op.called.at, settled};
 }
 
 // Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer:
@@ -60,25 +62,24 @@ bool in_one_transaction(operation const &one, operation const &other)
     return one.tx && one.tx == other.tx && one.client == other.client;
 }
 
-world::world(history::record const &record) : record_{record}
-{
-    for (std::size_t i = 0; i < record.operations.size(); ++i)
-        places_[record.operations[i].number] = i;
-    measure_clocks();
-    find_fates();
-    fill_names();
-}
-
-void world::measure_clocks()
+microseconds drift(history::record const &record)
 {
     auto low = ever, high = beginning;
-    for (auto const &op : record_.operations)
+    for (auto const &op : record.operations)
         for (auto const &when : {op.called, op.done})
             if (when.at) {
                 low = std::min(low, when.wall - when.at);
                 high = std::max(high, when.wall - when.at);
             }
-    tolerance = high > low ? high - low : 0;
+    return high > low ? high - low : 0;
+}
+
+world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
+{
+    for (std::size_t i = 0; i < record.operations.size(); ++i)
+        places_[record.operations[i].number] = i;
+    find_fates();
+    fill_names();
 }
 
 void world::find_fates()
@@ -99,8 +100,16 @@ void world::find_fates()
         close_transaction(operations);
     // For others, and for good, it may never have happened.
     for (auto const &op : record_.operations)
-        if (record_.has_crashes && op.what == action::release)
+        if (record_.has_crashes && op.what == action::release && may_be_lost_in_a_crash(op))
             fates_[places_[op.number]].by = ever;
+}
+
+// What is done of a tick is flushed. A run's work is, too; where nothing came of it, its session is gone after a crash.
+bool world::may_be_lost_in_a_crash(operation const &release) const
+{
+    auto const acquire = places_.find(release.of);
+    bool const has_tick = acquire != places_.end() && record_.operations[acquire->second].tick;
+    return !release.is_of_run && !(has_tick && release.as == history::outcome::done);
 }
 
 void world::close_transaction(std::vector<operation const *> const &operations)
@@ -193,9 +202,7 @@ acquisition const *world::acquisition_of(operation const &change, std::string co
 
 microseconds world::settled_at(operation const &op) const
 {
-    if (op.tx)
-        return fate_of(op).settled;
-    return op.result == result::none || op.result == result::lost ? ever : op.done.at;
+    return fate_of(op).settled;
 }
 
 // Java judges by the start of its transaction.
@@ -237,7 +244,9 @@ void world::apply(lease &now, operation const &change) const
             now.until_low = std::min(now.until_low, *change.trust + change.done.wall - change.done.at);
         now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
     } else {
-        now.until_low = std::max(low, now.kept_low);
+        // A run that overran its lease had nothing left to release.
+        auto const by_lease = change.is_of_run ? now.until_low : ever;
+        now.until_low = std::min(std::max(low, now.kept_low), by_lease);
         now.until_high = std::max(high, now.kept_high);
         now.is_released = true;
     }

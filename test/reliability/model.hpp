@@ -15,6 +15,9 @@ using history::operation;
 
 bool in_one_transaction(operation const &, operation const &);
 
+// By how much the wall clock stepped or drifted meanwhile.
+microseconds drift(history::record const &);
+
 inline constexpr microseconds ever = std::numeric_limits<microseconds>::max();
 inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min();
 
@@ -84,15 +87,15 @@ public:
     [[nodiscard]] bool loses_replies() const { return record_.loses_replies(); }
 
     std::map<std::string, biography> names;
-    microseconds tolerance = 0; // by so much the wall clock stepped or drifted meanwhile
+    microseconds const tolerance; // the drift
 
 private:
-    void measure_clocks();
     void find_fates();
     void close_transaction(std::vector<operation const *> const &);
     void undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when);
     void fill_names();
     void fill_name(std::string const &, operation const &);
+    [[nodiscard]] bool may_be_lost_in_a_crash(operation const &release) const;
     [[nodiscard]] lease granted(operation const &) const;
     void apply(lease &, operation const &change) const;
 

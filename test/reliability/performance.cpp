@@ -208,16 +208,26 @@ void performance::reap()
         ++counts_["client failed"];
 }
 
-// What the rows say when all is over; by then nobody acquires any more.
+// What the rows and the ledger say when all is over; by then nobody acquires any more.
 void performance::final_look(recorder &own)
 {
-    operation op{.what = history::action::look, .names = scene_.names};
-    op.names.insert(op.names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
+    operation look{.what = history::action::look, .names = scene_.names};
+    look.names.insert(look.names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
+    look_at(look, own,
+            "SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, "
+            "(extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock");
+    operation effects{.what = history::action::effects};
+    look_at(effects, own, "SELECT name, coalesce(token, 0), run FROM ledger");
+}
+
+void performance::look_at(operation &op, recorder &own, std::string const &rows)
+{
     own.call(op);
     bool const is_done = insist([&] {
         op.rows.clear();
         clean_up();
-        read_rows(op);
+        read_rows(op, rows + " WHERE name LIKE 'h" + std::to_string(scene_.seed) + ".%'" +
+                          (op.what == history::action::effects ? " AND run IS NOT NULL" : ""));
     });
     op.result = is_done ? result::yes : result::lost;
     own.done(op);
@@ -236,14 +246,11 @@ bool performance::insist(std::function<void()> const &work)
     return false;
 }
 
-void performance::read_rows(operation &op)
+void performance::read_rows(operation &op, std::string const &sql)
 {
     pqxx::connection connection{given_.at("admin")};
     pqxx::nontransaction direct{connection};
-    for (auto const &row : direct.exec("SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, "
-                                       "(extract(epoch FROM lock_until) * 1000000)::bigint"
-                                       " FROM shedlock WHERE name LIKE 'h" +
-                                       std::to_string(scene_.seed) + ".%'"))
+    for (auto const &row : direct.exec(sql))
         op.rows.push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
 }
 
@@ -276,7 +283,8 @@ void performance::count(history::record const &record)
         ++counts_[std::string{makers.at(static_cast<std::size_t>(op.by))} + ' ' + history::to_text(op.what) + ' ' +
                   history::to_text(op.result)];
         ++counts_[std::string{"by "} + makers.at(static_cast<std::size_t>(op.by))];
-        if (op.what == history::action::acquire && op.result == result::yes)
+        bool const acquires = op.what == history::action::acquire || op.what == history::action::run;
+        if (acquires && op.result == result::yes)
             ++counts_["granted"];
         if (op.result == result::none)
             ++counts_["killed in mid-operation"];

@@ -28,7 +28,8 @@ private:
     void reap();
     void final_look(recorder &);
     static bool insist(std::function<void()> const &);
-    void read_rows(operation &);
+    void look_at(operation &, recorder &own, std::string const &rows);
+    void read_rows(operation &, std::string const &sql);
     bool try_to_clean_up();
     void clean_up();
     void count(history::record const &);

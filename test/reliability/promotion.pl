@@ -4,13 +4,16 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use Crowd;
+use Effects;
 use ShedLock;
 use Torture;
 
 my $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
 # The primary outlives all promotions; of the standby each round gets a fresh one.
-my $primary = new_server('primary', "wal_keep_size = 1GB\nmax_connections = 100\n", allows_streaming => 1);
+my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\n", allows_streaming => 1);
+$primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
 $primary->backup('copy');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'copy', has_streaming => 1);
@@ -126,6 +129,51 @@ for my $n (1 .. $rounds)
 is($double, 0, 'I1 synchronous: no lock is granted twice');
 cmp_ok($granted, '>', 10 * $rounds, "control: $granted were granted");
 seen(10, $rounds, "$granted locks granted, $double of them twice");
+
+# Synchronous: schedulers go on with the new primary, for which no session of the old one is alive. That one is killed, or cut off
+# first, so that commits of work are under way which nobody will ever see.
+my $ticks = 30;
+my $either = sprintf 'host=%s,%s port=%s,%s dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
+$rounds = often(2, 100);
+for my $n (1 .. $rounds)
+{
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
+	on_primary('TRUNCATE effects');
+	my @dying = map { start_run($primary, "$_ $n", $_ eq 'kept' ? '1 hour' : '0') } qw(free kept);
+	held($primary, "free $n", "kept $n") or die 'no run';
+	my $season = start_season($either, $ticks, 'calm'); # to kill one who waits for the standby would let others see what that one has not
+	announced($season, $ticks / 2) or die 'no schedulers';
+	sleep(rand(0.02));
+	my $stalled = $n % 2 ? undef : stall();
+	sleep(rand(0.05));
+	$primary->stop('immediate') unless $stalled;
+	promote($stalled);
+	$primary->stop('immediate') if $stalled;
+	is(on_standby("SELECT shedlock_acquire('free $n', '1 min')"), 't', 'synchronous: the lock of a run on the old primary is free on the new one');
+	is(on_standby("SELECT shedlock_acquire('kept $n', '1 min')"), 'f', 'I5 ... its at_least is honoured');
+	$_->finish for @dying;
+	finish_season($season, $standby, 'a synchronous standby promoted');
+	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
+	$primary->start;
+}
+
+# The crowd goes on with the new primary, too: whatever of it was acknowledged is known there.
+for my $n (1 .. often(1, 20))
+{
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
+	my $place = connection($either);
+	my $crowd = start_crowd($primary, crash_options($primary), connection => $place, admin => $place, operations => 1500);
+	at_work($primary, $crowd) or die 'no crowd';
+	sleep(rand(1));
+	$primary->stop('immediate');
+	promote();
+	$crowd->{run}->signal('TERM');
+	finish_crowd($crowd, 'a synchronous standby promoted');
+	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
+	$primary->start;
+	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts'); # not known to the new primary's
+}
+seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
 
 # Synchronous, but the wait is cut short: the lock is committed on the primary, and the standby has not heard of it. A client that
 # does not listen takes it for granted.

@@ -97,14 +97,14 @@ void recorder::write(std::string const &line)
         throw std::runtime_error{"cannot write the history"};
 }
 
-operation random_acquire(choices &random, scene const &scene, history::maker by)
+operation random_acquire(choices &random, scene const &scene, history::maker by, bool with_tick)
 {
     operation op{.what = history::action::acquire, .by = by};
-    bool const knows_ticks = by != history::maker::java && !scene.tick_names.empty();
-    if (knows_ticks && random.one_in(6)) {
+    if (with_tick && !scene.tick_names.empty()) {
         op.names = {random.one_of(scene.tick_names)};
-        // A slot of half a second, or the next one: a schedule whose clock is a little ahead.
-        op.tick = now().wall / 500'000 * 500'000 + (scene.has_ticks_ahead && random.one_in(3) ? 500'000 : 0);
+        // This slot, or the next one: a schedule whose clock is a little ahead.
+        op.tick = now().wall / slot * slot + (scene.has_ticks_ahead && random.one_in(3) ? slot : 0);
+        op.retry = by != history::maker::library && random.one_in(2);
     } else {
         op.names = {random.one_of(scene.names)};
         if (by != history::maker::java && scene.names.size() > 1 && random.one_in(8)) {

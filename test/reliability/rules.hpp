@@ -22,7 +22,11 @@ void errors_are_expected(history::record const &, found &);                 // I
 void clients_do_not_trust_too_long(model::world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
+void effects_are_exact(model::world const &, history::record const &with_runs, found &);
 void losses_have_reasons(model::world const &, history::record const &, found &);
+
+// A run as an acquire, a guard and a release: what the other rules know.
+history::record with_runs_taken_apart(history::record const &);
 
 // Of one name, by one of ours: while it asked it wrote nothing.
 bool is_plain_refusal(history::operation const &);

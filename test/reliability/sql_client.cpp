@@ -3,6 +3,7 @@
 #include "statements.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 namespace crowd {
@@ -27,13 +28,27 @@ struct isolation_level {
 };
 constexpr isolation_level levels[] = {{"READ COMMITTED", true}, {"REPEATABLE READ", false}, {"SERIALIZABLE", false}};
 
+// A run whose reply was lost.
+struct orphan {
+    int number;
+    int process; // of its session
+    microseconds begun;
+};
+
+struct link {
+    explicit link(std::string const &where) : to_server{where} { shedlock::libpqxx::never_reconnect(to_server); }
+    pqxx::connection to_server;
+    shedlock::libpqxx::notices heard{to_server};
+};
+
 // What of ours there may be to release; most of it has long been lost.
 constexpr std::size_t memory = 8;
 
-bool is_lost(pqxx::failure const &failure, pqxx::connection const *to_server)
+bool is_lost(pqxx::failure const &failure, link const *connection)
 {
     auto const state = shedlock::libpqxx::sqlstate(failure);
-    return state.empty() || state.starts_with("08") || state.starts_with("57P") || !to_server || !to_server->is_open();
+    return state.empty() || state.starts_with("08") || state.starts_with("57P") || !connection ||
+           !connection->to_server.is_open();
 }
 
 } // namespace
@@ -58,8 +73,7 @@ private:
     try {
         held_.clear();
         host_ = "c" + std::to_string(recorder_.client()) + "." + std::to_string(++connections_);
-        connection_ = std::make_unique<pqxx::connection>(scene_.connection);
-        shedlock::libpqxx::never_reconnect(*connection_);
+        connection_ = std::make_unique<link>(scene_.connection);
         if (random_.one_in(8) && !scene_.through_pooler)
             send("SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', "
                  "'debug_parallel_query')");
@@ -79,6 +93,10 @@ private:
             if (!held_.empty() && !random_.one_in(20))
                 return static_cast<void>(random_.one_in(2) ? change(0) : guard(0));
         }
+        if (orphan_)
+            return watch_it_go();
+        if (scene_.has_runs && by_ != maker::java && random_.one_in(8))
+            return run_something();
         auto const dice = random_.between(1, 100);
         if (dice <= 60 || (scene_.needs_leases && dice <= 75))
             attempt(0, levels[0]);
@@ -128,7 +146,7 @@ private:
 
     pqxx::result send(std::string const &sql, shedlock::libpqxx::parameters const &values = {})
     {
-        pqxx::nontransaction direct{*connection_};
+        pqxx::nontransaction direct{connection_->to_server};
         return values.empty() ? direct.exec(sql) : shedlock::libpqxx::exec(direct, sql, values);
     }
 
@@ -136,18 +154,33 @@ private:
     template <typename Ask> bool recorded(operation &op, Ask const &ask)
     {
         recorder_.call(op);
+        connection_->heard.forget();
         try {
             op.result = result::yes;
             ask();
         } catch (pqxx::failure const &failure) {
-            bool const lost = is_lost(failure, connection_.get());
-            op.result = lost ? result::lost : result::error;
+            op.result = is_lost(failure, connection_.get()) ? result::lost : result::error;
             op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
-            if (lost)
-                connection_.reset();
         }
+        hear(op);
+        if (op.result == result::lost)
+            connection_.reset();
         recorder_.done(op);
         return op.result == result::yes || op.result == result::no;
+    }
+
+    // What the command of a run says of itself, whatever becomes of it.
+    void hear(operation &op)
+    {
+        long long time = 0, token = 0;
+        for (auto const &text : connection_->heard.since_forgotten())
+            if (std::sscanf(text.c_str(), "INFO:  begun %lld %d %lld", &time, &process_, &token) == 3) {
+                op.begun = time;
+                if (token)
+                    op.token = token;
+            } else if (std::sscanf(text.c_str(), "INFO:  ended %lld", &time) == 1) {
+                op.ended = time;
+            }
     }
 
     bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
@@ -165,10 +198,12 @@ private:
 
     bool attempt(int tx, isolation_level const &level)
     {
-        auto op = random_acquire(random_, scene_, by_);
+        auto op = random_acquire(random_, scene_, by_, by_ != maker::java && random_.one_in(6));
         op.tx = tx;
-        if (tx && op.tick && *op.tick > now().wall)
-            op.tick.reset(); // rolled back, its token, which is the tick, may become another's
+        if (tx && op.tick && *op.tick > now().wall) { // rolled back, its token, which is the tick, may become another's
+            op.tick.reset();
+            op.retry = false;
+        }
         manner manner{host_, level.sees_row, by_ == maker::java && !known_[op.names[0]], wrapping::none};
         if (tx && by_ != maker::java && random_.one_in(6))
             manner.how = wrapping::cursor;
@@ -183,6 +218,43 @@ private:
         if (!went_well && op.result == result::error && !tx)
             look(op.names);
         return went_well;
+    }
+
+    // Where there are no guards sessions do not wait for the disk, and only what is done of a tick outlives a crash.
+    void run_something()
+    {
+        auto op = random_acquire(random_, scene_, maker::session, !scene_.has_guards || random_.one_in(2));
+        if (!scene_.has_guards && !op.tick)
+            return;
+        op.what = action::run;
+        op.names.resize(1);
+        if (random_.one_in(4))
+            op.as = history::outcome::failed;
+        manner const manner{.host = host_, .work = random_.one_in(2) ? 0 : random_.between(0, 20'000)};
+        recorded(op, [&] {
+            auto const made = make_statement(op, {}, manner);
+            read_answer(op, send(made.sql, made.values));
+        });
+        if (op.result == result::lost && op.begun)
+            orphan_ = orphan{op.number, process_, *op.begun};
+        if (by_ == maker::session)
+            std::erase_if(held_, [&](auto const &one) { return one.names[0] == op.names[0]; });
+    }
+
+    // A session that was terminated, say, has things to do before it is gone.
+    void watch_it_go()
+    {
+        operation op{.what = action::gone, .by = maker::session, .of = orphan_->number};
+        recorded(op, [&] {
+            auto const rows = send("SELECT FROM pg_stat_activity WHERE pid = $1::int AND backend_start < "
+                                   "to_timestamp($2::float8 / 1000000)",
+                                   {std::to_string(orphan_->process), std::to_string(orphan_->begun)});
+            op.result = rows.empty() ? result::yes : result::no;
+        });
+        if (op.result == result::yes)
+            orphan_.reset();
+        else
+            pause(2000);
     }
 
     // What a session or a Java host owns of a name is its latest acquisition; a token stands for itself.
@@ -226,6 +298,8 @@ private:
             return true;
         auto const mine = one_of_mine();
         operation op{.tx = tx, .what = extends() ? action::extend : action::release, .by = by_};
+        if (op.what == action::release && by_ != maker::java && random_.one_in(3))
+            op.as = history::outcome::failed;
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         op.of = mine.number;
         if (op.what == action::extend) {
@@ -394,7 +468,9 @@ private:
     recorder &recorder_;
     maker by_;
     choices random_;
-    std::unique_ptr<pqxx::connection> connection_;
+    std::unique_ptr<link> connection_;
+    int process_ = 0; // that ran the last command
+    std::optional<orphan> orphan_;
     int connections_ = 0;
     int transactions_ = 0;
     std::string host_;

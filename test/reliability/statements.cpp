@@ -12,7 +12,7 @@ using history::operation;
 using history::result;
 
 char const *const preparations = R"(
-CREATE TABLE IF NOT EXISTS ledger (name text, token bigint);
+CREATE TABLE IF NOT EXISTS ledger (name text, token bigint, run int);
 CREATE INDEX IF NOT EXISTS ledger_name ON ledger (name, token);
 CREATE UNLOGGED TABLE IF NOT EXISTS scratch (n int); -- never read
 CREATE OR REPLACE FUNCTION server_time() RETURNS bigint LANGUAGE sql VOLATILE
@@ -23,12 +23,26 @@ BEGIN
                              (SELECT count(*) FROM ledger l WHERE l.name = lock_name AND token < extract(epoch FROM locked_at) * 1000000))
               FROM shedlock s WHERE s.name = lock_name);
 END $$;
-CREATE OR REPLACE FUNCTION in_block(names text[], at_most interval, at_least interval, wait interval, tick timestamptz)
+CREATE OR REPLACE FUNCTION in_block(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN shedlock_acquire_token(names, at_most, at_least, wait, tick);
+    RETURN shedlock_acquire_token(names, at_most, at_least, wait, tick, retry);
 EXCEPTION WHEN division_by_zero THEN
     RAISE;
+END $$;
+-- What runs do. INFO reaches the client at once, and whatever becomes of the work. The token is absent when others have the lock.
+CREATE OR REPLACE FUNCTION work(lock_name text, run int, seconds float8, fails boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    token bigint := (SELECT (extract(epoch FROM locked_at) * 1000000)::bigint FROM shedlock
+                      WHERE name = lock_name AND locked_by LIKE '%/run/' || pg_backend_pid() || '.%');
+BEGIN
+    RAISE INFO 'begun % % %', server_time(), pg_backend_pid(), coalesce(token, 0);
+    INSERT INTO ledger VALUES (lock_name, token, run);
+    PERFORM pg_sleep(seconds);
+    IF fails THEN
+        RAISE division_by_zero;
+    END IF;
+    RAISE INFO 'ended %', server_time();
 END $$;
 CREATE OR REPLACE FUNCTION many_subtransactions() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -80,14 +94,17 @@ statement acquire(operation const &op, manner const &manner)
 {
     bool const by_session = op.by == maker::session;
     auto call = std::string{by_session ? "shedlock_acquire" : "shedlock_acquire_token"} + "($1::" + names_type(op) +
-                ", $2::interval, $3::interval, $4::interval, to_timestamp($5::float8 / 1000000)" +
-                (by_session ? ")" : ", $6::text)");
-    shedlock::libpqxx::parameters values{names_value(op), interval(op.at_most), interval(op.at_least.value_or(0)),
+                ", $2::interval, $3::interval, $4::interval, to_timestamp($5::float8 / 1000000), $6::boolean" +
+                (by_session ? ")" : ", $7::text)");
+    shedlock::libpqxx::parameters values{names_value(op),
+                                         interval(op.at_most),
+                                         interval(op.at_least.value_or(0)),
                                          interval(op.wait),
-                                         op.tick ? std::optional{std::to_string(*op.tick)} : std::nullopt};
+                                         op.tick ? std::optional{std::to_string(*op.tick)} : std::nullopt,
+                                         op.retry ? "true" : "false"};
     if (!by_session && manner.how == wrapping::exception_block) {
         call = "in_block(string_to_array(translate($1, '{}', ''), ','), $2::interval, $3::interval, $4::interval, "
-               "to_timestamp($5::float8 / 1000000))";
+               "to_timestamp($5::float8 / 1000000), $6::boolean)";
     } else if (!by_session) {
         values.push_back(manner.host);
     }
@@ -116,7 +133,20 @@ statement change(operation const &op, std::optional<microseconds> token)
         call += next(interval(op.at_most), "interval");
         call += next(op.at_least ? std::optional{interval(*op.at_least)} : std::nullopt, "interval");
     }
+    if (op.as == history::outcome::failed)
+        call += ", done => false";
     return {timed(call + ")", "NULL::text"), values};
+}
+
+statement run(operation const &op, manner const &manner)
+{
+    return {
+        "CALL shedlock_run($1::text, format('SELECT work(%L, %s, %s, %L)', $1::text, $2::text, $3::text, $4::text), "
+        "$5::interval, $6::interval, $7::interval, to_timestamp($8::float8 / 1000000), $9::boolean)",
+        {op.names[0], std::to_string(op.number), seconds(manner.work),
+         op.as == history::outcome::failed ? "true" : "false", interval(op.at_most), interval(op.at_least.value_or(0)),
+         interval(op.wait), op.tick ? std::optional{std::to_string(*op.tick)} : std::nullopt,
+         op.retry ? "true" : "false"}};
 }
 
 statement guard(operation const &op, std::optional<microseconds> token)
@@ -187,6 +217,8 @@ void read_timed(operation &op, pqxx::result const &rows)
 
 statement make_statement(operation const &op, std::optional<microseconds> token, manner const &manner)
 {
+    if (op.what == action::run)
+        return run(op, manner);
     if (op.what == action::guard)
         return guard(op, token);
     if (op.by == maker::java)
@@ -202,6 +234,8 @@ void read_answer(operation &op, pqxx::result const &rows)
             op.token = rows[0][0].as<microseconds>();
             op.until = rows[0][1].as<microseconds>();
         }
+    } else if (op.what == action::run) {
+        op.result = rows[0][0].as<bool>() ? result::yes : result::no;
     } else {
         read_timed(op, rows);
     }

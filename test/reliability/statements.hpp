@@ -16,12 +16,13 @@ struct statement {
 enum class wrapping { none, cursor, exception_block };
 
 // host: Java's locked_by; holder: ours for tokens. sees_row: the row as written is read back, which in SERIALIZABLE
-// would be a read that can fail. is_first: Java's first attempt of a name.
+// would be a read that can fail. is_first: Java's first attempt of a name. work: for how long a run's command works.
 struct manner {
     std::string host;
     bool sees_row = true;
     bool is_first = true;
     wrapping how = wrapping::none;
+    history::microseconds work = 0;
 };
 
 // token: of the acquisition that is meant.

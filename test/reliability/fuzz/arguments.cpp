@@ -163,6 +163,16 @@ expected_errors errors_of(call const &made, session const &caller, circumstances
         case 't':
             check_tick(made.tick, before, after, errors);
             break;
+        case 'r':
+            if (!made.retry)
+                errors.must("22004");
+            else if (*made.retry && !made.tick)
+                errors.must("22023");
+            break;
+        case 'd':
+            if (!made.done)
+                errors.must("22004");
+            break;
         case 'x':
             check_text(made.text, about, errors);
             if (made.what == function::run)

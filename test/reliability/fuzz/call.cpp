@@ -6,12 +6,12 @@
 namespace {
 
 constexpr signature signatures[functions] = {
-    {"shedlock_acquire", "nmlwt", true}, {"shedlock_acquire_token", "nmlwtx", true},
-    {"shedlock_extend", "nml", true},    {"shedlock_extend_token", "nkml", true},
-    {"shedlock_release", "n", true},     {"shedlock_release_token", "nk", true},
-    {"shedlock_guard", "n", false},      {"shedlock_guard_token", "nk", false},
-    {"shedlock_run", "nxmlwt", false},   {"shedlock_pause", "nxw", false},
-    {"shedlock_resume", "n", false},     {"shedlock_force_release", "n", false},
+    {"shedlock_acquire", "nmlwtr", true}, {"shedlock_acquire_token", "nmlwtrx", true},
+    {"shedlock_extend", "nml", true},     {"shedlock_extend_token", "nkml", true},
+    {"shedlock_release", "nd", true},     {"shedlock_release_token", "nkd", true},
+    {"shedlock_guard", "n", false},       {"shedlock_guard_token", "nk", false},
+    {"shedlock_run", "nxmlwtr", false},   {"shedlock_pause", "nxw", false},
+    {"shedlock_resume", "n", false},      {"shedlock_force_release", "n", false},
 };
 
 constexpr command commands[] = {
@@ -208,6 +208,13 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
     }
 }
 
+std::optional<bool> mostly(random_numbers &random, bool usual)
+{
+    if (random.one_in(60))
+        return std::nullopt;
+    return random.one_in(4) ? !usual : usual;
+}
+
 std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &about, call const &made)
 {
     auto const found = found_row(about, made);
@@ -277,6 +284,8 @@ call random_call(random_numbers &random, knowledge const &about)
     made.at_least =
         any_interval(random, random.one_in(4) ? interval{random.between(0, 1000), 0, 0} : interval{0, 0, 0});
     made.tick = any_tick(random, about, made);
+    made.retry = made.tick || random.one_in(20) ? mostly(random, true) : false;
+    made.done = mostly(random, true);
     made.wait = any_wait(random, about, made);
     made.token = any_token(random, about, made);
     made.text = any_text(random, about, made.what);

@@ -45,7 +45,7 @@ enum class function {
 };
 inline constexpr int functions = 12;
 
-// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, x holder, reason or
+// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, d done, x holder, reason or
 // command.
 struct signature {
     char const *name;
@@ -63,6 +63,7 @@ struct call {
     std::vector<std::optional<std::string>> names{};
     std::optional<interval> at_most{}, at_least{}, wait{};
     std::optional<moment> tick{};
+    std::optional<bool> retry{}, done{};
     std::optional<std::int64_t> token{};
     std::optional<std::string> text{};
 };

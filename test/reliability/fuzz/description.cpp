@@ -7,6 +7,11 @@ template <typename T> std::string described(std::optional<T> const &value)
     return value ? std::to_string(*value) : "NULL";
 }
 
+std::string described(std::optional<bool> const &value)
+{
+    return value ? *value ? "true" : "false" : "NULL";
+}
+
 std::string described(std::optional<interval> const &i)
 {
     return i ? std::to_string(i->months) + " mons " + std::to_string(i->days) + " days " +
@@ -43,6 +48,8 @@ std::string description(call const &made)
                   : letter == 'l' ? " at_least " + described(made.at_least)
                   : letter == 'w' ? " wait " + described(made.wait)
                   : letter == 't' ? " tick " + described(made.tick)
+                  : letter == 'r' ? " retry " + described(made.retry)
+                  : letter == 'd' ? " done " + described(made.done)
                                   : " text " + described(made.text);
     return result;
 }

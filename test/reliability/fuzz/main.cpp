@@ -138,6 +138,11 @@ void fuzzer::edit()
         "locked_by = '#0'",
         "locked_by = '/999999999.999999999999999999'",
         "locked_by = 'x/1.2.3#4'",
+        "locked_by = 'x/run/999999999.1', lock_until = timezone('utc', clock_timestamp()) + interval '1 h'",
+        "locked_by = 'x/tick5/run/1.999999999999999999'",
+        "locked_by = regexp_replace(locked_by, '/run/', '/tick1/run/'), lock_until = timezone('utc', "
+        "clock_timestamp()) + interval '1 h', lock_at_least_until = '2026-01-01'",
+        "locked_by = 'x/tick1234567890123456789/run/1.1'",
         "lock_at_least_until = NULL",
         "lock_at_least_until = 'infinity'",
         "lock_at_least_until = '-infinity'",

@@ -56,7 +56,7 @@ private:
     std::string judge_force(call const &, outcome const &) const;
     std::string judge_resume(call const &, outcome const &) const;
     std::string judge_taken(call const &, session const &, outcome const &) const;
-    std::string expected_holder(call const &, session const &, moment locked_at) const;
+    std::string expected_holder(call const &, session const &, moment locked_at, row const *old) const;
     std::string unchanged(call const &, outcome const &) const;
 
     circumstances about_;

@@ -5,12 +5,18 @@ namespace {
 verdict is_ours_and_live(row const &found, call const &made, session const &caller, outcome const &seen)
 {
     auto const suffix = is_by_token(made.what) ? "#" + std::to_string(*made.token) : caller.suffix();
-    if (is_forever(found.lock_until) || !found.locked_by.ends_with(suffix) || !found.lock_at_least_until ||
+    if (is_forever(found.lock_until) || !found.locked_by.ends_with(suffix) || is_released(found) ||
         (is_by_token(made.what) && token_of(found.locked_at) != *made.token))
         return verdict::no;
     auto const past = is_past(found.lock_until, seen);
     return past == verdict::yes ? verdict::no : past == verdict::no ? verdict::yes : verdict::either;
 }
+
+bool is_same(std::optional<moment> a, std::optional<moment> b)
+{
+    return a == b || (a && b && is_forever(*a) && is_forever(*b));
+}
+
 } // namespace
 
 std::string oracle::judge_change(call const &made, session const &caller, outcome const &seen) const
@@ -46,7 +52,7 @@ std::string oracle::judge_change(call const &made, session const &caller, outcom
             return "lock_until is " + std::to_string(now.lock_until);
         if (is_extend ? !now.lock_at_least_until || !(is_within(*now.lock_at_least_until, keep.least, keep.most) ||
                                                       is_forever(*now.lock_at_least_until))
-                      : now.lock_at_least_until.has_value())
+                      : now.lock_at_least_until != (*made.done ? std::nullopt : std::optional{minus_infinity}))
             return "lock_at_least_until is wrong";
     }
     return {};
@@ -57,9 +63,9 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
 {
     auto const found = known.find(made.names.front().value());
     bool const ours =
-        found != known.end() &&
-        (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token && !suffix_in(found->second).empty()
-                                : found->second.locked_by.ends_with(caller.suffix()));
+        found != known.end() && (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token &&
+                                                              !ending_of(found->second).suffix.empty()
+                                                        : found->second.locked_by.ends_with(caller.suffix()));
     if (!ours)
         errors.must("SL001");
     return seen.error ? "" : unchanged(made, seen);
@@ -71,15 +77,15 @@ std::string oracle::judge_force(call const &made, outcome const &seen) const
     auto const old = known.find(name);
     if (seen.error || old == known.end())
         return seen.error || !seen.is_true() ? unchanged(made, seen) : "freed what is not there";
-    auto const past = is_past(old->second.lock_until, seen);
+    auto const past = is_over(old->second, seen);
     if (past != verdict::either && seen.is_true() != (past == verdict::no))
         return "whether it was held is wrong";
     auto const &now = seen.found.at(name);
     bool const grew = is_forever(old->second.locked_at) || now.locked_at > old->second.locked_at;
-    auto const holder =
-        std::string{cut(about_.of_database, "released by force: " + about_.role, 200)} + suffix_of(now.locked_at);
+    auto const holder = std::string{cut(about_.of_database, "released by force: " + about_.role, 200)} +
+                        last_tick_mark(&old->second) + suffix_of(now.locked_at);
     return is_within(now.lock_until, seen.before, seen.after) && grew && now.locked_at >= seen.before &&
-                   now.locked_by == holder && !now.lock_at_least_until
+                   now.locked_by == holder && now.lock_at_least_until == last_outcome(&old->second)
                ? ""
                : "not freed";
 }
@@ -99,7 +105,7 @@ std::string oracle::judge_resume(call const &made, outcome const &seen) const
     auto const &now = seen.found.at(name);
     bool const same = now.locked_at == old->second.locked_at || is_forever(old->second.locked_at);
     return is_within(now.lock_until, seen.before, seen.after) && same && now.locked_by == old->second.locked_by &&
-                   !now.lock_at_least_until
+                   is_same(now.lock_at_least_until, old->second.lock_at_least_until)
                ? ""
                : "not resumed";
 }

@@ -4,7 +4,8 @@
 
 namespace {
 
-constexpr Oid int8_type = 20, text_type = 25, text_array_type = 1009, timestamptz_type = 1184, interval_type = 1186;
+constexpr Oid bool_type = 16, int8_type = 20, text_type = 25, text_array_type = 1009, timestamptz_type = 1184,
+              interval_type = 1186;
 
 using result_pointer = std::unique_ptr<PGresult, decltype(&PQclear)>;
 
@@ -45,6 +46,11 @@ std::optional<std::string> encoded(std::optional<std::int64_t> const &value)
     return value ? std::optional{big_endian(*value)} : std::nullopt;
 }
 
+std::optional<std::string> encoded(std::optional<bool> const &value)
+{
+    return value ? std::optional{std::string(1, static_cast<char>(*value))} : std::nullopt;
+}
+
 std::optional<std::string> encoded(std::optional<interval> const &i)
 {
     return i ? std::optional{big_endian(i->microseconds) + big_endian(i->days) + big_endian(i->months)} : std::nullopt;
@@ -67,6 +73,10 @@ std::optional<std::string> argument(call const &made, char letter)
         return encoded(made.wait);
     case 't':
         return encoded(made.tick);
+    case 'r':
+        return encoded(made.retry);
+    case 'd':
+        return encoded(made.done);
     default:
         return made.text;
     }
@@ -77,6 +87,7 @@ Oid type_of(char letter, bool is_array)
     return letter == 'n'                                     ? (is_array ? text_array_type : text_type)
            : letter == 'k'                                   ? int8_type
            : letter == 't'                                   ? timestamptz_type
+           : letter == 'r' || letter == 'd'                  ? bool_type
            : letter == 'm' || letter == 'l' || letter == 'w' ? interval_type
                                                              : text_type;
 }
@@ -150,8 +161,20 @@ session::session(std::string const &database, std::string const &isolation, std:
     query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
     suffix_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
                     "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
+    sessions()[suffix_] = true;
     prepare();
     PQenterPipelineMode(connection_.get());
+}
+
+session::~session()
+{
+    sessions()[suffix_] = false;
+}
+
+std::map<std::string, bool> &session::sessions()
+{
+    static std::map<std::string, bool> all;
+    return all;
 }
 
 void session::prepare()

@@ -23,6 +23,12 @@ struct outcome {
 class session {
 public:
     session(std::string const &database, std::string const &isolation, std::string const &default_at_most);
+    ~session();
+    session(session const &) = delete;
+    session &operator=(session const &) = delete;
+
+    // By their suffixes, whether they are open; one that was closed may take a while to be gone.
+    static std::map<std::string, bool> &sessions();
 
     outcome make(call const &, std::set<std::string> const &to_look_at);
 
