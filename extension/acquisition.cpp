@@ -112,16 +112,17 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
 
     auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
     auto tick = request.asked.tick;
+    if (request.at_most == without_end) { // a pause, of one name
+        const auto &seen = all.front();
+        const auto last = last_run_of(seen.times, origin_of(table.row_of(seen)));
+        times.lock_at_least_until = last.outcome;
+        tick = last.tick;
+    }
+    text *const locked_by = signature(who, tick, result.token, table);
     for (auto &seen : all) {
-        const auto from = origin_of(table.row_of(seen));
-        if (request.at_most == without_end) {
-            const auto last = last_run_of(seen.times, from);
-            times.lock_at_least_until = last.outcome;
-            tick = last.tick;
-        }
         // One of ours, which its holder never released. Java's rows don't tell.
-        const bool was_abandoned = from.is_ours && !is_released(seen.times);
-        if (!table.take(seen, times, signature(who, tick, result.token, table)))
+        const bool was_abandoned = !is_released(seen.times) && origin_of(table.row_of(seen)).is_ours;
+        if (!table.take(seen, times, locked_by))
             return not_granted(outcomes::changed);
         if (was_abandoned)
             stats::record(seen.name, stats::counter::expired);

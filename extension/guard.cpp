@@ -205,11 +205,10 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
     table.forget(seen);
 }
 
-guarded_lock *lock_of_run(const lock_table &table, const lock_name &name, const claim &who)
+guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who)
 {
     be_first_at_commit();
-    return copy({nullptr, TopSubTransactionId, table.shape().table, name, *who.token, who.suffix},
-                CurrentMemoryContext);
+    return copy({nullptr, TopSubTransactionId, table, name, *who.token, who.suffix}, CurrentMemoryContext);
 }
 
 void begin_run(guarded_lock &mine)

@@ -12,7 +12,7 @@ void add(const lock_table &table, const lock_name &name, const claim &who);
 
 // The lock of a shedlock_run: from begin_run to end_run every transaction of this session is guarded so. Runs nest.
 struct guarded_lock;
-guarded_lock *lock_of_run(const lock_table &table, const lock_name &name, const claim &who);
+guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who);
 void begin_run(guarded_lock &mine);
 void end_run(guarded_lock &mine);
 

@@ -5,6 +5,7 @@
 #include "guard.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
+#include "whereabouts.hpp"
 
 namespace shedlock {
 
@@ -76,8 +77,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     // Of this session, so that the command may guard and extend it, and of this acquisition.
     const claim mine{session_suffix(), token};
-    auto *const guarded = with_lock_table(
-        function, [&](lock_table &table) { return guard::lock_of_run(table, request.names.front(), mine); });
+    auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     PAUSE_POINT("run acquired");
     SPI_commit();
 
