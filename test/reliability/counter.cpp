@@ -2,12 +2,11 @@
 // stopped beyond their leases. Prints "done N lost M stopped S": how many increments were committed, how many of them
 // are not in the number, and how often a client was stopped.
 #include "libpqxx.hpp"
+#include "processes.hpp"
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <iostream>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -79,13 +78,7 @@ try {
         ::kill(victim, SIGCONT);
         ++stopped;
     }
-    bool all_well = true;
-    for (auto const client : clients) {
-        int status = 0;
-        all_well &= ::waitpid(client, &status, WNOHANG) == 0;
-        ::kill(client, SIGKILL);
-        ::waitpid(client, &status, 0);
-    }
+    bool const all_well = processes::end_all(clients);
     // What was sent is still carried out.
     pqxx::connection connection{words[1]};
     pqxx::nontransaction direct{connection};

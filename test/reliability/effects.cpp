@@ -9,11 +9,9 @@
 #include "crowd.hpp"
 
 #include "libpqxx.hpp"
+#include "processes.hpp"
 
-#include <csignal>
 #include <iostream>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -160,7 +158,7 @@ try {
     if (count != 4)
         throw std::runtime_error{"effects CONNECTION TICKS kills|calm"};
     std::string const where = words[1];
-    auto &tick = *new (::mmap(nullptr, sizeof(due), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) due{0};
+    auto &tick = processes::shared_memory<due>();
     std::vector<pid_t> all;
     for (int i = 0; i < schedulers; ++i)
         if (all.push_back(::fork()); all.back() == 0)
@@ -172,12 +170,7 @@ try {
         std::cerr << failure.what() << std::endl;
         all_well = false;
     }
-    for (auto const process : all) {
-        int status = 0;
-        all_well &= ::waitpid(process, &status, WNOHANG) == 0;
-        ::kill(process, SIGKILL);
-        ::waitpid(process, &status, 0);
-    }
+    all_well &= processes::end_all(all);
     return all_well ? 0 : 1;
 } catch (std::exception const &failure) {
     std::cerr << failure.what() << std::endl;

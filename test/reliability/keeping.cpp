@@ -2,13 +2,11 @@
 // extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every version of the row.
 // Prints "extends N guarded M lost L": how many were done, and how many were told that the lock was lost.
 #include "libpqxx.hpp"
+#include "processes.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <iostream>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -59,14 +57,6 @@ try {
     ::_exit(1);
 }
 
-tally &map_tally()
-{
-    void *const memory = ::mmap(nullptr, sizeof(tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        throw std::runtime_error{"no shared memory"};
-    return *new (memory) tally;
-}
-
 } // namespace
 
 int main(int count, char **words)
@@ -81,19 +71,13 @@ try {
     for (auto const *const sql : {"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"})
         pqxx::nontransaction{connection}.exec(sql);
 
-    auto &all = map_tally();
+    auto &all = processes::shared_memory<tally>();
     std::vector<pid_t> clients;
     for (int i = 0; i < std::stoi(words[3]); ++i)
         if (clients.push_back(::fork()); clients.back() == 0)
             be_client(words[1], i, held[static_cast<std::size_t>(i % locks)], all);
     ::sleep(static_cast<unsigned>(std::stoi(words[2])));
-    bool all_well = true;
-    for (auto const client : clients) {
-        int status = 0;
-        all_well &= ::waitpid(client, &status, WNOHANG) == 0;
-        ::kill(client, SIGKILL);
-        ::waitpid(client, &status, 0);
-    }
+    bool const all_well = processes::end_all(clients);
     std::cout << "extends " << all.extends << " guarded " << all.guarded << " lost " << all.lost << '\n';
     return all_well ? 0 : 1;
 } catch (std::exception const &failure) {

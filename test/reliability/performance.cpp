@@ -3,6 +3,7 @@
 #include "checker.hpp"
 #include "lateness.hpp"
 #include "libpqxx.hpp"
+#include "processes.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -20,14 +21,6 @@ using history::maker;
 using history::result;
 
 namespace {
-
-tally *map_tally()
-{
-    void *const memory = ::mmap(nullptr, sizeof(tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        throw std::runtime_error{"no shared memory"};
-    return new (memory) tally;
-}
 
 maker kind_of_client(scene const &scene, int number)
 {
@@ -58,7 +51,8 @@ performance::performance(options const &given, scene made, counts &all, std::vec
     : given_{given}, scene_{std::move(made)}, counts_{all}, late_{late}, path_{given.at("folder") + "/" +
                                                                                std::to_string(scene_.seed) +
                                                                                ".history"},
-      file_{::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0644)}, shared_{map_tally()}
+      file_{::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0644)},
+      shared_{&processes::shared_memory<tally>()}
 {
     if (file_ < 0)
         throw std::runtime_error{"cannot write " + path_};
