@@ -37,6 +37,18 @@ dies('terminated', sub { sql("SELECT pg_terminate_backend(pid) $dying") });
 dies('killed', sub { kill 'KILL', (split /\n/, sql("SELECT pid $dying"))[0]; $node->poll_query_until('postgres', 'SELECT true') });
 dies('restarted', sub { $node->stop('immediate'); $node->start });
 
+# Who waits already, and has seen the session alive, gets it as well.
+my $run = start_run($node, 'waited for', '0');
+held($node, 'waited for') or die 'no run';
+my $waiter = IPC::Run::start([ 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('waited for', '1 min', wait => '30 s')", '-d', $node->connstr('postgres') . ' application_name=waiter' ],
+	'<', \undef, '>', \my $answer, '2>', \my $complaint);
+$node->poll_query_until('postgres', "SELECT true FROM pg_stat_activity WHERE application_name = 'waiter' AND state = 'active'");
+sleep(0.3); # some looks
+sql("SELECT pg_terminate_backend(pid) $dying");
+$waiter->finish;
+is($answer, "t\n", 'who waits for the lock of a run gets it when its session is terminated') or diag($complaint);
+$run->finish;
+
 # Sessions are terminated and killed by the programme, servers here.
 sql('CREATE TABLE effects (tick bigint)');
 my ($ticks, $every) = (often(300, 10_000), 100);
