@@ -226,7 +226,6 @@ std::optional<duration> release_run(const lock_table &table, const guarded_lock 
 {
     auto before = lease{};
     instant now;
-    be_first_at_commit();
     durability::before_release();
     seize_if_ours(table, mine, [&](sighting &seen) {
         now = pg::clock_now();

@@ -34,5 +34,14 @@ like($err, qr/lock "job" is lost/, 'a guarded transaction whose lock was release
 is($server->safe_psql('postgres', 'SELECT string_agg(who, $$ $$ ORDER BY who) FROM effects'), 'connected held',
 	'and nothing of it is committed on the other server');
 
+# A run looks when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
+$server->safe_psql('postgres', 'CREATE TABLE said (what text)');
+(undef, undef, $err) = $server->psql('postgres', <<"SQL");
+CALL shedlock_run('run', \$\$INSERT INTO far_effects VALUES ('lost in a run');
+	COPY said FROM PROGRAM 'psql -XqAt -h $host -p $port -d postgres -c "SELECT shedlock_force_release(''run'')"'\$\$, '1 h');
+SQL
+like($err, qr/lock "run" is lost/, 'a run whose lock was released by force fails');
+is($server->safe_psql('postgres', "SELECT count(*) FROM effects WHERE who = 'lost in a run'"), '0', '... and nothing of it is committed on the other server');
+
 $server->stop;
 done_testing();
