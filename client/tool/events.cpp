@@ -22,6 +22,30 @@ bool is_ignored(int number)
     return action.sa_handler == SIG_IGN;
 }
 
+// All but those that there is a reason to leave out: what ends us unasked would leave the lock held.
+bool is_awaited(int number)
+{
+    switch (number) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGSYS:
+    case SIGABRT: // faults of our own
+    case SIGPIPE:
+    case SIGXFSZ: // of a write of our own, which fails as well: that is enough
+    case SIGCONT:
+    case SIGURG:
+    case SIGWINCH:
+    case SIGTTIN:
+    case SIGTTOU: // end nobody
+        return false;
+    default:
+        return !is_ignored(number);
+    }
+}
+
 int require(int descriptor, char const *what)
 {
     if (descriptor < 0)
@@ -33,17 +57,17 @@ int require(int descriptor, char const *what)
 
 events::events()
 {
-    sigset_t ours;
-    ::sigemptyset(&ours);
-    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP})
-        if (!is_ignored(number))
-            ::sigaddset(&ours, number);
     // If whoever started us ignores it, our children would vanish without a status.
     std::signal(SIGCHLD, SIG_DFL);
-    ::sigaddset(&ours, SIGCHLD);
+    sigset_t ours;
+    ::sigemptyset(&ours);
+    for (int number = 1; number <= SIGRTMAX; ++number)
+        if (is_awaited(number))
+            ::sigaddset(&ours, number);
 
     auto blocked = ours;
-    ::sigaddset(&blocked, SIGTTOU); // lets us take the terminal back
+    for (int const number : {SIGPIPE, SIGXFSZ, SIGTTOU}) // with TTOU blocked we can take the terminal back
+        ::sigaddset(&blocked, number);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &found_);
     signals_ = require(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
     calls_ = require(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");

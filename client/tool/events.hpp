@@ -9,8 +9,9 @@ namespace shedlock::tool {
 
 class events {
 public:
-    // From here on INT, TERM, HUP, QUIT and TSTP wait to be picked up by wait(), unless they are ignored (nohup), and
-    // so does CHLD. To be made before there are other threads.
+    // From here on every signal that would end us waits to be picked up by wait(), unless it is ignored (nohup), cannot
+    // be caught, or tells of a fault of our own; so do TSTP and CHLD. PIPE and XFSZ, which our own writes bring, are
+    // blocked: the write fails. To be made before there are other threads.
     events();
     ~events();
     events(events const &) = delete;

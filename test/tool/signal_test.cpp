@@ -41,6 +41,10 @@ bool has_namespaces()
     return run(as_process_1({"true"})).status == 0;
 }
 
+// Those that end who does not expect them, but for KILL, faults of one's own, and what one's own writes bring.
+int const signals_that_end[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,  SIGTERM, SIGSTKFLT,
+                                SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,  SIGXCPU, SIGRTMIN, SIGRTMAX};
+
 pid_t child_of(pid_t pid)
 {
     std::ifstream children{"/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children"};
@@ -68,11 +72,34 @@ TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
 
 TEST(signal, that_kills_the_command_is_told)
 {
-    process tool{under_lock(sh("echo ready; exec sleep 60"))};
+    for (int const number : signals_that_end) {
+        process tool{under_lock(sh("echo ready; exec sleep 60"))};
+        ASSERT_TRUE(tool.says("ready"));
+        tool.signal(number);
+        EXPECT_EQ(tool.wait().status, 128 + number);
+        EXPECT_EQ(state(), "free") << number;
+        EXPECT_EQ(last_outcome(), "failed") << number;
+    }
+}
+
+TEST(signal, that_no_command_would_notice_changes_nothing)
+{
+    process tool{under_lock(sh("echo ready; until [ -e go ]; do sleep 0.1; done; exit 7"))};
     ASSERT_TRUE(tool.says("ready"));
-    tool.signal(SIGTERM);
-    EXPECT_EQ(tool.wait().status, 128 + SIGTERM);
-    EXPECT_EQ(state(), "free");
+    for (int const number : {SIGCONT, SIGURG, SIGWINCH, SIGCHLD, SIGPIPE, SIGXFSZ})
+        tool.signal(number);
+    std::ofstream{"go"};
+    EXPECT_EQ(tool.wait().status, 7);
+}
+
+// It says that the lease is about to end, and nobody reads that.
+TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
+{
+    auto const seen = run(sh("{ shedlock run \"$1\" --at-most 1s --at-least 1s --no-keep-alive -- sleep 60\n"
+                             "echo $? >status; } 2>&1 | true; cat status",
+                             {name()}));
+    EXPECT_EQ(seen.out, "124\n");
+    EXPECT_EQ(last_outcome(), "failed");
 }
 
 TEST(signal, reaches_a_command_that_is_stopped)
@@ -110,19 +137,22 @@ TEST(signal, that_the_command_ignores_leaves_the_tool_waiting_with_the_lock)
 
 TEST(signal, ends_the_waiting_and_leaves_no_lock)
 {
-    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-        auto const lock = name() + std::to_string(number);
-        auto const token = acquire(lock);
-        process tool{{"shedlock", "run", lock, "--at-most", "1m", "--wait", "10m", "--", "echo", "ran"}};
-        ASSERT_TRUE(eventually(
-            [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(lock)) == "t"; }));
-        tool.signal(number);
-        auto const seen = tool.wait();
-        EXPECT_EQ(seen.status, 128 + number);
-        EXPECT_EQ(seen.out, "");
-        sql("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
-        EXPECT_EQ(state(lock), "free");
-    }
+    for (int const number : signals_that_end)
+        for (auto const *command : {"run", "acquire"}) {
+            auto const lock = name() + command + std::to_string(number);
+            auto const token = acquire(lock);
+            words waiting{"shedlock", command, lock, "--at-most", "1m", "--wait", "10m", "--", "echo", "ran"};
+            waiting.resize(command == std::string{"run"} ? waiting.size() : 7);
+            process tool{waiting};
+            ASSERT_TRUE(eventually(
+                [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(lock)) == "t"; }));
+            tool.signal(number);
+            auto const seen = tool.wait();
+            EXPECT_EQ(seen.status, 128 + number) << command;
+            EXPECT_EQ(seen.out, "");
+            sql("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
+            EXPECT_EQ(state(lock), "free");
+        }
 }
 
 TEST(signal, that_comes_before_the_grant_leaves_the_run_to_others)
@@ -247,6 +277,24 @@ TEST(killed_tool, takes_the_command_along_and_its_lease_ends_by_itself)
     EXPECT_EQ(state(), "held");
     EXPECT_TRUE(eventually([&] { return !is_running(command); }));
     EXPECT_TRUE(eventually([] { return state() == "free"; }));
+}
+
+// A daemon of which one works, and the others stand by.
+TEST(killed_tool, is_followed_by_one_that_waits)
+{
+    auto const leader = under_lock(sh("echo $$; exec sleep 60"), {"--at-most", "3s", "--wait", "1d"});
+    process first{leader};
+    auto const old = said_pid(first);
+    process second{leader}, third{leader};
+    first.signal(SIGKILL);
+    EXPECT_TRUE(eventually([&] { return !is_running(old); }));
+    EXPECT_EQ(second.out() + third.out(), "") << "not before the lease has ended";
+    EXPECT_TRUE(eventually([&] { return !second.out().empty() || !third.out().empty(); }));
+    EXPECT_TRUE(second.out().empty() || third.out().empty());
+    auto &next = second.out().empty() ? third : second, &last = second.out().empty() ? second : third;
+    next.signal(SIGTERM); // as when its host is shut down: nobody waits for a lease then
+    EXPECT_EQ(next.wait().status, 128 + SIGTERM);
+    EXPECT_TRUE(last.says("\n"));
 }
 
 // In a container
