@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -38,6 +40,40 @@ bool is_among(std::string_view variable, std::vector<std::string> const &variabl
     return std::any_of(variables.begin(), variables.end(), [&](auto const &one) { return one.starts_with(name); });
 }
 
+// 0, or the error that exec would have.
+int why_not(std::string const &file)
+{
+    struct stat about {};
+    if (::stat(file.c_str(), &about) != 0)
+        return errno;
+    if (S_ISDIR(about.st_mode))
+        return EACCES;
+    return ::eaccess(file.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+int why_not_in_path(std::string const &name)
+{
+    auto const *const path = std::getenv("PATH");
+    int failure = ENOENT;
+    for (std::string_view rest = path ? path : "/bin:/usr/bin";;) {
+        auto const end = std::min(rest.find(':'), rest.size());
+        auto const here = why_not(end == 0 ? name : std::string{rest.substr(0, end)} + '/' + name);
+        if (here == 0)
+            return 0;
+        if (here == EACCES) // there may be a better one
+            failure = here;
+        if (end == rest.size())
+            return failure;
+        rest.remove_prefix(end + 1);
+    }
+}
+
+int cannot_run(std::string const &program, int failure)
+{
+    say("cannot run \"" + program + "\": " + std::strerror(failure));
+    return failure == ENOENT ? 127 : 126;
+}
+
 // In the new process, of which only this thread exists: nothing here may take a lock or memory.
 [[noreturn]] void become(std::vector<char *> const &words, std::vector<char *> const &environment, events const &events,
                          bool take_terminal, pid_t parent, int report)
@@ -57,6 +93,13 @@ bool is_among(std::string_view variable, std::vector<std::string> const &variabl
 }
 
 } // namespace
+
+int look_for(std::string const &program)
+{
+    bool const is_path = program.empty() || program.find('/') != program.npos;
+    int const failure = is_path ? why_not(program) : why_not_in_path(program);
+    return failure == 0 ? 0 : cannot_run(program, failure);
+}
 
 command::command(events &events, std::vector<std::string> words, std::vector<std::string> variables)
     : events_{events}, has_terminal_{we_have_terminal()}
@@ -88,8 +131,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
     if (failure == 0)
         return;
     ::waitpid(pid_, nullptr, 0);
-    end(failure == ENOENT ? 127 : 126);
-    say("cannot run " + words.front() + ": " + std::strerror(failure));
+    end(cannot_run(words.front(), failure));
 }
 
 void command::signal_group(int number) const noexcept

@@ -10,6 +10,10 @@
 
 namespace shedlock::tool {
 
+// Whether there is a program of that name, where execvp will look. 0: there is; 127: there is nothing, 126: it is no
+// program, as a shell tells it, and that has been said.
+int look_for(std::string const &program);
+
 class command {
 public:
     // Started, with these variables beside ours (NAME=value), and with the terminal if we had it. Its standard input

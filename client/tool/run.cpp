@@ -60,6 +60,8 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
 
 int run(std::string const &connection, run_request const &request)
 {
+    if (int const status = look_for(request.command.front()); status != 0)
+        return status; // before anything is asked of the server: the tick is left to hosts that can run it
     events events;
     client locks{connection, {.on_warning = say}};
     int interrupted_by = 0;

@@ -1,7 +1,10 @@
 #include "scene.hpp"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <regex>
 #include <unistd.h>
 
 using namespace shedlock::test;
@@ -14,6 +17,7 @@ void expect_failure(words const &command, int status, std::string const &message
     EXPECT_EQ(seen.status, status) << testing::PrintToString(command);
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find(message), std::string::npos) << seen.err;
+    EXPECT_TRUE(std::regex_match(seen.err, std::regex{"(shedlock: .*\n)+"})) << seen.err;
 }
 
 words with(words const &variables, words const &command)
@@ -22,6 +26,13 @@ words with(words const &variables, words const &command)
     all.insert(all.end(), variables.begin(), variables.end());
     all.insert(all.end(), command.begin(), command.end());
     return all;
+}
+
+// By its name, and the tool by its own path, which would not be found in this one.
+words in_path(std::string const &path, std::string const &command)
+{
+    return sh("tool=$(command -v shedlock); PATH=$1 exec \"$tool\" run \"$2\" --at-most 1m -- \"$3\"",
+              {path, name(), command});
 }
 
 // Somebody who may log in, and no more.
@@ -50,15 +61,45 @@ public:
 
 TEST(failure, a_command_that_is_not_there_is_127)
 {
-    expect_failure(under_lock({"no-such-command"}), 127, "no-such-command");
-    EXPECT_EQ(state(), "free");
+    for (auto const *command : {"no-such-command", "/no/such/command", "./true", ""})
+        expect_failure(under_lock({command}), 127, std::string{"cannot run \""} + command + '"');
+    expect_failure(in_path("/no/such/folder", "true"), 127, "true");
 }
 
 TEST(failure, a_command_that_is_no_program_is_126)
 {
-    expect_failure(under_lock({"/etc/passwd"}), 126, "/etc/passwd");
-    expect_failure(under_lock({"/etc"}), 126, "/etc");
+    for (auto const *command : {"/etc/passwd", "/etc"})
+        expect_failure(under_lock({command}), 126, command);
+    for (auto const *command : {"passwd", "apt"})
+        expect_failure(in_path("/etc:/no/such/folder", command), 126, command);
+}
+
+// Or the tick of the whole fleet would be used up by the one host on which the program is missing.
+TEST(failure, a_command_that_is_not_there_costs_no_tick)
+{
+    auto const once_a_month = [](words const &command) { return under_lock(command, a_minute({"--every", "30d"})); };
+    EXPECT_EQ(run(once_a_month({"/no/such/command"})).status, 127);
+    EXPECT_EQ(run(once_a_month({"/etc/passwd"})).status, 126);
+    EXPECT_EQ(state(), "") << "nothing was asked of the server";
+    EXPECT_EQ(run(once_a_month({"echo", "ran"})).out, "ran\n");
+}
+
+TEST(failure, a_program_is_looked_for_as_the_shell_does)
+{
+    std::filesystem::create_directories("first/tool");
+    std::filesystem::create_directory("second");
+    std::ofstream{"second/tool"} << "no program";
+    std::ofstream{"tool"} << "#!/bin/sh\necho ran\n";
+    std::filesystem::permissions("tool", std::filesystem::perms::owner_all);
+    for (auto const *path : {"first:second::/etc", "first:second:", ":", "", ".:first"})
+        EXPECT_EQ(run(in_path(path, "tool")).out, "ran\n") << path;
+}
+
+TEST(failure, a_program_that_cannot_be_started_all_the_same_is_127_and_failed)
+{
+    expect_failure(under_lock({bad_program()}), 127, bad_program());
     EXPECT_EQ(state(), "free");
+    EXPECT_EQ(last_outcome(), "failed");
 }
 
 // The options

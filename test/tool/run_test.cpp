@@ -150,7 +150,7 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
     };
     EXPECT_EQ(run_closed("sh -c 'test -e /proc/$$/fd/1 || exit 7'"), 7);
     EXPECT_EQ(state(), "free");
-    EXPECT_EQ(run_closed("/no/such/command"), 127);
+    EXPECT_EQ(run_closed(bad_program()), 127);
     EXPECT_EQ(state(), "free");
     EXPECT_EQ(sql(broken), before) << "the server was sent what was meant for stderr";
 }
@@ -184,8 +184,7 @@ TEST(run, tells_the_lock_whether_the_work_was_done)
     std::vector<std::pair<words, std::string>> const expected{{{"true"}, "done"},
                                                               {{"false"}, "failed"},
                                                               {sh("kill -KILL $$"), "failed"},
-                                                              {{"no-such-command"}, "failed"},
-                                                              {{"/etc/passwd"}, "failed"},
+                                                              {{bad_program()}, "failed"},
                                                               {{"true"}, "done"}};
     for (auto const &[command, how] : expected) {
         run(under_lock(command));

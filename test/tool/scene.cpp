@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <pqxx/pqxx>
 #include <unistd.h>
@@ -96,6 +97,13 @@ std::string last_outcome(std::string const &lock)
 std::string acquire(std::string const &lock, std::string const &at_most)
 {
     return sql("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
+}
+
+std::string bad_program()
+{
+    std::ofstream{"bad"} << "#!/no/such/interpreter\n";
+    fs::permissions("bad", fs::perms::owner_all);
+    return "./bad";
 }
 
 words under_lock(words const &command, words const &options)

@@ -20,6 +20,9 @@ std::string last_outcome(std::string const &lock = name());
 // By somebody else: the token, or nothing.
 std::string acquire(std::string const &lock = name(), std::string const &at_most = "1m");
 
+// A program that looks like one, until it is started.
+std::string bad_program();
+
 // shedlock run NAME OPTIONS -- COMMAND
 words under_lock(words const &command, words const &options = {"--at-most", "1m"});
 // Options for run: a minute, and more.

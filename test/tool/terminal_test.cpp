@@ -32,10 +32,9 @@ TEST(terminal, is_the_commands_to_read)
 
 TEST(terminal, is_given_back)
 {
-    process script{terminal,
-                   sh("shedlock run \"$1\" --at-most 1m -- true; shedlock run \"$1\" --at-most 1m -- /no/such/command\n"
-                      "read line; echo \"got $line\"",
-                      {name()})};
+    process script{terminal, sh("shedlock run \"$1\" --at-most 1m -- true; shedlock run \"$1\" --at-most 1m -- \"$2\"\n"
+                                "read line; echo \"got $line\"",
+                                {name(), bad_program()})};
     script.type("something\n");
     EXPECT_TRUE(script.says("got something"));
     EXPECT_EQ(script.wait().status, 0);
