@@ -23,7 +23,7 @@ client connect(request const &asked)
 int done_or_say(bool done, request const &asked, std::string const &otherwise)
 {
     if (!done)
-        say("lock \"" + asked.run.name + "\" " + otherwise);
+        say("lock \"" + asked.run.names.front() + "\" " + otherwise);
     return done ? 0 : 1;
 }
 
@@ -55,14 +55,11 @@ void show_in_place(std::string const &text)
     std::cout << "\033[J\033[?7h" << std::flush;
 }
 
-std::string listed(viewer &viewer, request const &asked, bool on_terminal)
+std::vector<std::string> show(viewer &viewer, request const &asked, std::ostream &out, bool on_terminal)
 {
-    std::ostringstream out;
     if (asked.json)
-        list_as_json(viewer.session, out);
-    else
-        list_as_table(viewer.session, out, on_terminal);
-    return out.str();
+        return list_as_json(viewer.session, asked.run.names, out);
+    return list_as_table(viewer.session, asked.run.names, out, on_terminal);
 }
 
 } // namespace
@@ -77,20 +74,22 @@ int list(request const &asked)
     bool const on_terminal = ::isatty(STDOUT_FILENO) == 1;
     viewer viewer{asked.connection};
     if (!asked.watch) {
-        std::cout << listed(viewer, asked, on_terminal);
-        return 0;
+        auto const missing = show(viewer, asked, std::cout, on_terminal);
+        for (auto const &name : missing)
+            say("there is no lock \"" + name + '"');
+        return missing.empty() ? 0 : 1;
     }
     for (;;) {
-        std::string now;
+        std::ostringstream now;
         try {
-            now = listed(viewer, asked, on_terminal);
+            show(viewer, asked, now, on_terminal);
         } catch (connection_error const &failure) { // it may come back
-            now = "shedlock: " + printable(failure.what()) + '\n';
+            now << "shedlock: " << printable(failure.what()) << '\n';
         }
         if (on_terminal)
-            show_in_place(now);
+            show_in_place(now.str());
         else
-            std::cout << now << std::endl;
+            std::cout << now.str() << std::endl;
         if (!std::cout)
             throw error{"cannot write to standard output"};
         std::this_thread::sleep_for(std::chrono::seconds{1});
@@ -99,9 +98,12 @@ int list(request const &asked)
 
 int acquire(request const &asked)
 {
-    auto held = connect(asked).acquire(asked.run.name, asked.run.how, asked.run.wait);
+    events events;
+    auto locks = connect(asked);
+    int interrupted_by = 0;
+    auto held = acquire(locks, asked.run, events, interrupted_by);
     if (!held)
-        return 1;
+        return interrupted_by != 0 ? 128 + interrupted_by : 1;
     std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
     if (!std::cout)
         throw error{"cannot write to standard output"}; // nobody knows the token, so the lock is released, as failed
@@ -111,7 +113,7 @@ int acquire(request const &asked)
 
 int extend(request const &asked)
 try {
-    connect(asked).extend(asked.run.name, token{asked.token}, asked.at_most, asked.at_least);
+    connect(asked).extend(asked.run.names, token{asked.token}, asked.at_most, asked.at_least);
     return 0;
 } catch (lock_lost const &failure) {
     say(failure.what());
@@ -122,8 +124,8 @@ int release(request const &asked)
 try {
     auto locks = connect(asked);
     if (asked.force)
-        return done_or_say(locks.force_release(asked.run.name), asked, "was not held");
-    locks.release(asked.run.name, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
+        return done_or_say(locks.force_release(asked.run.names.front()), asked, "was not held");
+    locks.release(asked.run.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
     return 0;
 } catch (lock_lost const &failure) {
     say(failure.what());
@@ -133,13 +135,13 @@ try {
 int pause(request const &asked)
 {
     auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
-    return done_or_say(connect(asked).pause(asked.run.name, reason, asked.run.wait), asked,
+    return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
                        "was not paused: it is held");
 }
 
 int resume(request const &asked)
 {
-    return done_or_say(connect(asked).resume(asked.run.name), asked, "was not resumed: it is not paused");
+    return done_or_say(connect(asked).resume(asked.run.names.front()), asked, "was not resumed: it is not paused");
 }
 
 int doctor(request const &asked)

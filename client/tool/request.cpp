@@ -1,10 +1,10 @@
 #include "request.hpp"
 
 #include "actions.hpp"
+#include "instant.hpp"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <iostream>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -13,6 +13,33 @@ namespace shedlock::tool {
 namespace {
 
 using microseconds = std::chrono::microseconds;
+
+// CLI11 takes some words for lists of its own: "[a,b]", "{}". They wear this while it has them.
+constexpr char disguise = '\1';
+
+std::string disguised(std::string const &word)
+{
+    return word.find_first_of({'[', '{', disguise}) == 0 ? disguise + word : word;
+}
+
+std::string undisguised(std::string const &word)
+{
+    return word.starts_with(disguise) ? word.substr(1) : word;
+}
+
+template <typename Read>
+CLI::Option *add_value(CLI::App *to, std::string const &name, char const *type, Read const &read,
+                       std::string const &help)
+{
+    auto const read_plain = [read](std::string const &word) { read(undisguised(word)); };
+    return to->add_option_function<std::string>(name, read_plain, help)->type_name(type);
+}
+
+CLI::Option *add_text(CLI::App *to, std::string const &name, std::string &value, std::string const &help)
+{
+    return add_value(
+        to, name, "TEXT", [&value](std::string const &text) { value = text; }, help);
+}
 
 template <typename Number> bool parse(std::string_view text, Number &number)
 {
@@ -30,7 +57,7 @@ CLI::Option *add_number(CLI::App *to, std::string const &name, Number &value, st
                                                  std::to_string(std::numeric_limits<Number>::min()) + " to " +
                                                  std::to_string(std::numeric_limits<Number>::max())};
     };
-    return to->add_option_function<std::string>(name, read, help)->type_name("NUMBER");
+    return add_value(to, name, "NUMBER", read, help);
 }
 
 microseconds to_duration(std::string const &name, std::string const &text)
@@ -50,7 +77,20 @@ template <typename Duration>
 CLI::Option *add_duration(CLI::App *to, std::string const &name, Duration &value, std::string const &help)
 {
     auto const read = [&value, name](std::string const &text) { value = to_duration(name, text); };
-    return to->add_option_function<std::string>(name, read, help)->type_name("TIME");
+    return add_value(to, name, "TIME", read, help);
+}
+
+CLI::Option *add_instant(CLI::App *to, std::string const &name,
+                         std::optional<std::chrono::sys_time<microseconds>> &value, std::string const &help)
+{
+    auto const read = [&value, name](std::string const &text) {
+        value = to_instant(text);
+        if (!value)
+            throw CLI::ValidationError{name, "\"" + text +
+                                                 "\" is not an instant with its offset from UTC, e.g. "
+                                                 "2026-11-22T10:00:00Z, nor @ and seconds since 1970"};
+    };
+    return add_value(to, name, "INSTANT", read, help);
 }
 
 std::string who()
@@ -64,6 +104,12 @@ std::string who()
 void complete(request &asked)
 {
     auto &how = asked.run.how;
+    if (how.every && how.tick)
+        throw usage_error{"--every or --tick, not both"};
+    if (how.retry && !how.every && !how.tick)
+        throw usage_error{"--retry needs --every or --tick"};
+    if (asked.force && asked.run.names.size() > 1)
+        throw usage_error{"--force takes one name"};
     how.at_most = asked.at_most;
     how.at_least = asked.at_least.value_or(microseconds{});
     if (how.holder.empty())
@@ -81,7 +127,7 @@ public:
             "TIME is a number with a unit: ms, s, m, h, d. The database comes from --dsn, or the PG* variables.\n"
             "shedlock COMMAND --help tells more, shedlock(1) everything.");
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
-        app.add_option("--dsn", asked.connection, "Connection string or URI, as for psql")->type_name("STRING");
+        add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
         app.require_subcommand(1);
         app.fallthrough();
         app.get_formatter()->column_width(28);
@@ -113,7 +159,7 @@ private:
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
-        command->footer("shedlock run NAME --at-most TIME [OPTIONS] -- COMMAND ARG...\n"
+        command->footer("shedlock run NAME... --at-most TIME [OPTIONS] -- COMMAND ARG...\n"
                         "Ends with the command's exit status, 128+n if signal n killed it. 124: the lease was lost,\n"
                         "the command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
                         "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL.");
@@ -122,6 +168,7 @@ private:
     void add_list()
     {
         auto *const command = add("list", "Show the locks: state, holder, time left, last run", list);
+        add_names(command, "Only these; 1: one is not there");
         command->add_flag("--watch", asked_.watch, "Again every second");
         command->add_flag("--json", asked_.json, "As JSON");
     }
@@ -136,10 +183,10 @@ private:
     void add_release()
     {
         auto *const command = add("release", "Release a lock; 1: it was lost", release);
-        add_name(command);
+        add_names(command)->required();
         auto *const token_or_force = command->add_option_group("whose", "Whose acquisition");
         auto *const token = add_token(token_or_force);
-        token_or_force->add_flag("--force", asked_.force, "Whoever holds it");
+        token_or_force->add_flag("--force", asked_.force, "Whoever holds it; one name");
         token_or_force->require_option(1);
         command->add_flag("--failed", asked_.failed, "Its work is not done: a --retry gets the same period again")
             ->needs(token);
@@ -149,15 +196,24 @@ private:
     {
         auto *const command = add("pause", "Keep a job from running until it is resumed; 1: somebody holds it", pause);
         add_name(command);
-        command->add_option("--reason", asked_.reason, "Why, for people")->type_name("TEXT");
+        add_text(command, "--reason", asked_.reason, "Why, for people");
         add_duration(command, "--wait", asked_.run.wait, "Try again for that long while somebody holds it");
     }
 
-    void add_name(CLI::App *to) { to->add_option("NAME", asked_.run.name, "The lock")->required()->type_name(""); }
+    CLI::Option *add_names(CLI::App *to, char const *help = "The lock, or several: all or none, one token")
+    {
+        auto const read = [this](CLI::results_t const &words) {
+            std::transform(words.begin(), words.end(), std::back_inserter(asked_.run.names), undisguised);
+            return true;
+        };
+        return to->add_option("NAME", CLI::callback_t{read}, help)->type_name("")->expected(1, -1)->allow_extra_args();
+    }
+
+    void add_name(CLI::App *to) { add_names(to, "The lock")->required()->expected(1)->allow_extra_args(false); }
 
     void add_lease(CLI::App *to)
     {
-        add_name(to);
+        add_names(to)->required();
         add_duration(to, "--at-most", asked_.at_most, "The lease ends then, even if nobody releases")->required();
         add_duration(to, "--at-least", asked_.at_least, "Kept that long, even if released earlier");
     }
@@ -166,11 +222,11 @@ private:
     {
         add_lease(to);
         add_duration(to, "--wait", asked_.run.wait, "Try again for that long, instead of skipping at once");
-        auto *const every = add_duration(to, "--every", asked_.run.how.every,
-                                         "Once per such period (of UTC) in the whole fleet, e.g. 1h");
-        to->add_flag("--retry", asked_.run.how.retry, "Again in the same period, until a run of it is done")
-            ->needs(every);
-        to->add_option("--holder", asked_.run.how.holder, "Who, for people (default user@host:pid)")->type_name("TEXT");
+        add_duration(to, "--every", asked_.run.how.every, "Once per such period (of UTC) in the whole fleet, e.g. 1h");
+        add_instant(to, "--tick", asked_.run.how.tick,
+                    "Instead: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");
+        to->add_flag("--retry", asked_.run.how.retry, "Again for the same period or tick, until a run of it is done");
+        add_text(to, "--holder", asked_.run.how.holder, "Who, for people (default user@host:pid)");
     }
 
     CLI::Option *add_token(CLI::App *to) { return add_number(to, "--token", asked_.token, "Of the acquisition"); }
@@ -189,6 +245,21 @@ std::vector<std::string> cut_command(std::vector<std::string> &words)
     return command;
 }
 
+// What CLI11 finds missing is often there, but misspelt.
+std::string complaint(CLI::App const &app, CLI::ParseError const &failure)
+{
+    auto const commands = app.get_subcommands();
+    auto const see = "; see shedlock " + (commands.empty() ? "" : commands.front()->get_name() + ' ') + "--help";
+    for (auto const &left : app.remaining(true)) {
+        auto const word = undisguised(left);
+        if (word.starts_with("-") && word != "--")
+            return "there is no option " + word + see;
+        if (word != "--")
+            return '"' + word + (commands.empty() ? "\" is no command" : "\" is one word too many") + see;
+    }
+    return failure.what() + see;
+}
+
 } // namespace
 
 request read_request(std::vector<std::string> words)
@@ -197,18 +268,19 @@ request read_request(std::vector<std::string> words)
     menu menu{asked};
     CLI::App &app = menu.app;
     asked.run.command = cut_command(words);
+    std::transform(words.begin(), words.end(), words.begin(), disguised);
+    std::reverse(words.begin(), words.end()); // CLI11 wants it so
     try {
-        std::reverse(words.begin(), words.end()); // CLI11 wants it so
         app.parse(words);
-    } catch (CLI::ParseError const &failure) {
-        bool const was_help = app.exit(failure) == 0; // or --version
-        if (!was_help && app.got_subcommand("run") && asked.run.command.empty())
-            std::cerr << "The command goes after --: shedlock run NAME --at-most TIME -- COMMAND ARG...\n";
-        asked.action = was_help ? [](request const &) { return 0; } : [](request const &) { return own_failure; };
+    } catch (CLI::Success const &help_or_version) {
+        app.exit(help_or_version);
+        asked.action = [](request const &) { return 0; };
         return asked;
+    } catch (CLI::ParseError const &failure) {
+        throw usage_error{complaint(app, failure)};
     }
     if (app.got_subcommand("run") && asked.run.command.empty())
-        throw usage_error{"no command to run: shedlock run NAME --at-most TIME -- COMMAND ARG..."};
+        throw usage_error{"no command to run: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};
     asked.run.how.keep_alive = app.got_subcommand("run") && !asked.no_keep_alive;
     complete(asked);
     return asked;

@@ -16,8 +16,8 @@ struct request {
     std::string reason;
 };
 
-// The request of these words, the program's name not among them. What --help and the like ask for is printed; then, and
-// when the words were wrong, which is said, the action has nothing to do but to give the exit status.
+// The request of these words, the program's name not among them. Throws usage_error. What --help and the like ask for
+// is printed, and then the action has nothing to do.
 request read_request(std::vector<std::string> words);
 
 } // namespace shedlock::tool

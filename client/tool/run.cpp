@@ -24,14 +24,24 @@ std::string until(lock const &held)
     return text;
 }
 
-// Acquires while signals are listened to: they end the waiting. The signal's number is left in interrupted_by.
+// A line for each: blanks and commas may be part of a name.
+std::string joined(std::vector<std::string> const &names)
+{
+    std::string lines;
+    for (auto const &name : names)
+        lines += (lines.empty() ? "" : "\n") + name;
+    return lines;
+}
+
+} // namespace
+
 std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by)
 {
     std::promise<std::optional<lock>> promise;
     auto acquired = promise.get_future();
     std::jthread waiting{[&](std::stop_token const &stop) {
         try {
-            promise.set_value(locks.acquire(request.name, request.how, request.wait, stop));
+            promise.set_value(locks.acquire(request.names, request.how, request.wait, stop));
         } catch (...) {
             promise.set_exception(std::current_exception());
         }
@@ -56,12 +66,11 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
     return std::nullopt;
 }
 
-} // namespace
-
 int run(std::string const &connection, run_request const &request)
 {
     if (int const status = look_for(request.command.front()); status != 0)
         return status; // before anything is asked of the server: the tick is left to hosts that can run it
+    auto const who = names{request.names}.to_text();
     events events;
     client locks{connection, {.on_warning = say}};
     int interrupted_by = 0;
@@ -70,20 +79,20 @@ int run(std::string const &connection, run_request const &request)
         return 128 + interrupted_by;
     if (!held) {
         if (request.verbose)
-            say("skipped: lock \"" + request.name + "\" is held or paused" +
-                (request.how.every ? ", or has had its run" : ""));
+            say("skipped: " + who + " is held or paused" +
+                (request.how.every || request.how.tick ? ", or has had its run" : ""));
         return request.status_if_refused;
     }
 
     command running{events,
                     request.command,
-                    {"SHEDLOCK_NAME=" + request.name,
+                    {"SHEDLOCK_NAME=" + joined(request.names),
                      "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
                      "SHEDLOCK_UNTIL=" + until(*held)}};
     int const status = running.wait(held->stop_token());
     bool const stopped = held->stop_token().stop_requested();
     if (stopped)
-        say("lock \"" + request.name + "\" was lost, or its lease about to end: the command was stopped");
+        say(who + " was lost, or its lease about to end: the command was stopped");
     try {
         held->release(status == 0 && !stopped ? outcome::done : outcome::failed);
     } catch (lock_lost const &failure) {

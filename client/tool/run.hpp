@@ -1,18 +1,22 @@
 // shedlock run: a command under a lock.
 #pragma once
 
-#include "shedlock/shedlock.hpp"
+#include "events.hpp"
 
 namespace shedlock::tool {
 
 struct run_request {
-    std::string name;
+    std::vector<std::string> names; // one, or several that are acquired all or none
     options how;
     std::chrono::microseconds wait{};
     std::uint8_t status_if_refused = 0;
     bool verbose = false;
     std::vector<std::string> command;
 };
+
+// Acquires while signals are listened to: they end the waiting. Then the signal's number is in interrupted_by, and
+// nothing is held. To be called before there are other threads.
+std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by);
 
 // The exit status. To be called before there are other threads.
 int run(std::string const &connection, run_request const &);

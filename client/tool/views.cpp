@@ -1,5 +1,6 @@
 #include "views.hpp"
 
+#include "literal.hpp"
 #include "text.hpp"
 
 #include <array>
@@ -18,7 +19,7 @@ constexpr auto locks_query = R"(
                     'infinity'),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
            holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome
-      FROM @extschema@.shedlock_locks ORDER BY name)";
+      FROM @extschema@.shedlock_locks)";
 enum column {
     name,
     state,
@@ -43,6 +44,22 @@ constexpr auto stats_query = R"(
 std::string text(libpqxx::field const &field)
 {
     return field.is_null() ? "" : field.c_str();
+}
+
+pqxx::result locks(internal::session &session, std::vector<std::string> const &names = {})
+{
+    std::string const query = locks_query, in_order = " ORDER BY name";
+    if (names.empty())
+        return session.ask(query + in_order, {}).rows;
+    auto const these = " WHERE name = ANY ('{}'::pg_catalog.text[] || $1::" + internal::type_of(names) + ')';
+    return session.ask(query + these + in_order, {internal::names_literal(names)}).rows;
+}
+
+std::vector<std::string> missing(std::vector<std::string> names, pqxx::result const &rows)
+{
+    for (auto const &row : rows)
+        std::erase(names, text(row[name]));
+    return names;
 }
 
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
@@ -166,9 +183,11 @@ constexpr metric of_stats[] = {
 
 } // namespace
 
-void list_as_table(internal::session &session, std::ostream &out, bool with_colours)
+std::vector<std::string> list_as_table(internal::session &session, std::vector<std::string> const &names,
+                                       std::ostream &out, bool with_colours)
 {
-    auto const lines = table(session.ask(locks_query, {}).rows);
+    auto const rows = locks(session, names);
+    auto const lines = table(rows);
     std::array<std::size_t, std::tuple_size_v<line>> widths{};
     for (auto const &one : lines)
         for (std::size_t i = 0; i < one.size(); ++i)
@@ -181,9 +200,11 @@ void list_as_table(internal::session &session, std::ostream &out, bool with_colo
             printed = (&one == &lines.front() ? "\033[1m" : colour(one[1])) + printed + "\033[0m";
         out << printed << '\n';
     }
+    return missing(names, rows);
 }
 
-void list_as_json(internal::session &session, std::ostream &out)
+std::vector<std::string> list_as_json(internal::session &session, std::vector<std::string> const &names,
+                                      std::ostream &out)
 {
     using json = nlohmann::ordered_json;
     auto const number_or_null = [](libpqxx::field const &field) {
@@ -193,7 +214,8 @@ void list_as_json(internal::session &session, std::ostream &out)
         return field.is_null() ? json{} : json(field.c_str());
     };
     auto list = json::array();
-    for (auto const &row : session.ask(locks_query, {}).rows)
+    auto const rows = locks(session, names);
+    for (auto const &row : rows)
         list.push_back({{"name", text(row[name])},
                         {"state", text(row[state])},
                         {"holder", text(row[holder])},
@@ -208,13 +230,14 @@ void list_as_json(internal::session &session, std::ostream &out)
                         {"holder_alive", row[holder_alive].is_null() ? json{} : json(row[holder_alive].as<bool>())}});
     // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.
     out << list.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+    return missing(names, rows);
 }
 
 void metrics(internal::session &session, std::ostream &out)
 {
-    auto const locks = session.ask(locks_query, {}).rows;
+    auto const rows = locks(session);
     for (auto const &one : of_locks)
-        print(locks, one, out);
+        print(rows, one, out);
     try {
         auto const counters = session.ask(stats_query, {}).rows;
         for (auto const &one : of_stats)

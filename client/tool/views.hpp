@@ -7,8 +7,10 @@
 
 namespace shedlock::tool {
 
-void list_as_table(internal::session &, std::ostream &, bool with_colours);
-void list_as_json(internal::session &, std::ostream &);
+// Only these locks; all, if none is named. The names that have no row are given back.
+std::vector<std::string> list_as_table(internal::session &, std::vector<std::string> const &names, std::ostream &,
+                                       bool with_colours);
+std::vector<std::string> list_as_json(internal::session &, std::vector<std::string> const &names, std::ostream &);
 
 // The names are those of docs/postgres_exporter.yaml.
 void metrics(internal::session &, std::ostream &);

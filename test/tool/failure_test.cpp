@@ -119,18 +119,40 @@ TEST(failure, bad_options_are_125)
     expect_failure(with_options(a_minute({"-E", "300"})), 125, "255");
     expect_failure(with_options(a_minute({"--every", "0s"})), 125, "every");
     expect_failure(with_options(a_minute({"--retry"})), 125, "--every");
+    expect_failure(with_options(a_minute({"--every", "1h", "--tick", "@1"})), 125, "--tick");
     expect_failure(with_options(a_minute({"--no-such-option"})), 125, "--no-such-option");
     EXPECT_EQ(state(), "");
+}
+
+TEST(failure, a_bad_tick_is_125)
+{
+    for (auto const *tick : {"", "2026-11-22T10:00:00", "[a,b]"})
+        expect_failure(under_lock({"true"}, a_minute({"--tick", tick})), 125, std::string{"--tick: \""} + tick + '"');
+    for (auto const *tick : {"9999-12-31T23:59:59Z", "@99999999999"})
+        expect_failure(under_lock({"true"}, a_minute({"--tick", tick})), 125,
+                       "tick must not be more than one minute ahead");
+    EXPECT_EQ(state(), "");
+}
+
+TEST(failure, misspelt_words_are_125_and_told_before_those_that_are_missing)
+{
+    expect_failure({"shedlock", "walk"}, 125, "\"walk\" is no command");
+    expect_failure({"shedlock", "[a,b]"}, 125, "\"[a,b]\" is no command");
+    expect_failure({"shedlock", "--dns", "x", "list"}, 125, "no option --dns");
+    expect_failure({"shedlock", "list", "--joson"}, 125, "no option --joson; see shedlock list --help");
+    expect_failure({"shedlock", "run", name(), "--at-mots", "1m", "--", "true"}, 125, "no option --at-mots");
+    expect_failure({"shedlock", "resume", name(), "other"}, 125, "\"other\" is one word too many");
+    expect_failure({"shedlock", "pause", name(), "other"}, 125, "\"other\" is one word too many");
+    expect_failure({"shedlock", "release", name(), "other", "--force"}, 125, "one name");
 }
 
 TEST(failure, missing_words_are_125)
 {
     expect_failure({"shedlock"}, 125, "A subcommand");
-    expect_failure({"shedlock", "walk"}, 125, "A subcommand");
     expect_failure({"shedlock", "run"}, 125, "NAME");
     expect_failure({"shedlock", "run", name(), "--at-most", "1m"}, 125, "command");
     expect_failure(under_lock({}), 125, "command");
-    expect_failure({"shedlock", "run", name(), "--at-most", "1m", "echo", "ran"}, 125, "echo");
+    expect_failure({"shedlock", "run", name(), "--at-most", "1m", "echo", "ran"}, 125, "-- COMMAND");
     expect_failure({"shedlock", "run", "", "--at-most", "1m", "--", "echo", "ran"}, 125, "name");
     expect_failure({"shedlock", "run", std::string(256, 'x'), "--at-most", "1m", "--", "echo", "ran"}, 125, "255");
 }

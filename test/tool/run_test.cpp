@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <thread>
 
 using namespace shedlock::test;
 
@@ -74,6 +75,19 @@ TEST(run, is_not_misled_by_odd_names)
         EXPECT_EQ(seen.out, lock) << seen.err;
         EXPECT_EQ(state(lock), "free");
     }
+}
+
+TEST(run, is_not_misled_by_several_odd_names)
+{
+    words const odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{}", "%%", "\1", "\1[", "@", "a=b", ":"};
+    words command{"shedlock", "run"};
+    command.insert(command.end(), odd.begin(), odd.end());
+    command.insert(command.end(), {"--at-most", "1m", "--", "sh", "-c", "printf '%s\n' \"$SHEDLOCK_NAME\""});
+    std::string expected;
+    for (auto const &one : odd)
+        expected += one + '\n';
+    auto const seen = run(command);
+    EXPECT_EQ(seen.out, expected) << seen.err;
 }
 
 TEST(run, gives_the_command_its_own_environment_and_three_variables)
@@ -323,6 +337,73 @@ TEST(run, every_runs_again_in_the_next_period)
     auto const runs = [] { return run(under_lock(say_ran, a_minute({"--every", "1s"}))).out == "ran\n"; };
     EXPECT_TRUE(runs());
     EXPECT_TRUE(eventually(runs));
+}
+
+// At an instant
+
+TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
+{
+    auto const soon = "SELECT extract(epoch FROM date_trunc('second', now())) + 30 + ";
+    auto const tick = '@' + sql(std::string{soon} + "0"), same = tick + "0009",
+               next = '@' + sql(std::string{soon} + "0.000001");
+    auto const at = [](std::string const &instant) { return run(under_lock(say_ran, a_minute({"--tick", instant}))); };
+    EXPECT_EQ(at(tick).out, "ran\n");
+    EXPECT_EQ(at(same).out, "");
+    EXPECT_EQ(at(run({"date", "--iso-8601=ns", "-d", tick}).out.substr(0, 35)).out, "");
+    EXPECT_EQ(at(next).out, "ran\n");
+}
+
+TEST(run, tick_can_be_retried)
+{
+    words const command = under_lock({"false"}, a_minute({"--tick", "2026-11-20T22:30:00Z", "--retry"}));
+    EXPECT_EQ(run(command).status, 1);
+    EXPECT_EQ(run(command).status, 1);
+    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--tick", "2026-11-20T22:30:00Z"}))).out, "");
+}
+
+// Several locks
+
+TEST(run, several_names_are_acquired_all_or_none)
+{
+    auto const other = name() + " and blanks";
+    words const both{"shedlock",
+                     "run",
+                     name(),
+                     other,
+                     "--at-most",
+                     "1m",
+                     "-v",
+                     "-E",
+                     "9",
+                     "--",
+                     "sh",
+                     "-c",
+                     "printf %s \"$SHEDLOCK_NAME\"; shedlock list --json \"$1\" \"$2\" >states",
+                     "sh",
+                     name(),
+                     other};
+    auto const token = acquire(other);
+    auto const refused = run(both);
+    EXPECT_EQ(refused.status, 9);
+    EXPECT_NE(refused.err.find(other), std::string::npos) << refused.err;
+    EXPECT_EQ(state(), "") << "none is";
+    sql("SELECT shedlock_release_token(" + literal(other) + ", " + token + ')');
+    EXPECT_EQ(run(both).out, name() + '\n' + other);
+    auto const states = run({"grep", "-c", "\"held\"", "states"}).out;
+    EXPECT_EQ(states, "2\n");
+    EXPECT_EQ(state() + state(other), "freefree");
+    EXPECT_EQ(last_outcome() + last_outcome(other), "donedone");
+}
+
+TEST(run, several_names_are_extended_and_lost_together)
+{
+    auto const other = name() + ".2";
+    process tool{{"shedlock", "run", name(), other, "--at-most", "1s", "--", "sh", "-c", "echo ready; sleep 60"}};
+    ASSERT_TRUE(tool.says("ready"));
+    std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+    EXPECT_EQ(state() + state(other), "heldheld");
+    sql("SELECT shedlock_force_release(" + literal(other) + ')');
+    EXPECT_EQ(tool.wait().status, 124);
 }
 
 // Keeping alive

@@ -87,6 +87,33 @@ TEST(acquire, retry_gets_a_period_again_that_was_released_as_failed)
     EXPECT_EQ(tool("acquire", once_a_month).status, 1);
 }
 
+TEST(acquire, takes_several_names_which_have_one_token)
+{
+    auto const other = name() + ".2";
+    auto const token = acquired({other, "--at-most", "1m"});
+    EXPECT_EQ(column("token"), token);
+    EXPECT_EQ(state(other), "held");
+    EXPECT_EQ(tool("acquire", {"--at-most", "1m"}).status, 1);
+    EXPECT_EQ(tool("extend", {other, "--token", token, "--at-most", "1h"}).status, 0);
+    EXPECT_EQ(column("remaining > '59 min'"), "t");
+    EXPECT_EQ(tool("release", {other, "--token", token, "--failed"}).status, 0);
+    EXPECT_EQ(state() + state(other), "freefree");
+    EXPECT_EQ(last_outcome(other), "failed");
+    expect_lost(tool("release", {other, "--token", token}));
+    EXPECT_EQ(tool("acquire", {name(), "--at-most", "1m"}).status, 125) << "twice the same";
+}
+
+TEST(acquire, tick_gets_the_lock_once_for_each_instant)
+{
+    auto const in_seconds = [](char const *seconds) {
+        return a_minute({"--tick", '@' + sql(std::string{"SELECT extract(epoch FROM now()) + "} + seconds)});
+    };
+    auto const soon = in_seconds("30");
+    EXPECT_EQ(tool("release", {"--token", acquired(soon)}).status, 0);
+    EXPECT_EQ(tool("acquire", soon).status, 1);
+    acquired(in_seconds("40"));
+}
+
 TEST(acquire, waits)
 {
     acquire(name(), "1s");
@@ -101,6 +128,15 @@ TEST(acquire, that_cannot_tell_the_token_is_125_and_releases)
     EXPECT_NE(seen.err, "");
     EXPECT_EQ(state(), "free");
     EXPECT_EQ(last_outcome(), "failed");
+}
+
+TEST(acquire, that_nobody_listens_to_is_125_and_releases)
+{
+    EXPECT_EQ(
+        run(sh("{ sleep 0.3; shedlock acquire \"$1\" --at-most 1m; echo $? >status; } | true; cat status", {name()}))
+            .out,
+        "125\n");
+    EXPECT_EQ(state(), "free");
 }
 
 TEST(acquire, that_has_no_stdout_to_tell_the_token_is_125)

@@ -86,6 +86,45 @@ TEST(list, has_a_line_for_each_lock)
     EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +[0-9.]+ m?s +failed"})) << free;
 }
 
+TEST(list, shows_only_what_is_asked_for)
+{
+    std::string const one = name() + " \"one\"", other = "[" + name() + ',' + "other]";
+    acquire(name());
+    acquire(one);
+    acquire(other);
+    auto const table = run({"shedlock", "list", one, other});
+    EXPECT_EQ(table.status, 0) << table.err;
+    ASSERT_EQ(lines(table.out).size(), 3U) << table.out;
+    EXPECT_NE(table.out.find(one + ' '), std::string::npos);
+    EXPECT_NE(table.out.find(other + ' '), std::string::npos);
+    auto const json = nlohmann::json::parse(run({"shedlock", "list", one, "--json"}).out);
+    ASSERT_EQ(json.size(), 1U);
+    EXPECT_EQ(json.at(0).at("name"), one);
+}
+
+TEST(list, is_1_when_one_is_not_there_and_says_which)
+{
+    acquire();
+    auto const table = run({"shedlock", "list", name() + ".2", name()});
+    EXPECT_EQ(table.status, 1);
+    EXPECT_EQ(lines(table.out).size(), 2U);
+    EXPECT_EQ(table.err, "shedlock: there is no lock \"" + name() + ".2\"\n");
+    auto const json = run({"shedlock", "list", "--json", name() + ".2"});
+    EXPECT_EQ(json.status, 1);
+    EXPECT_EQ(json.out, "[]\n");
+    EXPECT_EQ(run({"shedlock", "list", ""}).status, 1);
+}
+
+TEST(list, watch_shows_a_lock_that_is_asked_for_as_soon_as_it_is_there)
+{
+    process tool{{"shedlock", "list", "--watch", name()}};
+    ASSERT_TRUE(tool.says("NAME"));
+    acquire(name() + ".2");
+    acquire();
+    EXPECT_TRUE(tool.says(name() + "  held"));
+    EXPECT_EQ(tool.out().find(name() + ".2"), std::string::npos);
+}
+
 TEST(list, lets_no_name_and_no_holder_command_the_terminal)
 {
     auto const locks = hostile_locks();

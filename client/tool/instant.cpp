@@ -1,0 +1,49 @@
+#include "instant.hpp"
+
+#include <regex>
+
+namespace shedlock::tool {
+
+namespace {
+
+using namespace std::chrono;
+using found = std::ssub_match;
+
+int number(found const &digits)
+{
+    return digits.length() == 0 ? 0 : std::stoi(digits);
+}
+
+microseconds fraction(found const &digits)
+{
+    return microseconds{std::stoi((digits.str() + "000000").substr(0, 6))};
+}
+
+minutes offset(found const &sign, found const &hour, found const &minute)
+{
+    auto const size = hours{number(hour)} + minutes{number(minute)};
+    return sign == "-" ? -size : size;
+}
+
+} // namespace
+
+std::optional<sys_time<microseconds>> to_instant(std::string const &text)
+{
+    static std::regex const calendar{
+        "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?"
+        "(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d)?)"};
+    static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d+))?"}; // beyond the year 5000 is no schedule
+    std::smatch part;
+    if (std::regex_match(text, part, since_1970))
+        return sys_seconds{seconds{std::stoll(part[1])}} + fraction(part[2]);
+    if (!std::regex_match(text, part, calendar))
+        return std::nullopt;
+    year_month_day const date{year{number(part[1])}, month{static_cast<unsigned>(number(part[2]))},
+                              day{static_cast<unsigned>(number(part[3]))}};
+    if (!date.ok())
+        return std::nullopt;
+    return sys_days{date} + hours{number(part[4])} + minutes{number(part[5])} + seconds{number(part[6])} +
+           fraction(part[7]) - offset(part[8], part[9], part[10]);
+}
+
+} // namespace shedlock::tool
