@@ -80,7 +80,7 @@ _shedlock_offer_names()
         _shedlock_unquote "$current" || return
     fi
     while IFS= read -r name; do
-        [[ $name == "$plain"* ]] || continue
+        [[ $name == "$plain"* && $taken != *$'\n'"$name"$'\n'* ]] || continue
         case $quote in
         \') [[ $name == *\'* ]] || COMPREPLY+=("$name") ;;
         \") [[ $name == *[\"\$\`\\!]* ]] || COMPREPLY+=("$name") ;;
@@ -115,8 +115,9 @@ _shedlock_offer_command()
 
 _shedlock()
 {
-    local words command_at current option='' subcommand='' name='' states='*' dsn='' given=' ' i
-    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --retry --holder' options='--dsn --help'
+    local words command_at current option='' subcommand='' name='' several='' taken=$'\n' plain states='*' dsn='' given=' ' i
+    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --tick --retry --holder'
+    local options='--dsn --help'
     local IFS=$' \t\n'
     COMPREPLY=()
     _shedlock_words
@@ -133,13 +134,14 @@ _shedlock()
             given+="$option "
             case ${words[i]} in
             --dsn=*) dsn=${words[i]#*=} option= ;;
-            --dsn | --at-most | --at-least | --wait | --every | --holder | --token | --reason | -E) ;;
+            --dsn | --at-most | --at-least | --wait | --every | --tick | --holder | --token | --reason | -E) ;;
             *) option= ;;
             esac
         elif [[ -z $subcommand ]]; then
             subcommand=${words[i]}
         else
             name=${words[i]}
+            _shedlock_unquote "$name" && taken+=$plain$'\n'
         fi
     done
     current=${words[${#words[@]} - 1]}
@@ -149,9 +151,9 @@ _shedlock()
     fi
 
     case $subcommand in
-    run) options+=" $acquire --no-keep-alive -E --verbose" ;;
-    acquire) options+=" $acquire" ;;
-    extend) options+=" $lease --token" states=held ;;
+    run) options+=" $acquire --no-keep-alive -E --verbose" several=yes ;;
+    acquire) options+=" $acquire" several=yes ;;
+    extend) options+=" $lease --token" states=held several=yes ;;
     release)
         if [[ $given == *' --token '* ]]; then
             options+=' --failed'
@@ -159,10 +161,11 @@ _shedlock()
             options+=' --token --force'
         fi
         states='[!f]*' # all but free
+        [[ $given == *' --force '* ]] || several=yes
         ;;
     pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused
     resume) states=paused ;;
-    list) options+=' --watch --json' name=none ;;
+    list) options+=' --watch --json' several=yes ;;
     doctor | metrics) name=none ;;
     '') options+=' --version' name=none ;;
     *) return ;;
@@ -178,9 +181,9 @@ _shedlock()
     *)
         if [[ $current != -* ]]; then
             [[ -n $subcommand ]] || _shedlock_offer run list acquire extend release pause resume doctor metrics
-            [[ -n $name ]] || _shedlock_offer_names "$states"
+            [[ -n $name && -z $several ]] || _shedlock_offer_names "$states"
         fi
-        if [[ $current == -* || -z $current && -n $subcommand && ${#COMPREPLY[@]} -eq 0 ]]; then
+        if [[ $current == -* || -z $current && -n $subcommand && (-n $name || ${#COMPREPLY[@]} -eq 0) ]]; then
             [[ $subcommand == run && -n $name ]] && options+=' --'
             for i in $options; do
                 [[ $given == *" $i "* ]] || _shedlock_offer "$i"

@@ -51,7 +51,8 @@ pqxx::result locks(internal::session &session, std::vector<std::string> const &n
     std::string const query = locks_query, in_order = " ORDER BY name";
     if (names.empty())
         return session.ask(query + in_order, {}).rows;
-    auto const these = " WHERE name = ANY ('{}'::pg_catalog.text[] || $1::" + internal::type_of(names) + ')';
+    auto const these = " WHERE name OPERATOR(pg_catalog.=) ANY ('{}'::pg_catalog.text[] OPERATOR(pg_catalog.||) $1::" +
+                       internal::type_of(names) + ')';
     return session.ask(query + these + in_order, {internal::names_literal(names)}).rows;
 }
 
