@@ -11,8 +11,8 @@ using namespace shedlock::test;
 namespace {
 
 // Tells who had a signal: the command, and a child of it, for which it waits.
-words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT\n"
-                              "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT\n"
+words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
+                              "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
                               "       echo ready; while :; do sleep 0.1; done'\n"
                               "echo not reached");
 std::string const both_told = "ready\nchild\nparent\n";
@@ -59,7 +59,7 @@ pid_t child_of(pid_t pid)
 
 TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
 {
-    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}) {
         process tool{under_lock(two_who_tell)};
         ASSERT_TRUE(tool.says("ready"));
         tool.signal(number);
@@ -155,24 +155,29 @@ TEST(signal, ends_the_waiting_and_leaves_no_lock)
         }
 }
 
-TEST(signal, that_comes_before_the_grant_leaves_the_run_to_others)
+TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
 {
     auto const locked =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acquire%'";
     auto const once_a_month = a_minute({"--every", "30d", "--retry"});
-    pqxx::connection other{""};
-    pqxx::work table{other};
-    table.exec("LOCK TABLE shedlock");
-    process tool{under_lock({"echo", "ran"}, once_a_month)};
-    EXPECT_TRUE(eventually([&] { return sql(locked) != "0"; }));
-    tool.signal(SIGTERM);
-    ::usleep(300'000); // time to be told
-    table.commit();
-    auto const seen = tool.wait();
-    EXPECT_EQ(seen.status, 128 + SIGTERM);
-    EXPECT_EQ(seen.out, "");
-    EXPECT_EQ(last_outcome(), "failed");
-    EXPECT_EQ(run(under_lock({"echo", "ran"}, once_a_month)).out, "ran\n");
+    words acquire{"shedlock", "acquire", name()};
+    acquire.insert(acquire.end(), once_a_month.begin(), once_a_month.end());
+    auto const run_it = under_lock({"echo", "ran"}, once_a_month);
+    for (auto const &command : {acquire, run_it}) {
+        pqxx::connection other{""};
+        pqxx::work table{other};
+        table.exec("LOCK TABLE shedlock");
+        process tool{command};
+        EXPECT_TRUE(eventually([&] { return sql(locked) != "0"; }));
+        tool.signal(SIGTERM);
+        ::usleep(300'000); // time to be told
+        table.commit();
+        auto const seen = tool.wait();
+        EXPECT_EQ(seen.status, 128 + SIGTERM);
+        EXPECT_EQ(seen.out, "");
+        EXPECT_EQ(last_outcome(), "failed");
+    }
+    EXPECT_EQ(run(run_it).out, "ran\n");
 }
 
 TEST(signal, ends_the_waiting_for_a_server)
