@@ -34,7 +34,7 @@ check: packages
 	@test/check
 
 check-unit:
-	@cmake -S . -B build -DSHEDLOCK_TESTS=ON >build.log || { cat build.log; exit 1; }
+	@cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON >build.log || { cat build.log; exit 1; }
 	@cmake --build build --parallel 2
 	@ctest --test-dir build --output-on-failure
 
