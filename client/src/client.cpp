@@ -1,24 +1,9 @@
-#include "lease.hpp"
+#include "core.hpp"
 #include "literal.hpp"
 
 namespace shedlock {
 
 using namespace internal;
-
-namespace internal {
-namespace {
-
-// Or nobody would be there to release it.
-std::shared_ptr<lease> lease_of(core &core, names const &what, grant const &granted, std::chrono::microseconds at_most)
-try {
-    return std::make_shared<lease>(core, what, granted, at_most);
-} catch (...) {
-    core.release(what, granted.token, outcome::failed, core.timeout());
-    throw;
-}
-
-} // namespace
-} // namespace internal
 
 error::error(std::string const &message, std::string sqlstate)
     : std::runtime_error{message}, sqlstate_{std::move(sqlstate)}
@@ -39,8 +24,23 @@ std::string names::to_text() const
     return text;
 }
 
+namespace {
+
+clock::time_point end_of(std::chrono::microseconds wait)
+{
+    if (wait < wait.zero())
+        throw usage_error{"wait must not be negative", "22023"};
+    return later(clock::now(), wait);
+}
+
+} // namespace
+
 client::client(std::string const &connection, client_settings settings)
-    : core_{std::make_shared<core>(connection, std::move(settings))}
+    : client{connection_source{[connection] { return connection; }}, std::move(settings)}
+{
+}
+
+client::client(connection_source source, client_settings settings) : core_{core::make(std::move(source), settings)}
 {
 }
 
@@ -48,20 +48,28 @@ client::client(client &&) noexcept = default;
 client &client::operator=(client &&) noexcept = default;
 client::~client() = default;
 
-std::optional<lock> client::try_acquire(names const &what, options const &how)
+core &client::require() const
 {
-    return acquire(what, how, {});
+    if (!core_)
+        throw usage_error{"this client was moved from"};
+    return core_->require();
+}
+
+std::optional<lock> client::try_acquire(names const &what, options const &how, refusal *why)
+{
+    return acquire(what, how, {}, {}, why);
 }
 
 std::optional<lock> client::acquire(names const &what, options const &how, std::chrono::microseconds wait,
-                                    std::stop_token stop)
+                                    std::stop_token stop, refusal *why)
 {
-    auto const granted = internal::acquire(core_->shared, what, how, clock::now() + wait, stop);
+    auto &core = require();
+    auto const granted = internal::acquire(core.shared, what, how, end_of(wait), stop, why);
     if (!granted)
         return std::nullopt;
-    lock acquired{core_, internal::lease_of(*core_, what, *granted, how.at_most)};
+    lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
     if (how.keep_alive)
-        acquired.lease_->keep_alive();
+        core.keeping.keep(acquired.lease_);
     return acquired;
 }
 
@@ -72,9 +80,12 @@ void client::finish(lock &mine)
     auto const lease = mine.lease_;
     bool const to_the_end = mine.held();
     try {
-        mine.release(to_the_end ? outcome::done : outcome::failed);
+        if (lease->is_over())
+            mine.end(); // known to be lost
+        else
+            mine.release(to_the_end ? outcome::done : outcome::failed);
     } catch (connection_error const &failure) {
-        mine.warn_unreleased(failure); // and the work is done
+        mine.tell_unreleased(lease->names, failure);
     }
     if (!to_the_end)
         throw lock_lost{lease->names.to_text() + " was lost, or its lease about to end, before the work was over",
@@ -84,26 +95,31 @@ void client::finish(lock &mine)
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,
                     std::optional<std::chrono::microseconds> at_least)
 {
-    core_->extend(what, number, at_most, at_least);
+    auto &shared = require().shared;
+    auto const until = shared.time_limit();
+    persist(until, [&] { return internal::extend(shared, what, number, at_most, at_least, until); });
 }
 
 void client::release(names const &what, token number, outcome how)
 {
-    core_->release(what, number, how, core_->timeout());
+    auto &core = require();
+    auto const limit = core.shared.time_limit();
+    core.release(what, number, how, limit, limit);
 }
 
 bool client::force_release(std::string const &name)
 {
-    return core_->ask_bool("shedlock_force_release($1)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_force_release($1)", {text_literal("name", name)});
 }
 
 bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
 {
-    auto const until = clock::now() + wait;
-    libpqxx::parameters const arguments{text_literal("name", name),
-                                        reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
+    auto &core = require();
+    auto const until = end_of(wait);
+    fields const arguments{text_literal("name", name),
+                           reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
     for (;;) {
-        if (persist(until, [&] { return core_->ask_bool("shedlock_pause($1, $2)", arguments); }))
+        if (persist(until, [&] { return core.ask_bool("shedlock_pause($1, $2)", arguments); }))
             return true;
         if (clock::now() >= until)
             return false;
@@ -113,7 +129,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
 
 bool client::resume(std::string const &name)
 {
-    return core_->ask_bool("shedlock_resume($1)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_resume($1)", {text_literal("name", name)});
 }
 
 } // namespace shedlock

@@ -1,60 +1,90 @@
 #include "core.hpp"
 
+#include "thread.hpp"
+
+#include <algorithm>
 #include <cstdio>
 
 namespace shedlock::internal {
 
 namespace {
 
-client_settings with_default_warning(client_settings settings)
+std::chrono::milliseconds checked(std::chrono::milliseconds timeout)
 {
-    if (!settings.on_warning)
-        settings.on_warning = [](std::string const &message) {
-            std::fprintf(stderr, "shedlock: %s\n", message.c_str());
-        };
-    return settings;
+    if (timeout <= timeout.zero())
+        throw usage_error{"timeout must be positive", "22023"};
+    return std::min<std::chrono::milliseconds>(timeout, std::chrono::years{100}); // later than that is never
+}
+
+void dispose(core *one) noexcept
+try {
+    if (!one->is_ours())
+        return;
+    if (this_is_ours) // a callback was the last owner: the thread that it runs on would wait for itself
+        quietly([one] { return std::thread{[one] { delete one; }}; }).detach();
+    else
+        delete one;
+} catch (std::exception const &) { // no thread: it stays
+}
+
+void print(event const &what)
+{
+    std::fprintf(stderr, "shedlock: %s\n", what.text.c_str());
 }
 
 } // namespace
 
-core::core(std::string const &given, client_settings chosen)
-    : settings{with_default_warning(std::move(chosen))},
-      connection{with_defaults(given, settings.timeout, true)}, shared{connection, settings.timeout, time}
+teller::teller(std::function<void(event const &)> on_event) : on_event_{on_event ? std::move(on_event) : print}
 {
-}
-
-clock::time_point core::extend(names const &what, token number, clock::duration at_most,
-                               std::optional<clock::duration> at_least)
-{
-    return persist(timeout(), [&] { return internal::extend(shared, what, number, at_most, at_least); });
-}
-
-void core::release(names const &what, token number, outcome how, clock::time_point until)
-{
-    auto const remark = internal::release(shared, what, number, how, until);
-    if (!remark.empty())
-        warn([&] { return remark + " (asked twice, for the first reply was lost)"; });
-}
-
-bool core::ask_bool(std::string const &call, libpqxx::parameters const &arguments)
-{
-    return shared.ask("SELECT @extschema@." + call, arguments).rows[0][0].as<bool>();
 }
 
 // So short that a string needs no memory of its own for it.
-void core::warn_briefly() const noexcept
+void teller::tell_briefly(event::kind what) const noexcept
 try {
-    settings.on_warning("out of memory");
+    on_event_({what, names{std::vector<std::string>{}}, "out of memory"});
 } catch (std::bad_alloc const &) {
 }
 
-void core::retire(std::future<void> keeper) noexcept
+core::core(session::source source, client_settings const &settings)
+    : tell{settings.on_event}, shared{source, checked(settings.timeout)}, keeping{std::move(source), shared.patience(),
+                                                                                  tell}
+{
+}
+
+std::shared_ptr<core> core::make(session::source source, client_settings const &settings)
+{
+    return {new core{std::move(source), settings}, dispose};
+}
+
+std::shared_ptr<lease> core::make_lease(names const &what, grant const &granted, clock::duration at_most)
 try {
-    std::lock_guard const hold{retiring_};
-    std::erase_if(retired_,
-                  [](auto const &one) { return one.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
-    retired_.push_back(std::move(keeper));
-} catch (std::bad_alloc const &) { // it is still ours, and waits when it goes
+    return {new lease{time, what, granted, at_most}, [pid = process](lease *one) {
+                if (::getpid() == pid)
+                    delete one;
+            }};
+} catch (...) { // nobody would be there to release it
+    release(what, granted.token, outcome::failed, clock::now(), shared.time_limit());
+    throw;
+}
+
+core &core::require()
+{
+    if (!is_ours())
+        throw usage_error{"this process was forked from the one that made the client: make a client of its own"};
+    return *this;
+}
+
+void core::release(names const &what, token number, outcome how, clock::time_point until, clock::time_point over)
+{
+    auto const remark = internal::release(shared, what, number, how, until, over);
+    if (!remark.empty())
+        tell(event::kind::release_unclear, what,
+             [&] { return remark + " (asked twice, for the first reply was lost)"; });
+}
+
+bool core::ask_bool(std::string const &call, fields const &arguments)
+{
+    return shared.ask("SELECT @extschema@." + call, arguments).rows.at(0)[0] == "t";
 }
 
 } // namespace shedlock::internal

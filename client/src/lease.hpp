@@ -1,16 +1,17 @@
-// What we believe of an acquisition: until when it is ours for certain, and the thread that keeps it so.
+// What we believe of an acquisition: until when it is ours for certain.
 #pragma once
 
-#include "core.hpp"
+#include "protocol.hpp"
+#include "timer.hpp"
 
 #include <atomic>
 #include <exception>
 
 namespace shedlock::internal {
 
-class lease : public std::enable_shared_from_this<lease> {
+class lease {
 public:
-    lease(core &, shedlock::names, grant const &, clock::duration at_most);
+    lease(timer &, shedlock::names, grant const &, clock::duration at_most);
     lease(lease const &) = delete;
     lease &operator=(lease const &) = delete;
 
@@ -23,38 +24,42 @@ public:
 
     // ask sends the request once, and tells when. One at a time, so that the later request is the later one at the
     // server, too, unless it is given up on: then the server may find it still to be done when it has done later ones.
-    void extend(clock::duration at_most, std::function<clock::time_point()> const &ask);
+    void extend(clock::duration at_most, clock::time_point until, std::function<clock::time_point()> const &ask);
 
-    void keep_alive();
+    // The steps of it. Only for who has the turn.
+    turn extending;
+    void begin_extend(clock::duration at_most); // before the request is sent
+    void end_extend(clock::duration at_most, clock::time_point sent);
+    void doubt_extend(clock::duration at_most) noexcept; // it may happen still
+    void lose() noexcept;
 
-    // Nothing is extended any more, and no stop requested. At once, whatever the keeper is doing.
+    // For keep-alive: what to extend by, how much of that is certain then, and when: a third of it has passed.
+    struct plan {
+        clock::duration at_most;
+        clock::duration certain;
+        clock::time_point due;
+    };
+    [[nodiscard]] plan next() const;
+
+    // No stop is requested any more.
     void end() noexcept;
+    // Ended, or known to be lost.
+    [[nodiscard]] bool is_over() const noexcept { return is_over_; }
 
 private:
-    void extend_in_turn(clock::duration at_most, std::function<clock::time_point()> const &ask); // holds extending_
     void trust(clock::time_point);
-    void lose() noexcept;
     [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
-    bool wait_until_due();
-    void keep(std::string connection);
-    void extend_over(session &);
 
-    core &core_;
     std::stop_source stop_; // the work should stop
     std::atomic<clock::rep> deadline_;
+    std::atomic<bool> is_over_ = false;
 
-    std::mutex extending_;
-
-    std::mutex mutex_; // for what follows
-    std::condition_variable_any due_changed_;
+    mutable std::mutex mutex_; // for what follows
     clock::duration at_most_;
     // at_most of requests that were given up on: at any time the lease may be cut to it.
     clock::duration shortest_in_doubt_;
     clock::time_point extended_; // when the latest request was sent that is known to have succeeded
     std::optional<timer::alarm> alarm_;
-
-    std::stop_source ended_;
-    std::future<void> keeper_;
 };
 
 } // namespace shedlock::internal

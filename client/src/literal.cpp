@@ -1,5 +1,6 @@
 #include "literal.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace shedlock::internal {
@@ -22,10 +23,15 @@ std::string names_literal(names const &names)
         throw usage_error{"names must not be empty: give at least one name", "22023"};
     if (names.list().size() == 1)
         return text_literal("name", names.list().front());
+    return array_literal(names.list());
+}
+
+std::string array_literal(std::vector<std::string> const &list)
+{
     std::string array = "{";
-    for (auto const &name : names.list()) {
+    for (auto const &one : list) {
         array += array.size() > 1 ? ",\"" : "\"";
-        for (char const letter : text_literal("name", name)) {
+        for (char const letter : text_literal("name", one)) {
             if (letter == '"' || letter == '\\')
                 array += '\\';
             array += letter;
@@ -35,22 +41,36 @@ std::string names_literal(names const &names)
     return array + '}';
 }
 
+std::string token_literal(token number)
+{
+    return std::to_string(static_cast<std::int64_t>(number));
+}
+
 std::string interval_literal(std::chrono::microseconds duration)
 {
     return std::to_string(duration.count()) + " microseconds";
 }
 
-std::string timestamp_literal(std::chrono::sys_time<std::chrono::microseconds> instant)
+std::string constant(std::string const &utf8)
 {
-    auto const day = std::chrono::floor<std::chrono::days>(instant);
-    std::chrono::year_month_day const date{day};
-    std::chrono::hh_mm_ss const time{instant - day};
-    char text[64];
-    std::snprintf(text, sizeof text, "%04d-%02u-%02u %02ld:%02ld:%02ld.%06ld+00", static_cast<int>(date.year()),
-                  static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                  static_cast<long>(time.hours().count()), static_cast<long>(time.minutes().count()),
-                  static_cast<long>(time.seconds().count()), static_cast<long>(time.subseconds().count()));
-    return text;
+    auto const is_plain = [](char letter) {
+        return letter >= ' ' && letter <= '~' && letter != '\'' && letter != '\\';
+    };
+    if (std::all_of(utf8.begin(), utf8.end(), is_plain))
+        return '\'' + utf8 + "'::pg_catalog.text";
+    std::string hex;
+    for (unsigned char const byte : utf8) {
+        char digits[3];
+        std::snprintf(digits, sizeof digits, "%02x", byte);
+        hex += digits;
+    }
+    return "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
+}
+
+std::string call(std::string const &function, names const &names, std::string const &other_arguments)
+{
+    return "SELECT pg_catalog.set_config('client_min_messages', 'warning', true), @extschema@." + function +
+           "($1::" + type_of(names) + ", " + other_arguments + ')';
 }
 
 } // namespace shedlock::internal

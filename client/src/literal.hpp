@@ -11,8 +11,16 @@ std::string text_literal(std::string_view argument, std::string_view text);
 // One name as text, several as text[]: the server's errors then speak of what the caller has given.
 std::string type_of(names const &);
 std::string names_literal(names const &);
+std::string array_literal(std::vector<std::string> const &);
 
+std::string token_literal(token);
 std::string interval_literal(std::chrono::microseconds);
-std::string timestamp_literal(std::chrono::sys_time<std::chrono::microseconds>); // UTC
+
+// A constant for a statement of anybody's, whatever the client_encoding and standard_conforming_strings there.
+std::string constant(std::string const &utf8);
+
+// A statement that calls a function for the names $1. It begins so, for its own transaction: what the server has to say
+// beside must reach us, whatever client_min_messages was set to, perhaps by a stranger behind the same pooler.
+std::string call(std::string const &function, names const &, std::string const &other_arguments);
 
 } // namespace shedlock::internal

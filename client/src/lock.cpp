@@ -1,4 +1,5 @@
-#include "lease.hpp"
+#include "core.hpp"
+#include "literal.hpp"
 
 namespace shedlock {
 
@@ -14,7 +15,7 @@ lock::lock(lock &&) noexcept = default;
 lock &lock::operator=(lock &&other) noexcept
 {
     if (this != &other) {
-        release_or_warn();
+        release_quietly();
         lease_ = std::move(other.lease_);
         core_ = std::move(other.core_);
     }
@@ -23,13 +24,14 @@ lock &lock::operator=(lock &&other) noexcept
 
 lock::~lock()
 {
-    release_or_warn();
+    release_quietly();
 }
 
 lease &lock::require() const
 {
     if (!lease_)
         throw usage_error{"this lock was released, detached or moved from"};
+    core_->require();
     return *lease_;
 }
 
@@ -40,7 +42,7 @@ bool lock::held() const noexcept
 
 clock::time_point lock::deadline() const noexcept
 {
-    return lease_ ? lease_->deadline() : clock::time_point::min();
+    return lease_ && core_->is_ours() ? lease_->deadline() : clock::time_point::min();
 }
 
 std::stop_token lock::stop_token() const noexcept
@@ -61,61 +63,72 @@ names const &lock::names() const
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
     auto &mine = require();
+    auto const until = core_->shared.time_limit();
     // Each try is told to the lease, because one that is given up on may still come to something.
-    persist(core_->timeout(), [&] {
-        mine.extend(at_most,
-                    [&] { return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least); });
+    persist(until, [&] {
+        mine.extend(at_most, until,
+                    [&] { return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least, until); });
     });
+    core_->keeping.look_again();
 }
 
 void lock::release(outcome how)
 {
-    if (lease_)
-        release_until(core_->timeout(), how);
+    if (!lease_)
+        return;
+    core_->require();
+    auto const mine = end();
+    auto const limit = core_->shared.time_limit();
+    core_->release(mine->names, mine->token, how, limit, limit);
 }
 
-void lock::release_until(clock::time_point until, outcome how)
+std::shared_ptr<lease> lock::end() noexcept
 {
-    auto const mine = std::exchange(lease_, nullptr);
-    mine->end();
-    core_->release(mine->names, mine->token, how, until);
+    lease_->end();
+    core_->keeping.look_again();
+    return std::exchange(lease_, nullptr);
 }
 
 // Does not wait for a server that is gone.
-void lock::release_or_warn() noexcept
-try {
-    if (!lease_)
+void lock::release_quietly() noexcept
+{
+    if (!lease_ || !core_->is_ours())
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
-    release_until(clock::now(), unwinding || !held() ? outcome::failed : outcome::done);
-} catch (std::exception const &failure) {
-    warn_unreleased(failure);
+    auto const how = unwinding || !held() ? outcome::failed : outcome::done;
+    bool const is_known_to_be_lost = lease_->is_over();
+    auto const mine = end();
+    if (is_known_to_be_lost)
+        return;
+    try {
+        core_->release(mine->names, mine->token, how, clock::now(), core_->shared.brief_limit());
+    } catch (lock_lost const &failure) {
+        core_->tell(event::kind::lost, mine->names, [&] { return failure.what(); });
+    } catch (std::exception const &failure) {
+        tell_unreleased(mine->names, failure);
+    }
 }
 
-void lock::warn_unreleased(std::exception const &failure) const noexcept
+void lock::tell_unreleased(shedlock::names const &what, std::exception const &failure) const noexcept
 {
-    core_->warn([&] { return std::string{"not released, and ends by itself: "} + failure.what(); });
+    core_->tell(event::kind::not_released, what,
+                [&] { return what.to_text() + " was not released, and ends by itself: " + failure.what(); });
 }
 
-void lock::guard(pqxx::transaction_base &transaction) const
+std::string lock::guard_statement() const
 {
     auto &mine = require();
-    auto const sql =
-        core_->shared.in_schema("SELECT @extschema@.shedlock_guard_token($1::pg_catalog.text, $2::pg_catalog.int8)");
-    try {
-        for (auto const &name : mine.names.list())
-            libpqxx::exec(transaction, sql, {name, std::to_string(static_cast<std::int64_t>(mine.token))});
-    } catch (pqxx::failure const &failure) {
-        if (libpqxx::sqlstate(failure) == "SL001")
-            throw lock_lost{one_line(failure.what()), "SL001"};
-        throw;
-    }
+    std::string calls;
+    for (auto const &name : mine.names.list())
+        calls += (calls.empty() ? "SELECT " : ", ") + core_->shared.in_schema("@extschema@.shedlock_guard_token(") +
+                 constant(name) + ", " + token_literal(mine.token) + ')';
+    return calls;
 }
 
 token lock::detach()
 {
     auto const number = require().token;
-    std::exchange(lease_, nullptr)->end();
+    end();
     return number;
 }
 

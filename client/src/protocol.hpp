@@ -11,20 +11,33 @@ struct grant {
     bool asked_again;       // extended since, perhaps more than once: one of these may still be on its way
 };
 
-// Asks at once, and again until then or a stop. Nothing: refused. Throws in_doubt; connection_error when the server
-// could not be asked until then.
+// Asks at once, and again until then or a stop; it is over within the session's patience after that. Nothing: refused,
+// and why. Throws in_doubt; connection_error when the server could not be asked until then.
 std::optional<grant> acquire(session &, names const &, options const &, clock::time_point until,
-                             std::stop_token const &stop);
+                             std::stop_token const &stop, refusal *why);
 
 // When the request was sent whose success is certain. Throws lock_lost; in_doubt when it may have happened, or the
 // synchronous standby may not have it. Safe to repeat.
 clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
-                         std::optional<std::chrono::microseconds> at_least,
-                         std::optional<std::chrono::milliseconds> patience = {});
+                         std::optional<std::chrono::microseconds> at_least, clock::time_point until);
 
-// Tries again until then when the connection broke, once at least. Throws lock_lost, connection_error. Gives the
-// server's words if it is free in any case, but perhaps not by us: an earlier reply was lost.
-std::string release(session &, names const &, token, outcome, clock::time_point until);
+// The same for many in one transaction, in which each waits for others' locks for lock_wait at most; then all fail.
+struct extension {
+    shedlock::names const &names;
+    shedlock::token token;
+    std::chrono::microseconds at_most;
+};
+struct extensions {
+    clock::time_point sent;
+    std::vector<std::string> lost; // of each why, or empty: extended
+};
+extensions extend_all(session &, std::vector<extension> const &, std::chrono::microseconds lock_wait,
+                      clock::time_point until, std::stop_token const &);
+
+// Tries again until then when the connection broke, and once more in any case if a reply was lost, unless it is over.
+// Throws lock_lost, connection_error. Gives the server's words if it is free in any case, but perhaps not by us: an
+// earlier reply was lost.
+std::string release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
 
 // 50 to 100 ms, so that many who wait do not ask in step. Less when there is not that much time; false after a stop.
 bool rest(clock::time_point until, std::stop_token const &stop = {});
@@ -33,11 +46,11 @@ bool rest(clock::time_point until, std::stop_token const &stop = {});
 // cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.
 class tries {
 public:
-    enum class after_lost_reply { only_in_time, once_more };
-
     // what: "it was done", of which it may not be known whether.
-    tries(clock::time_point until, std::string what, after_lost_reply first = after_lost_reply::only_in_time)
-        : until_{until}, what_{std::move(what)}, first_{first}
+    tries(clock::time_point until, std::string what) : tries{until, until, std::move(what)} {}
+    // After the first lost reply, once more until it is over.
+    tries(clock::time_point until, clock::time_point over, std::string what)
+        : until_{until}, over_{over}, what_{std::move(what)}
     {
     }
 
@@ -47,8 +60,8 @@ public:
 
 private:
     clock::time_point until_;
+    clock::time_point over_;
     std::string what_;
-    after_lost_reply first_;
     bool lost_a_reply_ = false;
 };
 

@@ -1,80 +1,17 @@
 #include "session.hpp"
 
-#include <cstdlib>
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "thread.hpp"
+
+#include <algorithm>
+#include <cstdio>
 
 namespace shedlock::internal {
-
-// A socket descriptor of our own: libpq closes its own when a connection breaks, and the number may then be somebody
-// else's file, which another thread must not shut down.
-class socket_handle {
-public:
-    explicit socket_handle(int descriptor) : copy_{::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)} {}
-    ~socket_handle() { ::close(copy_); }
-    socket_handle(socket_handle const &) = delete;
-    socket_handle &operator=(socket_handle const &) = delete;
-    void cut() const noexcept { ::shutdown(copy_, SHUT_RDWR); }
-
-private:
-    int copy_;
-};
-
-struct session::link {
-    explicit link(std::string const &connection) : to_server{connection}, notices{to_server}, socket{to_server.sock()}
-    {
-        libpqxx::never_reconnect(to_server);
-    }
-
-    pqxx::connection to_server;
-    libpqxx::notices notices;
-    socket_handle socket;
-};
 
 namespace {
 
 // Changes with the interface that we use: 1.x, at least this.
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
-
-bool is_one_of(std::string_view state, std::initializer_list<std::string_view> some)
-{
-    for (auto const one : some)
-        if (state.substr(0, one.size()) == one)
-            return true;
-    return false;
-}
-
-// Terminated by an administrator or a crash, shutting down, or any other trouble with the connection.
-bool breaks_connection(std::string_view state)
-{
-    return is_one_of(state, {"08", "57P"});
-}
-
-bool names_nothing(std::string_view state)
-{
-    return is_one_of(state, {"3F000", "42883", "42P01"});
-}
-
-[[noreturn]] void raise(std::string const &message, std::string const &state)
-{
-    if (state == "SL001")
-        throw lock_lost{message, state};
-    if (state == "25006")
-        throw connection_error{
-            message + ". This server takes no writes: name all hosts of the cluster in the connection string, "
-                      "with target_session_attrs=read-write",
-            state};
-    if (state == "42501")
-        throw usage_error{message +
-                              ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
-                              "pause, resume, force_release and doctor; GRANT USAGE ON SCHEMA if it is the schema",
-                          state};
-    if (is_one_of(state, {"22", "3F", "42", "55000"}))
-        throw usage_error{message, state};
-    throw error{message, state};
-}
 
 void require_version(std::string const &version)
 {
@@ -88,81 +25,77 @@ void require_version(std::string const &version)
                       ".x: " + (major > needed_major ? "install a newer client" : "ALTER EXTENSION shedlock UPDATE")};
 }
 
+bool names_nothing(std::string_view state)
+{
+    return state == "3F000" || state == "42883" || state == "42P01";
+}
+
+std::string connection_string(session::source const &source)
+try {
+    return source();
+} catch (std::exception const &failure) {
+    throw connection_error{std::string{"there is no connection string: "} + failure.what()};
+}
+
 } // namespace
 
-std::string one_line(std::string_view message)
-{
-    if (auto const severity = message.find(":  "); severity < message.find_first_of(" \n"))
-        message.remove_prefix(severity + 3);
-    std::string line;
-    for (char const letter : message) {
-        if (letter == '\t')
-            continue;
-        if (letter != '\n')
-            line += letter;
-        else if (!line.empty() && line.back() != ' ')
-            line += line.back() == '.' || line.back() == ':' ? " " : ". ";
-    }
-    while (!line.empty() && (line.back() == ' ' || line.back() == '.'))
-        line.pop_back();
-    for (auto const *label : {"DETAIL:  ", "HINT:  "})
-        if (auto const at = line.find(label); at != line.npos)
-            line.erase(at, std::string_view{label}.size());
-    return line;
-}
-
-std::string with_defaults(std::string const &connection, std::chrono::milliseconds timeout, bool to_write)
-{
-    std::vector<std::string> ours{"client_encoding=UTF8", "fallback_application_name=shedlock"};
-    if (!std::getenv("PGCONNECT_TIMEOUT"))
-        ours.push_back("connect_timeout=" + std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count()));
-    if (to_write && !std::getenv("PGTARGETSESSIONATTRS"))
-        ours.emplace_back("target_session_attrs=read-write");
-
-    bool const is_uri = connection.starts_with("postgresql://") || connection.starts_with("postgres://");
-    std::string joined;
-    for (auto const &parameter : ours)
-        joined += parameter + (is_uri ? '&' : ' ');
-    if (!is_uri)
-        return joined + connection;
-    auto const query = connection.find('?');
-    if (query != connection.npos)
-        return connection.substr(0, query + 1) + joined + connection.substr(query + 1);
-    joined.pop_back();
-    return connection + '?' + joined;
-}
-
-session::session(std::string connection, std::chrono::milliseconds patience, timer &timer)
-    : connection_{std::move(connection)}, patience_{patience}, timer_{timer}
+session::session(source from, std::chrono::milliseconds patience, bool to_write)
+    : source_{std::move(from)}, patience_{patience}, to_write_{to_write}
 {
 }
 
 session::~session() = default;
 
-void session::open()
+clock::time_point session::brief_limit() const noexcept
 {
-    std::lock_guard const hold{mutex_};
-    open_link();
+    return clock::now() + clock::duration{patience_} / (2L << std::min(silences(), 30));
 }
 
-void session::open_link()
+void session::give_up(char const *why)
 {
-    if (link_ && link_->to_server.is_open() && !schema_.empty())
-        return;
-    link_.reset();
-    schema_.clear();
-    try {
-        link_ = std::make_unique<link>(connection_);
-    } catch (pqxx::failure const &failure) {
-        throw connection_error{"cannot connect to PostgreSQL: " + one_line(failure.what())};
+    ++silences_;
+    throw connection_error{why};
+}
+
+void session::open(std::stop_token const &stop)
+{
+    auto const until = time_limit();
+    std::unique_lock const mine{turn_, until};
+    if (mine)
+        open(until, stop);
+}
+
+void session::close()
+{
+    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine)
+        connection_.reset();
+}
+
+// Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to.
+void session::open(clock::time_point until, std::stop_token const &stop)
+{
+    while (!connection_ || !connection_->is_open()) {
+        connection_.reset();
+        if (!opening_.valid())
+            opening_ = quietly([this] {
+                return std::async(std::launch::async, [this] {
+                    this_is_ours = true;
+                    return std::make_unique<connection>(connection_string(source_), patience_, to_write_);
+                });
+            });
+        while (opening_.wait_for(std::min<clock::duration>(nap(until), std::chrono::milliseconds{200})) !=
+               std::future_status::ready)
+            if (clock::now() >= until || stop.stop_requested())
+                give_up("PostgreSQL has not accepted a connection in time");
+        connection_ = opening_.get();
+        find_extension(until, stop);
     }
-    find_extension();
 }
 
 // By asking the catalog, not by search_path: it works with any, also with one under which others have put functions of
 // our names. Once a connection. In a database in SQL_ASCII the server refuses to show as UTF-8 what is none, and one
 // such name would hide all locks: there bytes come as they are.
-void session::find_extension()
+void session::find_extension(clock::time_point until, std::stop_token const &stop)
 try {
     auto const found =
         send("SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
@@ -171,81 +104,74 @@ try {
              "  FROM (SELECT) AS one"
              "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
              "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
-             {}, patience_)
-            .rows;
-    if (found[0][0].is_null())
-        throw usage_error{std::string{"extension shedlock is not installed in database \""} + found[0][2].c_str() +
+             {}, until, stop)
+            .rows.at(0);
+    if (!found[0])
+        throw usage_error{"extension shedlock is not installed in database \"" + *found[2] +
                           "\": an administrator must run CREATE EXTENSION shedlock there"};
-    require_version(found[0][1].c_str());
-    schema_ = found[0][0].c_str();
+    require_version(*found[1]);
+    std::lock_guard const hold{schema_mutex_};
+    schema_ = *found[0];
 } catch (reply_lost const &failure) {
     throw connection_error{failure.what(), failure.sqlstate()}; // the request that matters has not been sent yet
+} catch (...) {
+    connection_.reset(); // of no use, and to be asked again
+    throw;
+}
+
+std::string session::schema() const
+{
+    std::lock_guard const hold{schema_mutex_};
+    return schema_;
 }
 
 // ALTER EXTENSION ... SET SCHEMA, while we were connected.
-bool session::has_moved()
+bool session::has_moved(clock::time_point until, std::stop_token const &stop)
 {
-    auto const before = schema_;
-    find_extension();
-    return schema_ != before;
+    auto const before = schema();
+    find_extension(until, stop);
+    return schema() != before;
 }
 
-std::string session::in_schema(std::string_view sql)
-{
-    std::lock_guard const hold{mutex_};
-    open_link();
-    return filled(sql);
-}
-
-std::string session::filled(std::string_view sql)
+std::string session::in_schema(std::string_view sql) const
 {
     constexpr std::string_view placeholder = "@extschema@";
+    auto const known = schema();
     std::string text{sql};
-    for (auto at = text.find(placeholder); at != text.npos; at = text.find(placeholder, at + schema_.size()))
-        text.replace(at, placeholder.size(), schema_);
+    for (auto at = text.find(placeholder); at != text.npos; at = text.find(placeholder, at + known.size()))
+        text.replace(at, placeholder.size(), known);
     return text;
 }
 
-reply session::ask(std::string_view sql, libpqxx::parameters const &values,
-                   std::optional<std::chrono::milliseconds> patience)
+reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop)
 {
-    std::lock_guard const hold{mutex_};
-    open_link();
+    std::unique_lock const mine{turn_, until};
+    if (!mine)
+        give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
+    open(until, stop);
+    if (clock::now() >= until)
+        give_up("there was no time left to ask PostgreSQL");
     try {
-        return send(filled(sql), values, patience.value_or(patience_));
+        return send(in_schema(sql), values, until, stop);
     } catch (usage_error const &failure) {
-        if (!names_nothing(failure.sqlstate()) || !has_moved())
+        if (!names_nothing(failure.sqlstate()) || !has_moved(until, stop))
             throw;
     }
-    return send(filled(sql), values, patience.value_or(patience_));
+    return send(in_schema(sql), values, until, stop);
 }
 
-reply session::send(std::string const &sql, libpqxx::parameters const &values, std::chrono::milliseconds patience)
-{
-    std::stop_source late;
-    try {
-        auto const cut = [&socket = link_->socket] { socket.cut(); };
-        timer::alarm const alarm{timer_, clock::now() + patience, late};
-        std::stop_callback const when_late{late.get_token(), cut};
-        link_->notices.forget();
-        pqxx::nontransaction transaction{link_->to_server};
-        reply answer{libpqxx::exec(transaction, sql, values), {}};
-        for (auto const &text : link_->notices.since_forgotten())
-            answer.notice += (answer.notice.empty() ? "" : "; ") + one_line(text);
-        return answer;
-    } catch (pqxx::failure const &failure) {
-        auto const state = libpqxx::sqlstate(failure);
-        auto const message = one_line(failure.what());
-        bool const broken = state.empty() || breaks_connection(state) || !link_->to_server.is_open();
-        if (broken || state == "25006") // after a fail-over another host may take writes
-            link_.reset();
-        if (!broken)
-            raise(message, state);
-        throw reply_lost{late.stop_requested()
-                             ? "PostgreSQL did not answer within " + std::to_string(patience.count()) + " ms"
-                             : "the connection to PostgreSQL broke: " + message,
-                         state};
-    }
+reply session::send(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &stop)
+try {
+    auto answer = connection_->ask(sql, values, until, stop);
+    silences_ = 0;
+    return answer;
+} catch (unanswered const &) {
+    connection_.reset();
+    ++silences_;
+    throw;
+} catch (connection_error const &) { // after a fail-over another host may take writes
+    connection_.reset();
+    throw;
 }
 
 } // namespace shedlock::internal

@@ -2,63 +2,62 @@
 // at any time; requests wait for each other.
 #pragma once
 
-#include "libpqxx.hpp"
-#include "timer.hpp"
+#include "connection.hpp"
+
+#include <atomic>
+#include <future>
 
 namespace shedlock::internal {
 
-// The request may have been carried out, and its reply is lost.
-class reply_lost : public connection_error {
-public:
-    using connection_error::connection_error;
-};
-
-struct reply {
-    pqxx::result rows;
-    std::string notice; // empty: the server said nothing beside
-};
-
 class session {
 public:
-    session(std::string connection, std::chrono::milliseconds patience, timer &);
-    ~session();
+    using source = std::function<std::string()>; // of the connection string
 
-    // Opens the connection unless it is open. Throws connection_error; usage_error when the extension is not there or
-    // of another version.
-    void open();
+    // patience: how long a request may take that does not say.
+    session(source, std::chrono::milliseconds patience, bool to_write = true);
+    ~session(); // waits for a connection that is being opened
 
-    // One statement, a transaction of its own. @extschema@ in it stands for the extension's schema. No answer within
-    // the patience, by default the session's: the connection is cut. Throws reply_lost; connection_error when the
-    // request was not sent or the server takes no writes; otherwise the error that the server reported, and then
-    // nothing has happened.
-    reply ask(std::string_view sql, libpqxx::parameters const &,
-              std::optional<std::chrono::milliseconds> patience = {});
+    // One statement, a transaction of its own. @extschema@ in it stands for the extension's schema. Waiting for other
+    // requests, opening the connection and waiting for the answer are over by then: the connection is cut if there is
+    // none. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
+    // usage_error when the extension is not there or of another version; otherwise the error that the server reported,
+    // and then nothing has happened.
+    reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {});
+    reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
+    void open(std::stop_token const &);
+    void close(); // until asked again; not while somebody asks
+
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
+    [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
 
-    // The statement as ask would send it, for a transaction of the application's own.
-    std::string in_schema(std::string_view sql);
+    // How often in a row there was no answer in time.
+    [[nodiscard]] int silences() const noexcept { return silences_; }
+    // For those who come one after the other, and are to take no longer than the patience together: half of it, and
+    // half of that after each silence.
+    [[nodiscard]] clock::time_point brief_limit() const noexcept;
+
+    // The statement as ask sends it, in the schema where the extension was last found. Asks nobody.
+    std::string in_schema(std::string_view sql) const;
 
 private:
-    struct link;
-    void open_link();
-    void find_extension();
-    bool has_moved();
-    std::string filled(std::string_view sql);
-    reply send(std::string const &sql, libpqxx::parameters const &, std::chrono::milliseconds patience);
+    void open(clock::time_point until, std::stop_token const &);
+    void find_extension(clock::time_point until, std::stop_token const &);
+    bool has_moved(clock::time_point until, std::stop_token const &);
+    reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &);
+    [[nodiscard]] std::string schema() const;
+    [[noreturn]] void give_up(char const *why); // in time
 
-    std::string const connection_;
+    source const source_;
     std::chrono::milliseconds const patience_;
-    timer &timer_;
+    bool const to_write_;
+    std::atomic<int> silences_ = 0;
 
-    std::mutex mutex_; // for what follows; every public function takes it
-    std::unique_ptr<link> link_;
-    std::string schema_; // quoted
+    mutable std::mutex schema_mutex_; // is never held while anybody waits
+    std::string schema_;              // quoted
+
+    turn turn_; // for what follows
+    std::unique_ptr<connection> connection_;
+    std::future<std::unique_ptr<connection>> opening_;
 };
-
-// Puts our defaults before what is given, which therefore wins.
-std::string with_defaults(std::string const &connection, std::chrono::milliseconds timeout, bool to_write);
-
-// The server's message in one line, without its severity.
-std::string one_line(std::string_view message);
 
 } // namespace shedlock::internal

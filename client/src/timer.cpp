@@ -1,56 +1,62 @@
 #include "timer.hpp"
 
-#include <algorithm>
-#include <time.h>
-
-using namespace std::chrono_literals;
-
-namespace shedlock {
-
-clock::time_point clock::now() noexcept
-{
-#ifdef CLOCK_BOOTTIME
-    constexpr auto id = CLOCK_BOOTTIME;
-#else
-    constexpr auto id = CLOCK_MONOTONIC; // Elsewhere than on Linux it counts the time of sleep.
-#endif
-    timespec now{};
-    ::clock_gettime(id, &now);
-    return time_point{std::chrono::seconds{now.tv_sec} + std::chrono::microseconds{now.tv_nsec / 1000}};
-}
-
-} // namespace shedlock
+#include "thread.hpp"
 
 namespace shedlock::internal {
 
-clock::duration nap(clock::time_point until)
+timer::timer()
 {
-    return std::clamp<clock::duration>(until - clock::now(), 0s, 1s);
+    add_watcher();
 }
 
-timer::timer() : thread_{[this](std::stop_token const &end) { keep_time(end); }}
+timer::~timer()
 {
+    {
+        std::lock_guard const hold{mutex_};
+        has_ended_ = true;
+        changed_.notify_all();
+    }
+    for (auto &one : watchers_) // none is added any more: there are no alarms
+        one.join();
 }
-timer::~timer() = default;
 
-void timer::keep_time(std::stop_token const &end)
+void timer::watch()
 {
+    this_is_ours = true;
     std::unique_lock hold{mutex_};
-    while (!end.stop_requested()) {
-        if (alarms_.empty()) {
-            changed_.wait(hold, end, [this] { return !alarms_.empty(); });
-        } else if (auto const first = alarms_.begin(); first->first.first <= clock::now()) {
+    while (!has_ended_) {
+        auto const first = alarms_.begin();
+        if (first == alarms_.end()) {
+            changed_.wait(hold);
+        } else if (first->first.first > clock::now()) {
+            changed_.wait_for(hold, nap(first->first.first));
+        } else {
             auto source = first->second;
             alarms_.erase(first);
+            --watching_;
+            if (!alarms_.empty())
+                have_watcher();
             hold.unlock();
-            source.request_stop(); // runs the owner's callbacks
+            source.request_stop(); // runs the owner's callbacks, which may take long
             hold.lock();
-        } else {
-            auto const next = first->first;
-            changed_.wait_for(hold, end, nap(next.first),
-                              [&] { return alarms_.empty() || alarms_.begin()->first < next; });
+            ++watching_;
         }
     }
+}
+
+void timer::add_watcher()
+{
+    watchers_.reserve(watchers_.size() + 1);
+    watchers_.push_back(quietly([this] { return std::thread{[this] { watch(); }}; }));
+    ++watching_;
+}
+
+// If there is no memory for another one, stops wait for the callbacks before them.
+void timer::have_watcher() noexcept
+try {
+    if (watching_ == 0)
+        add_watcher();
+} catch (std::exception const &) {
 }
 
 timer::key timer::add(clock::time_point at, std::stop_source const &source)
@@ -58,6 +64,7 @@ timer::key timer::add(clock::time_point at, std::stop_source const &source)
     std::lock_guard const hold{mutex_};
     key const number{at, ++last_number_};
     alarms_.emplace(number, source);
+    have_watcher();
     changed_.notify_all();
     return number;
 }
@@ -69,17 +76,18 @@ void timer::remove(key const &number)
 }
 
 // The entry stays the same: an alarm must not be lost because there is no memory for another.
-timer::key timer::move(key const &number, clock::time_point at) noexcept
+bool timer::move(key &number, clock::time_point at) noexcept
 {
     std::lock_guard const hold{mutex_};
     auto entry = alarms_.extract(number);
     if (entry.empty())
-        return number;
-    key const moved{at, ++last_number_};
-    entry.key() = moved;
+        return false;
+    number = {at, ++last_number_};
+    entry.key() = number;
     alarms_.insert(std::move(entry));
+    have_watcher();
     changed_.notify_all();
-    return moved;
+    return true;
 }
 
 timer::alarm::alarm(timer &owner, clock::time_point at, std::stop_source const &source)
@@ -92,24 +100,9 @@ timer::alarm::~alarm()
     timer_.remove(key_);
 }
 
-void timer::alarm::move_to(clock::time_point at) noexcept
+bool timer::alarm::move_to(clock::time_point at) noexcept
 {
-    key_ = timer_.move(key_, at);
-}
-
-bool sleep_until(clock::time_point until, std::stop_token const &end)
-{
-    std::mutex mutex;
-    std::condition_variable stopped; // condition_variable_any, which knows of stops, would need memory
-    auto const wake = [&] {
-        std::lock_guard const hold{mutex};
-        stopped.notify_all();
-    };
-    std::stop_callback const when_stopped{end, wake};
-    std::unique_lock hold{mutex};
-    while (!end.stop_requested() && clock::now() < until)
-        stopped.wait_for(hold, nap(until));
-    return !end.stop_requested();
+    return timer_.move(key_, at);
 }
 
 } // namespace shedlock::internal

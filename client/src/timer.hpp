@@ -1,11 +1,9 @@
-// Requests stops at their times: of a lease at its deadline, of a request to the server at its time limit. One thread.
+// Requests the stops of leases at their deadlines.
 #pragma once
 
-#include "shedlock/shedlock.hpp"
+#include "clock.hpp"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <thread>
 
 namespace shedlock::internal {
@@ -25,7 +23,7 @@ public:
         alarm(alarm const &) = delete;
         alarm &operator=(alarm const &) = delete;
 
-        void move_to(clock::time_point) noexcept; // nothing, once it has rung
+        bool move_to(clock::time_point) noexcept; // false once it has rung
 
     private:
         timer &timer_;
@@ -35,21 +33,18 @@ public:
 private:
     key add(clock::time_point, std::stop_source const &);
     void remove(key const &);
-    key move(key const &, clock::time_point) noexcept;
-    void keep_time(std::stop_token const &end);
+    bool move(key &, clock::time_point) noexcept;
+    void watch();
+    void add_watcher();
+    void have_watcher() noexcept;
 
-    std::mutex mutex_;
-    std::condition_variable_any changed_;
+    std::mutex mutex_; // for what follows
+    std::condition_variable changed_;
     std::map<key, std::stop_source> alarms_;
     std::uint64_t last_number_ = 0;
-    std::jthread thread_; // the last member: it uses the others
+    bool has_ended_ = false;
+    int watching_ = 0;                  // threads that are not in a callback of the application's
+    std::vector<std::thread> watchers_; // one more than callbacks have ever been in progress at a time
 };
-
-// How long to wait on a condition variable before looking at our clock again. They stand still while the machine is
-// suspended, our clock does not; so nobody waits for long at a time.
-clock::duration nap(clock::time_point until);
-
-// Sleeps by our clock: true when the time has come, false when a stop was requested before.
-bool sleep_until(clock::time_point, std::stop_token const &);
 
 } // namespace shedlock::internal

@@ -17,7 +17,7 @@ namespace {
 
 client connect(request const &asked)
 {
-    return client{asked.connection, {.on_warning = say}};
+    return client{asked.connection, {.on_event = say_event}};
 }
 
 int done_or_say(bool done, request const &asked, std::string const &otherwise)
@@ -28,20 +28,10 @@ int done_or_say(bool done, request const &asked, std::string const &otherwise)
 }
 
 // For statements of our own, also on a standby.
-class viewer {
-public:
-    explicit viewer(std::string const &connection)
-        : session{internal::with_defaults(connection, client_settings{}.timeout, false), client_settings{}.timeout,
-                  time_}
-    {
-    }
-
-private:
-    internal::timer time_;
-
-public:
-    internal::session session;
-};
+internal::session viewer(request const &asked)
+{
+    return {[connection = asked.connection] { return connection; }, client_settings{}.timeout, false};
+}
 
 // As many lines as the terminal has, from its upper left corner.
 void show_in_place(std::string const &text)
@@ -55,11 +45,11 @@ void show_in_place(std::string const &text)
     std::cout << "\033[J\033[?7h" << std::flush;
 }
 
-std::vector<std::string> show(viewer &viewer, request const &asked, std::ostream &out, bool on_terminal)
+std::vector<std::string> show(internal::session &session, request const &asked, std::ostream &out, bool on_terminal)
 {
     if (asked.json)
-        return list_as_json(viewer.session, asked.run.names, out);
-    return list_as_table(viewer.session, asked.run.names, out, on_terminal);
+        return list_as_json(session, asked.run.names, out);
+    return list_as_table(session, asked.run.names, out, on_terminal);
 }
 
 } // namespace
@@ -72,9 +62,9 @@ int run(request const &asked)
 int list(request const &asked)
 {
     bool const on_terminal = ::isatty(STDOUT_FILENO) == 1;
-    viewer viewer{asked.connection};
+    auto session = viewer(asked);
     if (!asked.watch) {
-        auto const missing = show(viewer, asked, std::cout, on_terminal);
+        auto const missing = show(session, asked, std::cout, on_terminal);
         for (auto const &name : missing)
             say("there is no lock \"" + name + '"');
         return missing.empty() ? 0 : 1;
@@ -82,7 +72,7 @@ int list(request const &asked)
     for (;;) {
         std::ostringstream now;
         try {
-            show(viewer, asked, now, on_terminal);
+            show(session, asked, now, on_terminal);
         } catch (connection_error const &failure) { // it may come back
             now << "shedlock: " << printable(failure.what()) << '\n';
         }
@@ -101,9 +91,14 @@ int acquire(request const &asked)
     events events;
     auto locks = connect(asked);
     int interrupted_by = 0;
-    auto held = acquire(locks, asked.run, events, interrupted_by);
-    if (!held)
-        return interrupted_by != 0 ? 128 + interrupted_by : 1;
+    refusal why;
+    auto held = acquire(locks, asked.run, events, interrupted_by, &why);
+    if (interrupted_by != 0)
+        return 128 + interrupted_by;
+    if (!held) {
+        say(why.to_text());
+        return 1;
+    }
     std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
     if (!std::cout)
         throw error{"cannot write to standard output"}; // nobody knows the token, so the lock is released, as failed
@@ -146,14 +141,14 @@ int resume(request const &asked)
 
 int doctor(request const &asked)
 {
-    viewer to{asked.connection};
-    return doctor(to.session, std::cout) ? 1 : 0;
+    auto session = viewer(asked);
+    return doctor(session, std::cout) ? 1 : 0;
 }
 
 int metrics(request const &asked)
 {
-    viewer to{asked.connection};
-    metrics(to.session, std::cout);
+    auto session = viewer(asked);
+    metrics(session, std::cout);
     return 0;
 }
 

@@ -35,13 +35,14 @@ std::string joined(std::vector<std::string> const &names)
 
 } // namespace
 
-std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by)
+std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by,
+                            refusal *why)
 {
     std::promise<std::optional<lock>> promise;
     auto acquired = promise.get_future();
     std::jthread waiting{[&](std::stop_token const &stop) {
         try {
-            promise.set_value(locks.acquire(request.names, request.how, request.wait, stop));
+            promise.set_value(locks.acquire(request.names, request.how, request.wait, stop, why));
         } catch (...) {
             promise.set_exception(std::current_exception());
         }
@@ -72,15 +73,15 @@ int run(std::string const &connection, run_request const &request)
         return status; // before anything is asked of the server: the tick is left to hosts that can run it
     auto const who = names{request.names}.to_text();
     events events;
-    client locks{connection, {.on_warning = say}};
+    client locks{connection, {.on_event = say_event}};
     int interrupted_by = 0;
-    auto held = acquire(locks, request, events, interrupted_by);
+    refusal why;
+    auto held = acquire(locks, request, events, interrupted_by, request.verbose ? &why : nullptr);
     if (interrupted_by != 0)
         return 128 + interrupted_by;
     if (!held) {
         if (request.verbose)
-            say("skipped: " + who + " is held or paused" +
-                (request.how.every || request.how.tick ? ", or has had its run" : ""));
+            say("skipped: " + why.to_text());
         return request.status_if_refused;
     }
 

@@ -15,8 +15,8 @@ struct run_request {
 };
 
 // Acquires while signals are listened to: they end the waiting. Then the signal's number is in interrupted_by, and
-// nothing is held. To be called before there are other threads.
-std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by);
+// nothing is held. Refused: nothing, and why. To be called before there are other threads.
+std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by, refusal *why);
 
 // The exit status. To be called before there are other threads.
 int run(std::string const &connection, run_request const &);

@@ -51,4 +51,9 @@ void say(std::string const &message)
     std::cerr << "shedlock: " + printable(message) + '\n';
 }
 
+void say_event(event const &what)
+{
+    say(what.text);
+}
+
 } // namespace shedlock::tool

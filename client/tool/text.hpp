@@ -1,7 +1,7 @@
 // Words for people. Names and holders are anybody's to choose: they must not reach a terminal as commands to it.
 #pragma once
 
-#include <string>
+#include "shedlock/shedlock.hpp"
 
 namespace shedlock::tool {
 
@@ -10,5 +10,6 @@ std::string printable(std::string const &);
 
 // On standard error.
 void say(std::string const &message);
+void say_event(event const &);
 
 } // namespace shedlock::tool

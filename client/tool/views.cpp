@@ -1,6 +1,7 @@
 #include "views.hpp"
 
 #include "literal.hpp"
+#include "refusal.hpp"
 #include "text.hpp"
 
 #include <array>
@@ -41,22 +42,25 @@ constexpr auto stats_query = R"(
            extract(epoch FROM total_hold), extract(epoch FROM longest_hold)
       FROM @extschema@.shedlock_stats ORDER BY name)";
 
-std::string text(libpqxx::field const &field)
+using field = std::optional<std::string>;
+
+std::string text(field const &given)
 {
-    return field.is_null() ? "" : field.c_str();
+    return given.value_or("");
 }
 
-pqxx::result locks(internal::session &session, std::vector<std::string> const &names = {})
+std::vector<internal::fields> locks(internal::session &session, std::vector<std::string> const &names = {})
 {
     std::string const query = locks_query, in_order = " ORDER BY name";
     if (names.empty())
         return session.ask(query + in_order, {}).rows;
-    auto const these = " WHERE name OPERATOR(pg_catalog.=) ANY ('{}'::pg_catalog.text[] OPERATOR(pg_catalog.||) $1::" +
-                       internal::type_of(names) + ')';
-    return session.ask(query + these + in_order, {internal::names_literal(names)}).rows;
+    return session
+        .ask(query + " WHERE name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[])" + in_order,
+             {internal::array_literal(names)})
+        .rows;
 }
 
-std::vector<std::string> missing(std::vector<std::string> names, pqxx::result const &rows)
+std::vector<std::string> missing(std::vector<std::string> names, std::vector<internal::fields> const &rows)
 {
     for (auto const &row : rows)
         std::erase(names, text(row[name]));
@@ -64,11 +68,11 @@ std::vector<std::string> missing(std::vector<std::string> names, pqxx::result co
 }
 
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
-std::string duration(libpqxx::field const &seconds)
+std::string duration(field const &seconds)
 {
-    if (seconds.is_null())
+    if (!seconds)
         return "-";
-    auto const total = seconds.as<double>();
+    auto const total = std::stod(*seconds);
     auto const whole = static_cast<long long>(total);
     char out[48];
     if (total < 1)
@@ -82,13 +86,6 @@ std::string duration(libpqxx::field const &seconds)
     else
         std::snprintf(out, sizeof out, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
     return out;
-}
-
-// Without the client's mark, which is not for people.
-std::string without_mark(std::string const &holder)
-{
-    return holder.size() > 9 && holder[8] == ' ' && holder.find_first_not_of("0123456789abcdef") == 8 ? holder.substr(9)
-                                                                                                      : holder;
 }
 
 std::size_t width(std::string const &utf8)
@@ -110,25 +107,25 @@ char const *colour(std::string const &state)
 
 using line = std::array<std::string, 7>;
 
-std::vector<line> table(pqxx::result const &rows)
+std::vector<line> table(std::vector<internal::fields> const &rows)
 {
     std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME"}};
     for (auto const &row : rows) {
         auto const current = text(row[state]);
         bool const is_free = current == "free";
         lines.push_back({printable(text(row[name])), current,
-                         is_free ? "-" : printable(without_mark(text(row[holder]))), duration(row[held_for]),
+                         is_free ? "-" : printable(internal::without_mark(text(row[holder]))), duration(row[held_for]),
                          current == "paused" ? "until resumed" : duration(row[remaining]), duration(row[last_duration]),
-                         row[last_outcome].is_null() ? "-" : text(row[last_outcome])});
+                         row[last_outcome].value_or("-")});
     }
     return lines;
 }
 
 // A label's value as Prometheus reads it.
-std::string label(libpqxx::field const &field)
+std::string label(field const &value)
 {
     std::string quoted = "\"";
-    for (char const letter : text(field)) {
+    for (char const letter : text(value)) {
         if (letter == '\\' || letter == '"')
             quoted += '\\';
         letter == '\n' ? quoted += "\\n" : quoted += letter;
@@ -140,16 +137,16 @@ struct metric {
     char const *name;
     char const *type;
     char const *help;
-    std::string (*value)(libpqxx::row const &);
+    std::string (*value)(internal::fields const &);
 };
 
-template <int Column> std::string number(libpqxx::row const &row)
+template <int Column> std::string number(internal::fields const &row)
 {
-    auto const value = row[Column].is_null() ? "0" : text(row[Column]);
+    auto const value = row[Column].value_or("0");
     return value == "Infinity" ? "+Inf" : value == "-Infinity" ? "-Inf" : value;
 }
 
-void print(pqxx::result const &rows, metric const &one, std::ostream &out)
+void print(std::vector<internal::fields> const &rows, metric const &one, std::ostream &out)
 {
     out << "# HELP " << one.name << ' ' << one.help << "\n# TYPE " << one.name << ' ' << one.type << '\n';
     for (auto const &row : rows)
@@ -158,9 +155,9 @@ void print(pqxx::result const &rows, metric const &one, std::ostream &out)
 
 constexpr metric of_locks[] = {
     {"shedlock_lock_held", "gauge", "1 while somebody holds it.",
-     [](libpqxx::row const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
+     [](internal::fields const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
     {"shedlock_lock_paused", "gauge", "1 while it is paused.",
-     [](libpqxx::row const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
+     [](internal::fields const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
     {"shedlock_lock_held_seconds", "gauge", "How long the holder has had it.", number<held_for>},
     {"shedlock_lock_remaining_seconds", "gauge", "How long the lease still runs.", number<remaining>},
     {"shedlock_lock_last_duration_seconds", "gauge", "How long the last holder had it.", number<last_duration>},
@@ -208,27 +205,23 @@ std::vector<std::string> list_as_json(internal::session &session, std::vector<st
                                       std::ostream &out)
 {
     using json = nlohmann::ordered_json;
-    auto const number_or_null = [](libpqxx::field const &field) {
-        return field.is_null() ? json{} : json(field.as<double>());
-    };
-    auto const text_or_null = [](libpqxx::field const &field) {
-        return field.is_null() ? json{} : json(field.c_str());
-    };
+    auto const number_or_null = [](field const &value) { return value ? json(std::stod(*value)) : json{}; };
+    auto const text_or_null = [](field const &value) { return value ? json(*value) : json{}; };
     auto list = json::array();
     auto const rows = locks(session, names);
     for (auto const &row : rows)
         list.push_back({{"name", text(row[name])},
                         {"state", text(row[state])},
                         {"holder", text(row[holder])},
-                        {"token", row[token].is_null() ? json{} : json(row[token].as<std::int64_t>())},
+                        {"token", row[token] ? json(std::stoll(*row[token])) : json{}},
                         {"locked_at", text_or_null(row[locked_at])},
                         {"lock_until", text_or_null(row[lock_until])},
                         {"remaining_seconds", number_or_null(row[remaining])},
                         {"held_for_seconds", number_or_null(row[held_for])},
                         {"last_duration_seconds", number_or_null(row[last_duration])},
                         {"last_outcome", text_or_null(row[last_outcome])},
-                        {"holder_pid", row[holder_pid].is_null() ? json{} : json(row[holder_pid].as<int>())},
-                        {"holder_alive", row[holder_alive].is_null() ? json{} : json(row[holder_alive].as<bool>())}});
+                        {"holder_pid", row[holder_pid] ? json(std::stoi(*row[holder_pid])) : json{}},
+                        {"holder_alive", row[holder_alive] ? json(row[holder_alive] == "t") : json{}}});
     // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.
     out << list.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
     return missing(names, rows);

@@ -17,9 +17,8 @@ int main()
             auto const stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
             for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
                 pqxx::work transaction{application};
-                lock.guard(transaction); // commits only if nobody else has acquired the lock since
                 transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ")");
-                transaction.commit();
+                lock.commit(transaction); // only if nobody else has acquired the lock since; else it throws lock_lost
                 std::cout << "imported batch " << batch << '\n';
             }
         });
@@ -27,9 +26,6 @@ int main()
             std::cout << "skipped: another host imports\n";
     } catch (shedlock::lock_lost const &lost) {
         std::cerr << lost.what() << '\n';
-        return 1;
-    } catch (pqxx::sql_error const &failure) { // at commit: SQLSTATE SL001 if the lock was lost
-        std::cerr << failure.what() << '\n';
         return 1;
     }
 }

@@ -1,14 +1,16 @@
-// What the tests of the client have in common: a client whose warnings are kept, and a lock name for each test.
+// What the tests of the client have in common: a client whose events are kept, and a lock name for each test.
 #pragma once
 
 #include "server.hpp"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <shedlock/shedlock.hpp>
 #include <thread>
 
 using namespace std::chrono_literals;
+using shedlock::event;
 using shedlock::token;
 
 // The same, as server::token gives it.
@@ -17,34 +19,46 @@ inline std::int64_t number(token value)
     return static_cast<std::int64_t>(value);
 }
 
-class warnings {
+class events {
 public:
-    [[nodiscard]] std::function<void(std::string const &)> handler()
+    [[nodiscard]] std::function<void(event const &)> handler()
     {
-        return [this](std::string const &text) {
+        return [this](event const &one) {
             std::lock_guard const hold{mutex_};
-            all_ += text + '\n';
+            all_.push_back(one);
         };
     }
-    [[nodiscard]] std::string all()
+    [[nodiscard]] std::vector<event> all()
     {
         std::lock_guard const hold{mutex_};
         return all_;
     }
+    [[nodiscard]] std::string texts()
+    {
+        std::string lines;
+        for (auto const &one : all())
+            lines += one.text + '\n';
+        return lines;
+    }
+    [[nodiscard]] bool tell_of(event::kind what)
+    {
+        auto const now = all();
+        return std::any_of(now.begin(), now.end(), [&](event const &one) { return one.what == what; });
+    }
 
 private:
     std::mutex mutex_;
-    std::string all_;
+    std::vector<event> all_;
 };
 
 class with_server : public testing::Test {
 protected:
-    warnings warned; // before the client, which uses it until its end
+    events heard; // before the client, which uses it until its end
     std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks = client(server::connection());
 
     shedlock::client client(std::string const &connection, std::chrono::milliseconds timeout = 5s)
     {
-        return shedlock::client{connection, {.timeout = timeout, .on_warning = warned.handler()}};
+        return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
     }
 };

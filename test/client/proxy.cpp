@@ -59,7 +59,7 @@ proxy::~proxy()
 
 std::string proxy::connection() const
 {
-    return "host=127.0.0.1 port=" + std::to_string(port_) + " sslmode=disable";
+    return "host=127.0.0.1 port=" + port() + " sslmode=disable";
 }
 
 void proxy::hold_replies()

@@ -15,6 +15,7 @@ public:
     proxy &operator=(proxy const &) = delete;
 
     [[nodiscard]] std::string connection() const; // through it
+    [[nodiscard]] std::string port() const { return std::to_string(port_); }
 
     void hold_replies();     // what the server answers, to anybody, does not arrive
     void hold_requests();    // what the clients of now have sent arrives late, even if they are gone by then

@@ -72,3 +72,18 @@ TEST(timer_test, the_clock_is_the_one_that_counts_suspend)
     auto const ours = clock::now().time_since_epoch();
     EXPECT_LT(std::chrono::abs(ours - std::chrono::seconds{boot.tv_sec}), 30s);
 }
+
+TEST(timer_test, a_turn_is_waited_for_until_a_time)
+{
+    turn one;
+    std::unique_lock first{one, clock::now()};
+    EXPECT_TRUE(first);
+    auto const begin = clock::now();
+    EXPECT_FALSE((std::unique_lock{one, begin + 100ms}));
+    EXPECT_GE(clock::now(), begin + 100ms);
+    std::jthread const later{[&] {
+        std::this_thread::sleep_for(100ms);
+        first.unlock();
+    }};
+    EXPECT_TRUE((std::unique_lock{one, begin + 1h}));
+}

@@ -42,8 +42,10 @@ public:
     library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_warning = [this](std::string const &) {
-                                                                         was_warned_ = true;
+                                                                     .on_event = [this](shedlock::event const &heard) {
+                                                                         if (heard.what ==
+                                                                             shedlock::event::kind::release_unclear)
+                                                                             is_unclear_ = true;
                                                                      }}}
     {
     }
@@ -142,10 +144,10 @@ private:
             });
             return;
         }
-        was_warned_ = false;
+        is_unclear_ = false;
         recorded(op, [&] {
             mine->lock.release();
-            if (was_warned_)
+            if (is_unclear_)
                 op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
         });
         held_.erase(mine);
@@ -185,7 +187,7 @@ private:
     scene const &scene_;
     recorder &recorder_;
     choices random_;
-    std::atomic<bool> was_warned_ = false; // by any thread of the library
+    std::atomic<bool> is_unclear_ = false; // by any thread of the library
     shedlock::client locks_;
     int transactions_ = 0;
     std::vector<held> held_;

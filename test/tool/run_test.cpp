@@ -239,8 +239,8 @@ TEST(run, v_tells_of_a_skip)
     acquire();
     auto const seen = run(under_lock(say_ran, a_minute({"-v"})));
     EXPECT_EQ(seen.out, "");
-    EXPECT_NE(seen.err.find("skipped"), std::string::npos);
-    EXPECT_NE(seen.err.find(name()), std::string::npos);
+    EXPECT_NE(seen.err.find("shedlock: skipped: "), std::string::npos) << seen.err;
+    EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
 }
 
 TEST(run, tells_who_holds_it)
@@ -288,7 +288,7 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
     auto const again = run(under_lock(say_ran, a_minute({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
     EXPECT_EQ(again.status, 9);
     EXPECT_EQ(again.out, "");
-    EXPECT_NE(again.err.find("has had its run"), std::string::npos);
+    EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos) << again.err;
 }
 
 TEST(run, every_counts_a_run_that_failed)

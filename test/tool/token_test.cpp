@@ -58,12 +58,13 @@ TEST(acquire, prints_the_token_and_leaves_the_lock_held)
     EXPECT_EQ(column("lock_until - locked_at"), "00:01:00");
 }
 
-TEST(acquire, refused_is_1_and_silent)
+TEST(acquire, refused_is_1_and_says_who_has_it)
 {
     auto const token = acquire();
     auto const seen = tool("acquire", {"--at-most", "1m"});
     EXPECT_EQ(seen.status, 1);
-    EXPECT_EQ(seen.out + seen.err, "");
+    EXPECT_EQ(seen.out, "");
+    EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
     EXPECT_EQ(column("token"), token);
 }
 

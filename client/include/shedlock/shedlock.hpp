@@ -7,7 +7,11 @@
 //
 // The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see the README. The
 // extension is found in whatever schema it was created in. Strings are UTF-8. Link shedlock::shedlock (CMake) or
-// `pkg-config shedlock`.
+// `pkg-config shedlock`. It stands on libpq alone: no type of libpqxx crosses its ABI, so a program may have any
+// libpqxx.
+//
+// After fork() the child's copies are inert: held() is false, destructors do nothing, all else throws usage_error. A
+// child that needs locks makes a client of its own.
 #pragma once
 
 #include <chrono>
@@ -21,13 +25,14 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #define SHEDLOCK_EXPORT __attribute__((visibility("default")))
 
 namespace pqxx {
-class transaction_base;
+class sql_error;
 }
 
 namespace shedlock {
@@ -115,7 +120,8 @@ struct options {
     std::chrono::microseconds at_most{};
     // Kept that long, even if released earlier.
     std::chrono::microseconds at_least{};
-    // A thread with a connection of its own extends the lease, whenever a third of at_most has passed.
+    // A thread with a connection of its own, one for all locks of the client, extends the lease whenever a third of
+    // at_most has passed.
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
     std::optional<std::chrono::sys_time<std::chrono::microseconds>> tick{};
@@ -129,13 +135,49 @@ struct options {
     std::string holder{};
 };
 
+// Why an acquire was refused. By the server's clock.
+struct SHEDLOCK_EXPORT refusal {
+    enum class reason {
+        held,      // somebody has it
+        kept,      // released, but within its at_least
+        paused,    // by an administrator
+        had_run,   // the tick has had its run
+        undecided, // a transaction that is not decided yet has it, or it came free at that moment
+    };
+    using time = std::chrono::sys_time<std::chrono::microseconds>;
+
+    reason why = reason::undecided;
+    std::string name;            // of several, one that was in the way
+    std::string holder{};        // for had_run and kept: who had it last; for paused: by whom, and the reason given
+    std::optional<time> since{}; // when it was acquired
+    std::optional<time> until{}; // at the latest; nothing: no end is known
+    std::chrono::microseconds held_for{};
+
+    [[nodiscard]] std::string to_text() const; // for people
+};
+
+// What nobody is there to catch: trouble in keep-alive and in destructors.
+struct event {
+    enum class kind {
+        extend_failing,   // keep-alive could not extend the lease, and goes on trying until the deadline
+        extend_recovered, // and then it could
+        lost,             // the lease is not ours any more, or about to end: the work under it must stop
+        not_released,     // nobody could be told: it ends by itself
+        release_unclear,  // it is free, but perhaps not by us: the reply to the first request was lost
+    };
+    kind what;
+    names lock;       // empty if there was no memory for it
+    std::string text; // for people; it names the lock
+};
+
 struct client_settings {
-    // How long a call may wait for the server's answer; then the connection is cut. A lost connection is opened again
-    // within it. (Opening may itself take as long, for each host; set connect_timeout in the connection string.)
+    // How long a call may take (acquire: beside its wait), its waiting for other callers included. When the server has
+    // not answered by then, the connection is cut; a lost one is opened again within it. What cannot be interrupted is
+    // opening a connection: a call does not wait for it longer than this, but the last owner of a client and its locks
+    // may, for connect_timeout; unless you say otherwise, that is this time for all hosts together, 2 s each at least.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
-    // Told what nobody is there to catch: trouble in keep-alive and in destructors. May be called from any thread; must
-    // not throw. By default a line on stderr.
-    std::function<void(std::string const &)> on_warning{};
+    // May be called from any thread; must not throw. Be brief: keep-alive waits for it. By default a line on stderr.
+    std::function<void(event const &)> on_event{};
 };
 
 // ---- Lock ----
@@ -153,17 +195,18 @@ public:
     lock(lock &&) noexcept;
     lock &operator=(lock &&) noexcept; // releases what it had
     // Releases; as failed when an exception ends its scope, or held() is false. Never throws: what went wrong goes to
-    // on_warning, and the lease ends by itself. Does not wait for keep-alive; for the server's answer as long as
-    // client_settings::timeout.
+    // on_event, and the lease ends by itself. Waits for the server half as long as client_settings::timeout, and half
+    // of that after each time that it did not answer: many locks together take no longer than one call.
     ~lock();
 
-    // Whether the lease can be trusted now, from our own clock, without asking the server.
+    // Whether the lease can be trusted now, from our own clock, without asking the server. Once false, for good, even
+    // if it is extended then.
     [[nodiscard]] bool held() const noexcept;
     // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
     // than the server's lock_until, for clocks that run differently and for stopping the work.
     [[nodiscard]] clock::time_point deadline() const noexcept;
     // Requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release. Callbacks run
-    // on a thread of the library, which keeps time for all locks of the client: be brief.
+    // on a thread of the library, which blocks all signals. One that takes long delays no other lock's.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
@@ -171,17 +214,33 @@ public:
 
     // Lets the lease last for at_most from now, and keeps it at_least from now if that is given. Also sets what
     // keep-alive extends by. Throws lock_lost; connection_error or in_doubt when it is not known to have happened (the
-    // shorter of the two leases is trusted then). What was given up on may still be carried out, also after later
-    // calls: from then on no more than its at_most is trusted, and keep-alive extends as often as that needs.
+    // shorter of the two leases is trusted then). What was given up on may still be
+    // carried out, also after later calls: from then on no more than its at_most is trusted, and keep-alive extends as
+    // often as that needs.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
     // Releases. Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be
     // told (the lease ends by itself then). The lock is inert in any case.
     void release(outcome = outcome::done);
 
-    // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Throws
-    // lock_lost; what else goes wrong is thrown by libpqxx, also SQLSTATE SL001 at commit.
-    void guard(pqxx::transaction_base &) const;
+    // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Takes
+    // any transaction of libpqxx, and needs nothing but that. Throws lock_lost; what else goes wrong is thrown by
+    // libpqxx, also SQLSTATE SL001 if you commit by its own commit().
+    template <typename Transaction> void guard(Transaction &transaction) const
+    {
+        with_lock_lost<Transaction>([&] { transaction.exec(guard_statement()); });
+    }
+
+    // Guards and commits. Throws lock_lost: nothing was committed.
+    template <typename Transaction> void commit(Transaction &transaction) const
+    {
+        guard(transaction);
+        with_lock_lost<Transaction>([&] { transaction.commit(); });
+    }
+
+    // The same for other drivers: a statement for your transaction. SQLSTATE SL001, from it or from the commit, says
+    // that the lock was lost.
+    [[nodiscard]] std::string guard_statement() const;
 
     // Gives the acquisition away without releasing it, to whoever uses the token from now on. Ends keep-alive.
     shedlock::token detach();
@@ -190,9 +249,22 @@ private:
     friend class client;
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
-    void release_until(clock::time_point, outcome);
-    void release_or_warn() noexcept;
-    void warn_unreleased(std::exception const &) const noexcept;
+    std::shared_ptr<internal::lease> end() noexcept;
+    void release_quietly() noexcept;
+    void tell_unreleased(shedlock::names const &, std::exception const &) const noexcept;
+
+    // The application's libpqxx, whichever that is: complete where this is instantiated.
+    template <typename> struct libpqxx {
+        using sql_error = pqxx::sql_error;
+    };
+    template <typename Transaction, typename Work> static void with_lock_lost(Work const &work)
+    try {
+        work();
+    } catch (typename libpqxx<Transaction>::sql_error const &failure) {
+        if (failure.sqlstate() == "SL001")
+            throw lock_lost{failure.what(), "SL001"};
+        throw;
+    }
 
     std::shared_ptr<internal::core> core_;
     std::shared_ptr<internal::lease> lease_;
@@ -201,7 +273,8 @@ private:
 // ---- Client ----
 
 // A connection, opened when it is first needed and again whenever it broke. Nothing depends on its session, so it may
-// go through PgBouncer in any pooling mode. Any thread may call anything at any time; calls wait for each other.
+// go through PgBouncer in any pooling mode. Any thread may call anything at any time; requests wait for each other, but
+// not for each other's waits. Moved-from, everything throws usage_error.
 //
 // Everything throws connection_error, usage_error (arguments are checked by the server) and error.
 class SHEDLOCK_EXPORT client {
@@ -209,23 +282,33 @@ public:
     // A libpq connection string or URI; what it leaves out comes from the PG* variables. With several hosts, the one
     // that takes writes is used (target_session_attrs=read-write unless you say otherwise).
     explicit client(std::string const &connection = {}, client_settings settings = {});
+
+    // Asked for the connection string whenever a connection is opened: for credentials that change. Called by threads
+    // of the library, perhaps by two at once; what it throws is told as connection_error.
+    template <std::invocable Source>
+    requires std::convertible_to<std::invoke_result_t<Source &>, std::string>
+    explicit client(Source source, client_settings settings = {})
+        : client{connection_source{std::move(source)}, std::move(settings)}
+    {
+    }
     client(client &&) noexcept;
     client &operator=(client &&) noexcept;
     ~client();
 
-    // The lock, or nothing: refused. Never waits for another holder or transaction. Throws in_doubt.
-    [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &);
+    // The lock, or nothing: refused, and if you ask why, that is told; it costs the server a look at the whole table.
+    // Never waits for another holder or transaction. Throws in_doubt.
+    [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);
 
     // Asks again, every 50 to 100 ms, until granted, or wait has passed, or stop is requested. Also waits for a server
     // that cannot be reached: connection_error is thrown only when wait has passed. A tick that has had its run is
     // refused at once; with retry, one whose run is known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
-                                              std::stop_token stop = {});
+                                              std::stop_token stop = {}, refusal *why = nullptr);
 
     // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through,
     // and the lock is released as failed. So it is when it was not held until the end of the work: then it throws
-    // lock_lost.
-    template <std::invocable<lock &> Work> bool run(names const &what, options const &how, Work &&work)
+    // lock_lost. When it was, but the release could not be told to the server, that is an event (not_released).
+    template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
         if (!acquired)
@@ -248,6 +331,9 @@ public:
     bool resume(std::string const &name);
 
 private:
+    using connection_source = std::function<std::string()>;
+    client(connection_source, client_settings);
+    internal::core &require() const;
     static void finish(lock &);
     std::shared_ptr<internal::core> core_;
 };

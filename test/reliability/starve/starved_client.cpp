@@ -134,7 +134,7 @@ outcome keep(shedlock::client &locks, std::string const &name)
 outcome live(char const *dsn, std::string const &name, std::int64_t n)
 {
     bool is_warned = false;
-    shedlock::client locks{dsn, {.timeout = 2s, .on_warning = [&](std::string const &) { is_warned = true; }}};
+    shedlock::client locks{dsn, {.timeout = 2s, .on_event = [&](shedlock::event const &) { is_warned = true; }}};
     locks.force_release(name);
     is_caller = true;
     left = n;

@@ -1,0 +1,277 @@
+#include "literal.hpp"
+#include "protocol.hpp"
+#include "refusal.hpp"
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <unistd.h>
+
+namespace shedlock::internal {
+
+namespace {
+
+std::string program_at_host()
+{
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    return std::string{program_invocation_short_name} + '@' + host + ':' + std::to_string(::getpid());
+}
+
+// Random digits, by which we find our row again. In front, for of a narrow column the end of locked_by is cut.
+std::string random_mark()
+{
+    static char const digits[] = "0123456789abcdef";
+    std::random_device random;
+    std::string mark;
+    for (int i = 0; i < 8; ++i)
+        mark += digits[random() % 16];
+    return mark + ' ';
+}
+
+std::int64_t to_number(std::string const &text)
+{
+    return std::strtoll(text.c_str(), nullptr, 10);
+}
+
+token to_token(std::optional<std::string> const &field)
+{
+    return token{to_number(field.value())};
+}
+
+// One call of acquire, which may send several requests.
+class acquiring {
+public:
+    acquiring(session &session, names const &names, options const &options, refusal *why)
+        : session_{session}, names_{names}, options_{options}, refusal_{why}, mark_{random_mark()},
+          arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
+                     options.retry ? "true" : "false",
+                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
+          tick_{options.tick}
+    {
+        if (options.tick && options.every)
+            throw usage_error{"give a tick, or every, from which the server computes it; not both", "22023"};
+    }
+
+    std::optional<grant> until(clock::time_point end, std::stop_token const &stop)
+    {
+        over_ = later(end, session_.patience());
+        for (;;) {
+            bool const is_last = clock::now() >= end || stop.stop_requested();
+            try {
+                if (auto granted = in_doubt_ ? find_out() : ask(is_last))
+                    return granted;
+                if (!in_doubt_ && (is_last || tick_has_run())) {
+                    if (refusal_ && !is_explained_)
+                        explain(look());
+                    return std::nullopt;
+                }
+            } catch (reply_lost const &failure) {
+                begin_doubt(failure.what());
+            } catch (std::bad_alloc const &) { // perhaps while the reply was read
+                begin_doubt("out of memory");
+            } catch (in_doubt const &) {
+                throw;
+            } catch (connection_error const &) {
+                if (!in_doubt_ && is_last)
+                    throw;
+            } catch (lock_lost const &) {
+                throw;
+            } catch (error const &failure) { // cancelled, say, while finding out
+                if (!in_doubt_)
+                    throw;
+                why_ = failure.what();
+            }
+            if (in_doubt_ && clock::now() >= doubt_ends_)
+                throw in_doubt{"it is not known whether " + names_.to_text() +
+                               " was acquired; if so, it is free again after at_most. " + why_};
+            rest(in_doubt_ ? doubt_ends_ : end, in_doubt_ ? std::stop_token{} : stop);
+        }
+    }
+
+private:
+    std::optional<grant> ask(bool is_last = false)
+    {
+        auto sql = call("shedlock_acquire_token", names_,
+                        "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, tick => tick,"
+                        " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text") +
+                   ", (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+                   " FROM (SELECT " +
+                   tick() + " AS tick) AS due";
+        bool const explains = refusal_ && is_last;
+        if (explains) // after it, in the same statement
+            sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" + locks() +
+                  " AND asked.token IS NULL) AS seen ON true";
+        auto answer = session_.ask(sql, arguments_, time_limit());
+        auto const first = answer.rows.at(0);
+        if (first[2])
+            tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
+        if (first[1])
+            return answer.notices.empty() ? grant{to_token(first[1]), answer.sent, false}
+                                          : confirm(to_token(first[1]), answer.notice());
+        if (explains) {
+            for (auto &row : answer.rows)
+                row.erase(row.begin(), row.begin() + 3);
+            explain(answer.rows);
+        }
+        return std::nullopt;
+    }
+
+    // An answer has fixed it. Until then it is that of the moment of the call, however long nobody has answered.
+    std::string tick() const
+    {
+        if (tick_)
+            return "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) '" +
+                   interval_literal(tick_->time_since_epoch()) + "'::pg_catalog.interval";
+        if (!options_.every)
+            return "NULL::pg_catalog.timestamptz";
+        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) +
+               "'::pg_catalog.interval, at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" +
+               interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
+    }
+
+    void begin_doubt(std::string const &why)
+    {
+        if (!std::exchange(in_doubt_, true))
+            doubt_ends_ = time_limit();
+        why_ = why;
+    }
+
+    // The row knows, once the transaction is decided of which we have no news. While it is not, we are refused,
+    // although the row that we see is free, or not there.
+    std::optional<grant> find_out()
+    {
+        auto const row = look_at_first();
+        if (row && row->at(holder).value().starts_with(mark_))
+            return confirm(to_token(row->at(identity)), why_); // lock_lost if its lease has ended meanwhile
+        if (!row || row->at(state) == "free")
+            return ask();
+        in_doubt_ = false; // somebody else has it: refused
+        return std::nullopt;
+    }
+
+    enum column { name, state, holder, identity, last_outcome, ends, held_for };
+
+    std::string locks() const
+    {
+        return std::string{"SELECT name, state, holder, token, last_outcome,"
+                           " CASE WHEN pg_catalog.isfinite(lock_until)"
+                           " THEN (extract(epoch FROM lock_until) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,"
+                           " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+                           " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY ("} +
+               (names_.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]") + ")";
+    }
+
+    std::vector<fields> look() { return session_.ask(locks(), {arguments_[0]}, time_limit()).rows; }
+
+    std::optional<fields> look_at_first()
+    {
+        for (auto &row : look())
+            if (row[name] == names_.list().front())
+                return std::move(row);
+        return std::nullopt;
+    }
+
+    bool has_had_run(fields const &row) const
+    {
+        return tick_ && row[identity] && to_number(*row[identity]) >= tick_->time_since_epoch().count() &&
+               (!options_.retry || row[last_outcome] == "done");
+    }
+
+    void explain(std::vector<fields> const &rows)
+    {
+        is_explained_ = true;
+        *refusal_ = {refusal::reason::undecided, names_.list().front()};
+        for (auto const &row : rows)
+            if (row[name] && refusal_->why == refusal::reason::undecided) // of a name without a row there is none
+                explain(row);
+    }
+
+    void explain(fields const &row)
+    {
+        if (row[state] == "held" || row[state] == "paused")
+            refusal_->why = row[state] == "held" ? refusal::reason::held : refusal::reason::paused;
+        else if (has_had_run(row))
+            refusal_->why = refusal::reason::had_run;
+        else if (row[state] == "kept")
+            refusal_->why = refusal::reason::kept;
+        else
+            return;
+        auto const time = [](std::string const &text) {
+            return refusal::time{std::chrono::microseconds{to_number(text)}};
+        };
+        refusal_->name = *row[name];
+        refusal_->holder = without_mark(row[holder].value());
+        if (row[identity])
+            refusal_->since = time(*row[identity]);
+        if (row[ends] && row[state] != "free")
+            refusal_->until = time(*row[ends]);
+        if (row[held_for])
+            refusal_->held_for = std::chrono::microseconds{to_number(*row[held_for])};
+    }
+
+    // The row is ours, but it may be so here only: the backend may have been terminated, or its wait for the
+    // synchronous standby cancelled, when it had committed. (A notice says so, but in any language; so any notice
+    // counts.) A fail-over would then forget the lock. An extend that gets through without a word is on the standby,
+    // and so is what was written before.
+    grant confirm(token number, std::string const &why)
+    {
+        auto const end = time_limit();
+        auto const half = clock::now() + (end - clock::now()) / 2; // or there would be no time to release it
+        try {
+            return {number, persist(half, [&] { return extend(session_, names_, number, options_.at_most, {}, half); }),
+                    true};
+        } catch (lock_lost const &) {
+            throw;
+        } catch (error const &) {
+            try {
+                release(session_, names_, number, outcome::failed, clock::now(), end);
+            } catch (error const &) { // it ends by itself
+            }
+            throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};
+        }
+    }
+
+    // It is no use to wait for a tick that has had its run; with retry, of one that was done. The view and its table
+    // are locked one after the other, and by DROP EXTENSION perhaps the other way round: whom the server chooses to end
+    // such a deadlock has learned nothing.
+    bool tick_has_run()
+    try {
+        if (!tick_)
+            return false;
+        auto const row = look_at_first();
+        return row && has_had_run(*row);
+    } catch (error const &failure) {
+        if (failure.sqlstate() != "40P01")
+            throw;
+        return false;
+    }
+
+    // Of the next request: the session's patience, and not beyond the whole call's time.
+    clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }
+
+    session &session_;
+    names const &names_;
+    options const &options_;
+    refusal *const refusal_;
+    bool is_explained_ = false;
+    std::string const mark_;
+    fields const arguments_;
+    decltype(options::tick) tick_;
+    clock::time_point const called_ = clock::now();
+    clock::time_point over_;
+
+    bool in_doubt_ = false;
+    std::string why_;
+    clock::time_point doubt_ends_;
+};
+
+} // namespace
+
+std::optional<grant> acquire(session &session, names const &names, options const &options, clock::time_point until,
+                             std::stop_token const &stop, refusal *why)
+{
+    return acquiring{session, names, options, why}.until(until, stop);
+}
+
+} // namespace shedlock::internal

@@ -1,0 +1,249 @@
+#include "connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <libpq-fe.h>
+#include <memory>
+#include <poll.h>
+
+namespace shedlock::internal {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+template <auto Free> struct freed {
+    template <typename Type> void operator()(Type *one) const noexcept { Free(one); }
+};
+using result = std::unique_ptr<pg_result, freed<PQclear>>;
+using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
+
+bool is_one_of(std::string_view state, std::initializer_list<std::string_view> some)
+{
+    return std::any_of(some.begin(), some.end(), [&](auto one) { return state.starts_with(one); });
+}
+
+// A message of several lines, as one.
+std::string one_line(std::string_view message)
+{
+    std::string line;
+    for (char const letter : message) {
+        if (letter == '\t')
+            continue;
+        if (letter != '\n')
+            line += letter;
+        else if (!line.empty() && line.back() != ' ')
+            line += line.back() == '.' || line.back() == ':' ? " " : ". ";
+    }
+    while (!line.empty() && (line.back() == ' ' || line.back() == '.'))
+        line.pop_back();
+    return line;
+}
+
+std::string field_of(pg_result const *said, int which)
+{
+    auto const *const text = PQresultErrorField(said, which);
+    return text ? text : "";
+}
+
+std::string message_of(pg_result const *said)
+{
+    return one_line(field_of(said, PG_DIAG_MESSAGE_PRIMARY) + '\n' + field_of(said, PG_DIAG_MESSAGE_DETAIL) + '\n' +
+                    field_of(said, PG_DIAG_MESSAGE_HINT));
+}
+
+bool is_error(pg_result const *said)
+{
+    auto const status = PQresultStatus(said);
+    return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
+}
+
+std::vector<fields> rows_of(pg_result const *said)
+{
+    std::vector<fields> rows;
+    for (int row = 0; row < PQntuples(said); ++row) {
+        auto &mine = rows.emplace_back();
+        for (int column = 0; column < PQnfields(said); ++column)
+            mine.push_back(PQgetisnull(said, row, column) ? std::nullopt
+                                                          : std::optional{std::string{PQgetvalue(said, row, column)}});
+    }
+    return rows;
+}
+
+[[noreturn]] void raise(std::string const &message, std::string const &state)
+{
+    if (state == "SL001")
+        throw lock_lost{message, state};
+    if (state == "25006")
+        throw connection_error{
+            message + ". This server takes no writes: name all hosts of the cluster in the connection string, "
+                      "with target_session_attrs=read-write",
+            state};
+    if (state == "42501")
+        throw usage_error{message +
+                              ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
+                              "pause, resume, force_release and doctor; GRANT USAGE ON SCHEMA if it is the schema",
+                          state};
+    if (is_one_of(state, {"22", "3F", "42", "55000"}))
+        throw usage_error{message, state};
+    throw error{message, state};
+}
+
+// What the string says of it, or the environment.
+std::string given(settings const &parsed, std::string_view keyword, char const *variable)
+{
+    for (auto const *one = parsed.get(); one && one->keyword; ++one)
+        if (one->keyword == keyword && one->val && *one->val)
+            return one->val;
+    auto const *const value = std::getenv(variable);
+    return value ? value : "";
+}
+
+auto commas(std::string const &list)
+{
+    return std::count(list.begin(), list.end(), ',');
+}
+
+pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write)
+{
+    settings const parsed{PQconninfoParse(how.c_str(), nullptr)}; // nothing: libpq will say what is wrong
+    auto const hosts =
+        1 + std::max(commas(given(parsed, "host", "PGHOST")), commas(given(parsed, "hostaddr", "PGHOSTADDR")));
+    auto const each = std::chrono::ceil<std::chrono::seconds>(patience) / hosts;
+    auto const timeout = std::to_string(std::clamp<std::int64_t>(each.count(), 2, INT32_MAX));
+    bool const has_timeout = !given(parsed, "connect_timeout", "PGCONNECT_TIMEOUT").empty();
+    bool const has_attributes = !given(parsed, "target_session_attrs", "PGTARGETSESSIONATTRS").empty();
+
+    std::array const names{"client_encoding", "fallback_application_name",
+                           "connect_timeout", "target_session_attrs",
+                           "dbname",          static_cast<char const *>(nullptr)};
+    std::array const values{"UTF8",
+                            "shedlock",
+                            has_timeout ? nullptr : timeout.c_str(),
+                            to_write && !has_attributes ? "read-write" : nullptr,
+                            how.c_str(),
+                            static_cast<char const *>(nullptr)};
+    return PQconnectdbParams(names.data(), values.data(), 1);
+}
+
+} // namespace
+
+std::string reply::notice() const
+{
+    std::string all;
+    for (auto const &one : notices)
+        all += (all.empty() ? "" : "; ") + one;
+    return all;
+}
+
+connection::connection(std::string const &how, std::chrono::milliseconds patience, bool to_write)
+    : connection_{open(how, patience, to_write)}
+{
+    if (PQstatus(connection_) != CONNECTION_OK) {
+        auto const why = one_line(PQerrorMessage(connection_));
+        PQfinish(connection_);
+        throw connection_error{"cannot connect to PostgreSQL: " + why};
+    }
+    PQsetnonblocking(connection_, 1);
+    PQsetNoticeReceiver(connection_, remember, this);
+}
+
+connection::~connection()
+{
+    PQfinish(connection_);
+}
+
+// Called by libpq, which knows no exceptions.
+void connection::remember(void *self, pg_result const *notice) noexcept
+{
+    auto &mine = *static_cast<connection *>(self);
+    try {
+        mine.notices_.push_back(message_of(notice));
+    } catch (std::bad_alloc const &) {
+        mine.is_missing_notice_ = true;
+    }
+}
+
+bool connection::is_ready(short events, clock::time_point until) const noexcept
+{
+    pollfd one{PQsocket(connection_), events, 0};
+    auto const pause = std::min<clock::duration>(nap(until), 200ms); // a stop is looked for between
+    return ::poll(&one, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(pause).count())) > 0;
+}
+
+// Whatever has come while nothing was asked: a closed connection shows itself so, before a request is lost with it.
+bool connection::is_open() noexcept
+{
+    while (PQstatus(connection_) == CONNECTION_OK && is_ready(POLLIN, clock::time_point::min()))
+        if (PQconsumeInput(connection_))
+            PQisBusy(connection_); // takes in what was said
+    return PQstatus(connection_) == CONNECTION_OK;
+}
+
+void connection::raise_lost() const
+{
+    throw reply_lost{"the connection to PostgreSQL broke: " + one_line(PQerrorMessage(connection_))};
+}
+
+// The next part of an answer; nothing: that was all.
+pg_result *connection::receive(clock::time_point until, std::stop_token const &stop)
+{
+    auto const asked = clock::now();
+    for (;;) {
+        auto const unsent = PQflush(connection_);
+        if (unsent == 0 && !PQisBusy(connection_))
+            return PQgetResult(connection_);
+        if (clock::now() >= until || stop.stop_requested()) {
+            auto const waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
+            throw unanswered{"PostgreSQL did not answer within " + std::to_string(waited.count()) + " ms"};
+        }
+        is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until);
+        if (unsent < 0 || !PQconsumeInput(connection_)) // also if not: TLS may have read more than it gave
+            raise_lost();
+    }
+}
+
+// The first error, if there is one: also when the rows were sent before, and the commit then failed.
+pg_result *connection::receive_last(clock::time_point until, std::stop_token const &stop)
+{
+    result last;
+    while (result next{receive(until, stop)})
+        if (!last || !is_error(last.get()))
+            last = std::move(next);
+    return last.release();
+}
+
+reply connection::ask(std::string const &sql, fields const &values, clock::time_point until,
+                      std::stop_token const &stop)
+{
+    std::vector<char const *> pointers;
+    for (auto const &value : values)
+        pointers.push_back(value ? value->c_str() : nullptr);
+    notices_.clear();
+    is_missing_notice_ = false;
+
+    reply answer{{}, {}, clock::now()};
+    if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(),
+                           nullptr, nullptr, 0))
+        raise_lost();
+    result const said{receive_last(until, stop)};
+    if (!said)
+        raise_lost();
+    if (is_error(said.get())) {
+        auto const state = field_of(said.get(), PG_DIAG_SQLSTATE);
+        // Terminated by an administrator or a crash, shutting down, or any other trouble with the connection.
+        if (state.empty() || is_one_of(state, {"08", "57P"}) || !is_open())
+            throw reply_lost{"the connection to PostgreSQL broke: " +
+                                 (state.empty() ? one_line(PQresultErrorMessage(said.get())) : message_of(said.get())),
+                             state};
+        raise(message_of(said.get()), state);
+    }
+    if (is_missing_notice_)
+        throw std::bad_alloc{};
+    answer.notices = std::move(notices_);
+    answer.rows = rows_of(said.get());
+    return answer;
+}
+
+} // namespace shedlock::internal

@@ -1,0 +1,213 @@
+#include "keeper.hpp"
+
+#include "thread.hpp"
+
+#include <algorithm>
+
+namespace shedlock::internal {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Shorter than deadlock_timeout is by default: in a circle with somebody's guards it is we who give up.
+constexpr clock::duration longest_lock_wait = 500ms;
+
+} // namespace
+
+keeper::keeper(session::source source, std::chrono::milliseconds patience, teller const &tell)
+    : patience_{patience}, tell_{tell}, session_{std::move(source), patience}
+{
+}
+
+keeper::~keeper() = default;
+
+void keeper::keep(std::shared_ptr<lease> what)
+{
+    auto one = std::make_shared<kept>(std::move(what));
+    std::lock_guard const hold{mutex_};
+    kept_.reserve(kept_.size() + 1);
+    if (!thread_.joinable())
+        thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
+    kept_.push_back(std::move(one));
+    is_to_look_ = true;
+    changed_.notify_all();
+}
+
+void keeper::look_again() noexcept
+{
+    std::lock_guard const hold{mutex_};
+    is_to_look_ = true;
+    changed_.notify_all();
+}
+
+// Whatever goes wrong on the way, memory that runs out included, is tried again.
+void keeper::work(std::stop_token const &end)
+{
+    this_is_ours = true;
+    try {
+        session_.open(end); // now, while there are connections to be had
+    } catch (std::exception const &) {
+    }
+    while (!end.stop_requested())
+        try {
+            if (auto const due = wait_for_due(end); !due.empty())
+                extend(due, end);
+        } catch (std::exception const &) {
+            sleep_until(later(clock::now(), 10ms), end);
+        }
+}
+
+std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
+{
+    std::unique_lock hold{mutex_};
+    while (!end.stop_requested()) {
+        is_to_look_ = false;
+        std::erase_if(kept_, [](auto const &one) { return one->what->is_over(); });
+        if (auto const lost = take_lost()) {
+            hold.unlock(); // whoever is told may call us
+            tell_(event::kind::lost, lost->what->names, [&] {
+                return lost->what->names.to_text() + " could not be extended in time: the work under it must stop";
+            });
+            hold.lock();
+            continue;
+        }
+        auto next = clock::time_point::max();
+        if (auto due = due_now(next); !due.empty())
+            return due;
+        bool const is_idle = !changed_.wait_for(hold, end, nap(next), [this] { return is_to_look_; }) && kept_.empty();
+        if (is_idle)
+            session_.close();
+    }
+    return {};
+}
+
+std::shared_ptr<keeper::kept> keeper::take_lost()
+{
+    auto const now = clock::now();
+    auto const lost = std::ranges::find_if(kept_, [&](auto const &one) { return now >= one->what->deadline(); });
+    if (lost == kept_.end())
+        return nullptr;
+    auto one = *lost;
+    kept_.erase(lost);
+    return one;
+}
+
+// Those that may be extended together first, and whoever has waited longest first.
+void keeper::sort()
+{
+    for (auto const &one : kept_)
+        one->due = std::max({one->what->next().due, one->not_before, not_before_});
+    std::ranges::sort(kept_, {}, [](auto const &one) {
+        return std::pair{most_at_once - one->most_together, one->due};
+    });
+}
+
+// All that are due, and with them those that soon will be, of the largest groups that there are.
+std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
+{
+    sort();
+    std::vector<extending> due;
+    auto const now = clock::now();
+    for (auto const &one : kept_) {
+        if (!due.empty() && (due.size() == one->most_together || one->most_together < due.front().one->most_together))
+            break;
+        auto const early = due.empty() ? clock::duration{} : one->what->next().certain / 30;
+        std::unique_lock mine{one->what->extending, std::defer_lock};
+        if (one->due > now + early)
+            next = std::min(next, one->due);
+        else if (!mine.try_lock()) // the application extends it, and tells us then
+            next = std::min(next, now + 100ms);
+        else
+            due.push_back({one, std::move(mine), one->what->next().at_most});
+    }
+    return due;
+}
+
+// Several tries fit into what is left of a lease.
+clock::duration keeper::patience_for(lease const &lease) const
+{
+    return std::min<clock::duration>(patience_, lease.next().certain / 6);
+}
+
+// No wait for a lock, nor one after the other for all who are alone, lets another lease come too late. Who is not alone
+// hardly waits: it takes many tries to find out who among many is stuck.
+clock::duration keeper::lock_wait(std::size_t count)
+{
+    std::lock_guard const hold{mutex_};
+    auto shortest = longest_lock_wait;
+    for (auto const &one : kept_)
+        shortest = std::min(shortest, patience_for(*one->what) / 2);
+    auto const alone = std::ranges::count_if(kept_, [](auto const &one) { return one->most_together == 1; });
+    return std::max<clock::duration>(shortest / (count > 1 ? 200 : std::max<std::ptrdiff_t>(alone, 1)), 1ms);
+}
+
+void keeper::extend(std::vector<extending> const &due, std::stop_token const &end)
+try {
+    std::vector<extension> asked;
+    clock::duration patience = patience_;
+    for (auto const &each : due) {
+        auto &lease = *each.one->what;
+        asked.push_back({lease.names, lease.token, each.at_most});
+        patience = std::min(patience, patience_for(lease));
+        lease.begin_extend(each.at_most);
+    }
+    auto const answer = extend_all(session_, asked, lock_wait(due.size()), later(clock::now(), patience), end);
+    auto const together = due.front().one->most_together;
+    bool const was_in_trouble = std::ranges::any_of(due, [](auto const &each) { return each.one->is_in_trouble; });
+    for (std::size_t i = 0; i < due.size(); ++i)
+        settle(due[i], answer.sent, answer.lost[i]);
+    if (was_in_trouble)
+        regroup(together);
+} catch (std::exception const &failure) {
+    // For everybody alike, or because of one of these.
+    bool const is_broken =
+        dynamic_cast<connection_error const *>(&failure) && !dynamic_cast<unanswered const *>(&failure);
+    for (auto const &each : due) {
+        each.one->what->doubt_extend(each.at_most);
+        if (!is_broken)
+            each.one->most_together = std::max<std::size_t>(due.size() / 2, 1);
+        if (is_broken || due.size() == 1)
+            failed(*each.one, failure);
+    }
+    not_before_ = is_broken ? due.front().one->not_before : clock::time_point::min();
+}
+
+void keeper::settle(extending const &each, clock::time_point sent, std::string const &lost)
+{
+    auto &one = *each.one;
+    auto &lease = *one.what;
+    if (!lost.empty()) {
+        bool const is_news = !lease.is_over();
+        lease.lose();
+        if (is_news)
+            tell_(event::kind::lost, lease.names, [&] { return lost; });
+        return;
+    }
+    lease.end_extend(each.at_most, sent);
+    one.most_together = most_at_once;
+    one.not_before = clock::time_point::min();
+    if (std::exchange(one.is_in_trouble, false))
+        tell_(event::kind::extend_recovered, lease.names, [&] { return lease.names.to_text() + " is extended again"; });
+}
+
+// What was in the way of them all may be gone: a lock of the whole table.
+void keeper::regroup(std::size_t together)
+{
+    std::lock_guard const hold{mutex_};
+    for (auto const &one : kept_)
+        if (one->most_together == together)
+            one->most_together = std::min(2 * together, most_at_once);
+}
+
+void keeper::failed(kept &one, std::exception const &why)
+{
+    auto const &lease = *one.what;
+    auto const now = clock::now();
+    one.not_before = now + std::clamp<clock::duration>((lease.deadline() - now) / 10, 10ms, 1s);
+    if (!lease.is_over() && !std::exchange(one.is_in_trouble, true))
+        tell_(event::kind::extend_failing, lease.names,
+              [&] { return lease.names.to_text() + " could not be extended yet: " + why.what(); });
+}
+
+} // namespace shedlock::internal

@@ -1,0 +1,30 @@
+// Tells the application what nobody is there to catch.
+#pragma once
+
+#include "shedlock/shedlock.hpp"
+
+#include <new>
+
+namespace shedlock::internal {
+
+class teller {
+public:
+    // By default a line on stderr.
+    explicit teller(std::function<void(event const &)>);
+
+    // words() gives the text; there may be no memory for it.
+    template <std::invocable Words>
+    void operator()(event::kind what, names const &lock, Words const &words) const noexcept
+    try {
+        on_event_({what, lock, words()});
+    } catch (std::bad_alloc const &) {
+        tell_briefly(what);
+    }
+
+private:
+    void tell_briefly(event::kind) const noexcept;
+
+    std::function<void(event const &)> on_event_;
+};
+
+} // namespace shedlock::internal

@@ -1,0 +1,42 @@
+// Threads of ours among the application's.
+#pragma once
+
+#include "shedlock/shedlock.hpp"
+
+#include <csignal>
+#include <system_error>
+#include <thread>
+
+namespace shedlock::internal {
+
+// Blocks all signals in this thread and in those that it starts, for as long as it lives: the application's signals are
+// for the application's threads, which may have blocked them for a signalfd.
+class without_signals {
+public:
+    without_signals() noexcept
+    {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &found_);
+    }
+    ~without_signals() { ::pthread_sigmask(SIG_SETMASK, &found_, nullptr); }
+    without_signals(without_signals const &) = delete;
+    without_signals &operator=(without_signals const &) = delete;
+
+private:
+    sigset_t found_;
+};
+
+// Set in threads of ours, on which callbacks of the application's run.
+inline thread_local bool this_is_ours = false;
+
+// start() begins a thread, and gives it.
+template <std::invocable Start> auto quietly(Start const &start)
+try {
+    without_signals const here;
+    return start();
+} catch (std::system_error const &failure) {
+    throw error{std::string{"cannot start a thread: "} + failure.what()};
+}
+
+} // namespace shedlock::internal

@@ -1,0 +1,188 @@
+// How long calls take when the server is silent: their waiting for each other included.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+namespace {
+
+constexpr std::chrono::milliseconds timeout = 700ms;
+// One timeout, on any machine; and much less than ten or twenty.
+constexpr auto once = 3 * timeout;
+
+template <typename Work> shedlock::clock::duration time_of(Work const &work)
+{
+    auto const begin = shedlock::clock::now();
+    work();
+    return shedlock::clock::now() - begin;
+}
+
+} // namespace
+
+class bounded_test : public with_server {
+protected:
+    proxy network;
+    proxy other_network;
+
+    std::vector<shedlock::lock> many_locks(shedlock::client &by, bool keep_alive)
+    {
+        std::vector<shedlock::lock> all;
+        for (int i = 0; i < 20; ++i)
+            all.push_back(*by.try_acquire(name + std::to_string(i), {.at_most = 1min, .keep_alive = keep_alive}));
+        return all;
+    }
+
+    void fall_silent()
+    {
+        network.hold_replies();
+        other_network.hold_replies();
+    }
+
+    void end_silence()
+    {
+        network.cut();
+        other_network.cut();
+    }
+};
+
+TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
+{
+    auto through = client(network.connection(), timeout);
+    (void) through.try_acquire(name, {.at_most = 1s}); // so that it is connected
+    fall_silent();
+    std::vector<std::future<shedlock::clock::duration>> crowd;
+    for (int i = 0; i < 10; ++i)
+        crowd.push_back(std::async(std::launch::async, [&, i] {
+            return time_of([&] {
+                EXPECT_THROW((void) through.try_acquire(name + std::to_string(i), {.at_most = 1min}),
+                             shedlock::connection_error);
+            });
+        }));
+    for (auto &one : crowd)
+        EXPECT_LT(one.get(), once);
+    end_silence();
+}
+
+TEST_F(bounded_test, locks_of_a_silent_server_go_in_one_timeout)
+{
+    for (bool const keep_alive : {false, true}) {
+        auto through = client(network.connection(), timeout);
+        auto all = many_locks(through, keep_alive);
+        fall_silent();
+        EXPECT_LT(time_of([&] { all.clear(); }), once);
+        end_silence();
+    }
+    EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
+}
+
+TEST_F(bounded_test, also_when_there_are_several_hosts)
+{
+    auto through = client(
+        "host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() + " sslmode=disable", timeout);
+    auto all = many_locks(through, true);
+    fall_silent();
+    EXPECT_LT(time_of([&] { all.clear(); }), once);
+    end_silence();
+}
+
+TEST_F(bounded_test, also_when_nobody_can_be_reached_any_more)
+{
+    auto through = client(network.connection(), timeout);
+    auto all = many_locks(through, true);
+    network.cut();
+    network.hold_newcomers();
+    EXPECT_LT(time_of([&] { all.clear(); }), once);
+    end_silence();
+}
+
+TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
+{
+    auto const stuck = locks.try_acquire(name + " stuck", {.at_most = 1min});
+    pqxx::connection other{server::connection()};
+    pqxx::work row{other};
+    row.exec("SELECT FROM shedlock WHERE name = '" + name + " stuck' FOR UPDATE");
+    auto before = std::async(std::launch::async, [&] { locks.extend(name + " stuck", stuck->token(), 1min); });
+    EXPECT_TRUE(server::comes_true(
+        [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != "0"; }));
+    auto queued = std::async(std::launch::async, [&] {
+        auto const mine = locks.try_acquire(name, {.at_most = 1s});
+        EXPECT_TRUE(mine);
+        EXPECT_TRUE(mine && mine->held());
+    });
+    std::this_thread::sleep_for(1100ms); // longer than its lease
+    row.abort();
+    before.get();
+    queued.get();
+}
+
+// Requests wait for each other, but not for each other's waits.
+
+TEST_F(bounded_test, who_waits_for_a_lock_keeps_nobody_waiting)
+{
+    auto held = locks.try_acquire(name, {.at_most = 10min});
+    std::stop_source stop;
+    std::vector<std::future<bool>> waiting;
+    for (int i = 0; i < 20; ++i)
+        waiting.push_back(std::async(std::launch::async, [&] {
+            return locks.acquire(name, {.at_most = 1min}, 1h, stop.get_token()).has_value();
+        }));
+    std::this_thread::sleep_for(200ms);
+    for (int i = 0; i < 5; ++i)
+        EXPECT_LT(time_of([&] { EXPECT_TRUE(locks.try_acquire(name + " other", {.at_most = 1min})); }), 3s);
+    EXPECT_LT(time_of([&] {
+                  stop.request_stop();
+                  for (auto &one : waiting)
+                      EXPECT_FALSE(one.get());
+              }),
+              5s);
+}
+
+// Waits and leases that are as long as the type allows.
+
+TEST_F(bounded_test, waits_for_ever_when_told_so)
+{
+    constexpr auto for_ever = std::chrono::microseconds::max();
+    locks.try_acquire(name, {.at_most = 500ms})->detach();
+    EXPECT_TRUE(locks.acquire(name, {.at_most = 500ms}, for_ever));
+    locks.try_acquire(name, {.at_most = 500ms})->detach();
+    EXPECT_TRUE(locks.pause(name, std::nullopt, for_ever));
+    std::stop_source stop;
+    auto waiting = std::async(std::launch::async, [&] {
+        return locks.acquire(name, {.at_most = 1s}, for_ever, stop.get_token()).has_value();
+    });
+    EXPECT_EQ(waiting.wait_for(300ms), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_FALSE(waiting.get());
+    EXPECT_TRUE(locks.resume(name));
+    EXPECT_THROW((void) locks.acquire(name, {.at_most = 1s}, -1s), shedlock::usage_error);
+}
+
+TEST_F(bounded_test, refuses_a_lease_that_no_server_can_count)
+{
+    constexpr auto too_long = std::chrono::microseconds::max();
+    auto const told = [](auto const &work) -> std::string {
+        try {
+            work();
+        } catch (shedlock::usage_error const &failure) {
+            return failure.what();
+        }
+        return "";
+    };
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    for (auto const &text : {told([&] { (void) locks.try_acquire(name + " 2", {.at_most = too_long}); }),
+                             told([&] { mine->extend(too_long); })})
+        EXPECT_NE(text.find("at_most"), std::string::npos) << text;
+    EXPECT_TRUE(mine->held());
+    EXPECT_TRUE(locks.try_acquire(name + " 2", {.at_most = 24h * 365 * 100}));
+}
+
+TEST_F(bounded_test, may_have_no_time_limit)
+{
+    auto patient = client(server::connection(), std::chrono::milliseconds::max());
+    auto mine = patient.try_acquire(name, {.at_most = 1s, .keep_alive = true});
+    ASSERT_TRUE(mine);
+    std::this_thread::sleep_for(1500ms);
+    EXPECT_TRUE(mine->held());
+    EXPECT_NO_THROW(mine->release());
+    EXPECT_EQ(heard.texts(), "");
+}

@@ -1,0 +1,147 @@
+// What nobody is there to catch.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+class event_test : public with_server {
+protected:
+    proxy network;
+    shedlock::client through = client(network.connection(), 500ms);
+
+    void TearDown() override
+    {
+        for (auto const &one : heard.all()) {
+            EXPECT_EQ(one.lock.list(), std::vector{name});
+            EXPECT_NE(one.text.find(name), std::string::npos) << one.text;
+            EXPECT_EQ(one.text.find('\n'), std::string::npos) << one.text;
+            EXPECT_EQ(one.text.find("client encoding"), std::string::npos) << one.text;
+        }
+    }
+
+    void expect_told(event::kind what, std::string const &words = "")
+    {
+        EXPECT_TRUE(server::comes_true([&] { return heard.tell_of(what); })) << heard.texts();
+        EXPECT_NE(heard.texts().find(words), std::string::npos) << '"' << words << "\" in: " << heard.texts();
+    }
+};
+
+TEST_F(event_test, trouble_of_keep_alive_has_its_all_clear)
+{
+    auto mine = through.try_acquire(name, {.at_most = 4s, .keep_alive = true});
+    network.cut();
+    network.refuse_newcomers();
+    expect_told(event::kind::extend_failing);
+    EXPECT_FALSE(heard.tell_of(event::kind::extend_recovered));
+    network.let_go();
+    expect_told(event::kind::extend_recovered);
+    EXPECT_TRUE(mine->held());
+    mine.reset();
+    EXPECT_EQ(heard.all().size(), 2u) << "each is told once: " << heard.texts();
+}
+
+TEST_F(event_test, a_lock_that_keep_alive_could_not_extend_is_lost)
+{
+    auto mine = through.try_acquire(name, {.at_most = 600ms, .keep_alive = true});
+    network.hold_replies();
+    expect_told(event::kind::lost, "must stop");
+    EXPECT_TRUE(mine->stop_token().stop_requested());
+    network.cut();
+}
+
+TEST_F(event_test, a_lock_that_was_taken_over_does_not_end_by_itself)
+{
+    for (bool const keep_alive : {false, true}) {
+        auto mine = through.try_acquire(name, {.at_most = 600ms, .keep_alive = keep_alive});
+        locks.force_release(name);
+        auto const next = locks.try_acquire(name, {.at_most = 1min});
+        if (keep_alive)
+            expect_told(event::kind::lost, "taken over");
+        mine.reset();
+        expect_told(event::kind::lost, "taken over");
+    }
+    EXPECT_FALSE(heard.tell_of(event::kind::not_released));
+    EXPECT_EQ(heard.texts().find("ends by itself"), std::string::npos) << heard.texts();
+}
+
+TEST_F(event_test, nor_does_one_that_is_known_to_be_lost_when_the_server_is_gone)
+{
+    auto mine = through.try_acquire(name, {.at_most = 600ms, .keep_alive = true});
+    locks.force_release(name);
+    expect_told(event::kind::lost, "taken over");
+    network.cut();
+    network.refuse_newcomers();
+    mine.reset();
+    EXPECT_FALSE(heard.tell_of(event::kind::not_released)) << heard.texts();
+}
+
+TEST_F(event_test, a_lock_that_nobody_could_be_told_of_ends_by_itself)
+{
+    auto mine = through.try_acquire(name, {.at_most = 1min});
+    network.cut();
+    network.refuse_newcomers();
+    mine.reset();
+    expect_told(event::kind::not_released, "ends by itself");
+    EXPECT_FALSE(heard.tell_of(event::kind::lost));
+}
+
+TEST_F(event_test, a_release_whose_reply_was_lost_is_unclear)
+{
+    auto mine = through.try_acquire(name, {.at_most = 1min});
+    network.hold_replies();
+    std::jthread const releasing{[&] { mine.reset(); }};
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    network.cut();
+    expect_told(event::kind::release_unclear);
+}
+
+TEST_F(event_test, a_terminated_connection_is_told_in_the_servers_words)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    pqxx::connection other{server::connection()};
+    pqxx::work row{other};
+    row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // force_release waits for this
+    auto forcing = std::async(std::launch::async, [&]() -> std::string {
+        try {
+            through.force_release(name);
+        } catch (shedlock::connection_error const &failure) {
+            return failure.what();
+        }
+        return "";
+    });
+    EXPECT_TRUE(server::comes_true([] { return server::terminate("shedlock_force_release") == 1; }));
+    auto const text = forcing.get();
+    EXPECT_NE(text.find("terminating connection due to administrator command"), std::string::npos) << text;
+    EXPECT_EQ(text.find("client encoding"), std::string::npos) << text;
+}
+
+TEST_F(event_test, the_handler_may_use_the_client)
+{
+    std::atomic<bool> is_done = false;
+    std::optional<shedlock::client> busy;
+    busy.emplace(server::connection(), shedlock::client_settings{.on_event = [&](event const &) {
+                     busy->force_release("nobody's");
+                     is_done = true;
+                 }});
+    auto mine = busy->try_acquire(name, {.at_most = 300ms, .keep_alive = true});
+    locks.force_release(name);
+    EXPECT_TRUE(server::comes_true([&] { return is_done.load(); }));
+    auto other = busy->try_acquire(name, {.at_most = 1min});
+    locks.force_release(name);
+    is_done = false;
+    other.reset(); // which tells, too
+    EXPECT_TRUE(is_done);
+}
+
+TEST_F(event_test, is_a_line_on_stderr_when_nobody_listens)
+{
+    shedlock::client silent{server::connection()};
+    auto mine = silent.try_acquire(name, {.at_most = 1min});
+    locks.force_release(name);
+    testing::internal::CaptureStderr();
+    mine.reset();
+    auto const text = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(text.starts_with("shedlock: ")) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+}

@@ -1,0 +1,186 @@
+// After fork() what the child has inherited is inert, and the parent's is as before.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <csignal>
+#include <future>
+#include <sys/wait.h>
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool may_have_threads_in_a_child = false; // ThreadSanitizer ends it
+#else
+constexpr bool may_have_threads_in_a_child = true;
+#endif
+
+namespace {
+
+// What work says in a child of this process. Says so if that does not come to its end.
+std::string in_child(std::function<std::string()> const &work)
+{
+    int ends[2];
+    if (::pipe(ends) != 0)
+        return "no pipe";
+    auto const child = ::fork();
+    if (child == 0) {
+        ::close(ends[0]);
+        ::alarm(20);
+        auto const text = work() + "the end";
+        ::_exit(::write(ends[1], text.data(), text.size()) < 0);
+    }
+    ::close(ends[1]);
+    std::string said;
+    char bytes[4096];
+    for (ssize_t count; (count = ::read(ends[0], bytes, sizeof bytes)) > 0;) // until the last child has gone
+        said.append(bytes, static_cast<std::size_t>(count));
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return said.ends_with("the end") && status == 0 ? said.substr(0, said.size() - 7)
+                                                    : said + "... ended by " + std::to_string(status);
+}
+
+template <typename Work> std::string unless_refused(char const *what, Work const &work)
+{
+    try {
+        work();
+    } catch (shedlock::usage_error const &) {
+        return "";
+    } catch (std::exception const &failure) {
+        return std::string{what} + " threw: " + failure.what() + '\n';
+    }
+    return std::string{what} + " did something\n";
+}
+
+std::string unless_inert(shedlock::lock &lock)
+{
+    return (lock.held() ? "held\n" : "") + std::string{lock.stop_token().stop_requested() ? "stopped\n" : ""} +
+           unless_refused("extend", [&] { lock.extend(1min); }) + unless_refused("release", [&] { lock.release(); }) +
+           unless_refused("guard", [&] { (void) lock.guard_statement(); }) +
+           unless_refused("token", [&] { (void) lock.token(); }) +
+           unless_refused("names", [&] { (void) lock.names(); }) + unless_refused("detach", [&] { lock.detach(); });
+}
+
+std::string unless_inert(shedlock::client &locks, std::string const &name)
+{
+    shedlock::options const how{.at_most = 1min};
+    return unless_refused("try_acquire", [&] { (void) locks.try_acquire(name, how); }) +
+           unless_refused("acquire", [&] { (void) locks.acquire(name, how, 1h); }) +
+           unless_refused("run", [&] { (void) locks.run(name, how, [](shedlock::lock &) {}); }) +
+           unless_refused("extend by token", [&] { locks.extend(name, token{1}, 1min); }) +
+           unless_refused("release by token", [&] { locks.release(name, token{1}); }) +
+           unless_refused("force_release", [&] { (void) locks.force_release(name); }) +
+           unless_refused("pause", [&] { (void) locks.pause(name); }) +
+           unless_refused("resume", [&] { (void) locks.resume(name); });
+}
+
+} // namespace
+
+class fork_test : public with_server {
+protected:
+    std::optional<shedlock::client> own = client(server::connection());
+
+    // Then the child's copies go, as when it returns from main.
+    std::string all_unless_inert(std::optional<shedlock::lock> &lock)
+    {
+        auto said = unless_inert(*lock) + unless_inert(*own, name);
+        auto moved = std::move(*lock);
+        said += unless_inert(moved);
+        lock.reset();
+        own.reset();
+        return said;
+    }
+
+    void expect_as_before(shedlock::lock &lock, std::int64_t number)
+    {
+        EXPECT_TRUE(lock.held());
+        EXPECT_FALSE(lock.stop_token().stop_requested());
+        EXPECT_EQ(server::state(name), "held");
+        EXPECT_EQ(server::token(name), number);
+        EXPECT_NO_THROW(lock.extend(1min));
+        EXPECT_TRUE(own->try_acquire(name + " other", {.at_most = 1min}));
+        EXPECT_EQ(heard.texts(), "");
+    }
+};
+
+TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
+{
+    auto mine = own->try_acquire(name, {.at_most = 1min});
+    auto const granted = server::token(name);
+    EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
+    expect_as_before(*mine, granted);
+}
+
+TEST_F(fork_test, also_one_that_is_kept_alive)
+{
+    auto mine = own->try_acquire(name, {.at_most = 1s, .keep_alive = true});
+    auto const granted = server::token(name);
+    EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
+    std::this_thread::sleep_for(1500ms);
+    expect_as_before(*mine, granted);
+}
+
+TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
+{
+    auto mine = own->try_acquire(name, {.at_most = 1min});
+    auto brief = own->try_acquire(name + " brief", {.at_most = 200ms});
+    auto const granted = server::token(name);
+    EXPECT_EQ(in_child([&] {
+                  std::this_thread::sleep_for(300ms);
+                  bool const is_stopped = brief->stop_token().stop_requested();
+                  *mine = std::move(*brief);
+                  return (is_stopped ? "stopped\n" : "") + unless_inert(*mine);
+              }),
+              "");
+    expect_as_before(*mine, granted);
+}
+
+// Whatever other threads had locked then stays locked in the child.
+TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
+{
+    proxy network;
+    own.emplace(client(network.connection(), 2s));
+    auto mine = own->try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    auto const granted = server::token(name);
+    network.hold_replies();
+    auto silent = std::async(std::launch::async,
+                             [&] { EXPECT_TRUE(own->try_acquire(name + " 2", {.at_most = 1min})) << "in the end"; });
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name + " 2") == "held"; }));
+    EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
+    network.let_go();
+    silent.get();
+    expect_as_before(*mine, granted);
+}
+
+TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
+{
+    if (!may_have_threads_in_a_child)
+        GTEST_SKIP();
+    auto mine = own->try_acquire(name, {.at_most = 1min});
+    EXPECT_EQ(
+        in_child([&]() -> std::string {
+            shedlock::client fresh{server::connection()};
+            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 500ms, .keep_alive = true});
+            std::this_thread::sleep_for(1s);
+            return !theirs || !theirs->held() ? "not held\n" : fresh.try_acquire(name, {.at_most = 1s}) ? "2" : "";
+        }),
+        "");
+    EXPECT_EQ(server::state(name + " 2"), "free") << "released by its owner";
+    expect_as_before(*mine, number(mine->token()));
+}
+
+// As daemon() does it.
+TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_who_started_it)
+{
+    if (!may_have_threads_in_a_child)
+        GTEST_SKIP();
+    EXPECT_EQ(in_child([&]() -> std::string {
+                  own.emplace(shedlock::client{server::connection()});
+                  auto mine = own->try_acquire(name, {.at_most = 3s});
+                  if (::fork() != 0)
+                      ::_exit(0);
+                  ::alarm(20);
+                  return mine ? all_unless_inert(mine) : "not acquired\n";
+              }),
+              "");
+    EXPECT_EQ(server::state(name), "held") << "nobody has released it";
+}

@@ -1,0 +1,76 @@
+// One thread and one connection keep all locks of a client alive.
+#include "fixture.hpp"
+
+#include <filesystem>
+
+class keeper_test : public with_server {
+protected:
+    void SetUp() override
+    {
+        if (!server::connection().empty())
+            GTEST_SKIP() << "the pooler's connections are not ours";
+    }
+
+    static std::string connections()
+    {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kept'");
+    }
+
+    static std::int64_t threads()
+    {
+        return std::distance(std::filesystem::directory_iterator{"/proc/self/task"},
+                             std::filesystem::directory_iterator{});
+    }
+
+    shedlock::client own = client("application_name=kept");
+};
+
+TEST_F(keeper_test, connects_at_once_while_there_are_connections_to_be_had)
+{
+    auto mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true}); // due in 20 minutes
+    EXPECT_TRUE(server::comes_true([] { return connections() == "2"; }));
+    mine.reset();
+    EXPECT_TRUE(server::comes_true([] { return connections() == "1"; })) << "and gives its connection back";
+}
+
+TEST_F(keeper_test, keeps_many_locks_over_one_connection)
+{
+    auto const before = threads();
+    std::vector<shedlock::lock> all;
+    for (int i = 0; i < 30; ++i)
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1500ms, .keep_alive = true}));
+    for (auto const end = shedlock::clock::now() + 3s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+        for (auto const &one : all)
+            ASSERT_TRUE(one.held());
+    EXPECT_EQ(connections(), "2") << "the callers', and the keeper's";
+    EXPECT_LT(threads() - before, 10);
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
+{
+    std::vector<shedlock::lock> all;
+    for (int i = 0; i < 10; ++i)
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1500ms, .keep_alive = true}));
+    pqxx::connection other;
+    pqxx::work row{other};
+    row.exec("SELECT FROM shedlock WHERE name = '" + name + "0' FOR UPDATE");
+    for (auto const end = shedlock::clock::now() + 3s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+        for (auto const &one : all)
+            ASSERT_TRUE(one.held() || &one == all.data()) << one.names().to_text();
+    EXPECT_FALSE(all[0].held());
+    EXPECT_TRUE(all[0].stop_token().stop_requested());
+    for (auto const &one : heard.all())
+        EXPECT_EQ(one.lock.list(), std::vector{name + '0'}) << one.text;
+}
+
+TEST_F(keeper_test, extends_several_names_as_one)
+{
+    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 600ms, .keep_alive = true});
+    std::this_thread::sleep_for(1s);
+    EXPECT_TRUE(mine->held());
+    auto const until = [&](std::string const &which) {
+        return "(SELECT lock_until FROM shedlock WHERE name = '" + name + which + "')";
+    };
+    EXPECT_EQ(server::ask("SELECT " + until(" a") + " = " + until(" b")), "t");
+}

@@ -1,0 +1,160 @@
+// Why an acquire was refused.
+#include "fixture.hpp"
+
+#include <future>
+
+using reason = shedlock::refusal::reason;
+
+namespace {
+
+// What the view says of a time, in microseconds since 1970.
+std::optional<shedlock::refusal::time> shown(std::string const &what, std::string const &lock)
+{
+    auto const text = server::ask("SELECT (extract(epoch FROM " + what +
+                                  ") * 1000000)::bigint FROM shedlock_locks WHERE name = '" + lock + "'");
+    if (text.empty())
+        return std::nullopt;
+    return shedlock::refusal::time{std::chrono::microseconds{std::stoll(text)}};
+}
+
+void expect_line(std::string const &line, std::initializer_list<std::string> parts)
+{
+    for (auto const &part : parts)
+        EXPECT_NE(line.find(part), std::string::npos) << '"' << part << "\" in: " << line;
+}
+
+} // namespace
+
+class refusal_test : public with_server {
+protected:
+    shedlock::client other = client(server::connection());
+
+    shedlock::refusal refused(shedlock::names const &what, shedlock::options const &how = {.at_most = 1min})
+    {
+        shedlock::refusal why;
+        EXPECT_FALSE(locks.try_acquire(what, how, &why));
+        return why;
+    }
+};
+
+TEST_F(refusal_test, names_the_holder)
+{
+    auto const held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
+    std::this_thread::sleep_for(10ms);
+    auto const why = refused(name);
+    EXPECT_EQ(why.why, reason::held);
+    EXPECT_EQ(why.name, name);
+    EXPECT_EQ(why.holder, "web-2") << "without the client's random digits";
+    EXPECT_EQ(why.since, shown("locked_at", name));
+    EXPECT_EQ(why.until, shown("lock_until", name));
+    EXPECT_GT(why.held_for, 0s);
+    EXPECT_LT(why.held_for, 10min);
+    expect_line(why.to_text(), {name, "web-2", "held", "until"});
+}
+
+TEST_F(refusal_test, says_that_it_is_kept)
+{
+    EXPECT_TRUE(other.run(name, {.at_most = 10min, .at_least = 5min, .holder = "web-2"}, [](shedlock::lock &) {}));
+    auto const why = refused(name);
+    EXPECT_EQ(why.why, reason::kept);
+    EXPECT_EQ(why.holder, "web-2");
+    EXPECT_EQ(why.since, shown("locked_at", name));
+    EXPECT_EQ(why.until, shown("lock_until", name));
+    expect_line(why.to_text(), {name, "web-2", "until"});
+}
+
+TEST_F(refusal_test, says_that_it_is_paused_and_why)
+{
+    EXPECT_TRUE(other.pause(name, "the disk is being replaced"));
+    auto const why = refused(name);
+    EXPECT_EQ(why.why, reason::paused);
+    EXPECT_NE(why.holder.find("the disk is being replaced"), std::string::npos) << why.holder;
+    EXPECT_EQ(why.since, shown("locked_at", name));
+    EXPECT_FALSE(why.until) << "a pause has no end";
+    expect_line(why.to_text(), {name, "paused", "the disk is being replaced"});
+    other.resume(name);
+}
+
+TEST_F(refusal_test, says_that_the_tick_has_had_its_run)
+{
+    shedlock::options const hourly{.at_most = 10min, .every = 720h, .holder = "web-2"};
+    EXPECT_TRUE(other.run(name, hourly, [](shedlock::lock &) {}));
+    for (auto const &why : {refused(name, hourly), [&] {
+                                shedlock::refusal waiting;
+                                EXPECT_FALSE(locks.acquire(name, hourly, 1h, {}, &waiting));
+                                return waiting;
+                            }()}) {
+        EXPECT_EQ(why.why, reason::had_run);
+        EXPECT_EQ(why.holder, "web-2");
+        EXPECT_EQ(why.since, shown("locked_at", name));
+        expect_line(why.to_text(), {name, "run"});
+    }
+}
+
+TEST_F(refusal_test, of_several_names_one_that_was_in_the_way)
+{
+    auto const held = other.try_acquire(name + " b", {.at_most = 10min, .holder = "web-2"});
+    auto const why = refused({name + " a", name + " b", name + " c"});
+    EXPECT_EQ(why.why, reason::held);
+    EXPECT_EQ(why.name, name + " b");
+    EXPECT_EQ(why.holder, "web-2");
+    expect_line(why.to_text(), {name + " b", "web-2"});
+}
+
+TEST_F(refusal_test, says_that_it_is_not_decided)
+{
+    pqxx::connection connection;
+    for (bool const is_new : {true, false}) {
+        pqxx::work undecided{connection};
+        undecided.exec("SELECT shedlock_acquire('" + name + "', '1 min')");
+        auto const why = refused(name);
+        EXPECT_EQ(why.why, reason::undecided) << is_new;
+        EXPECT_EQ(why.name, name);
+        EXPECT_FALSE(why.until);
+        expect_line(why.to_text(), {name});
+        undecided.abort();
+        EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min})) << "now there is a row, and it is free";
+    }
+}
+
+TEST_F(refusal_test, is_told_when_the_wait_is_over_or_stopped)
+{
+    auto const held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
+    std::stop_source stop;
+    stop.request_stop();
+    for (auto const &token : {std::stop_token{}, stop.get_token()}) {
+        shedlock::refusal why;
+        EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, token.stop_possible() ? 1h : 100ms, token, &why));
+        EXPECT_EQ(why.why, reason::held);
+        EXPECT_EQ(why.holder, "web-2");
+    }
+}
+
+TEST_F(refusal_test, writes_other_names_and_holders_as_they_are)
+{
+    auto const strange = name + " '\"ß\\\n{,}";
+    auto const held = other.try_acquire(strange, {.at_most = 10min, .holder = "höst 'a' \\/tick1\nnext"});
+    auto const why = refused(strange);
+    EXPECT_EQ(why.name, strange);
+    EXPECT_EQ(why.why, reason::held);
+    expect_line(why.to_text(), {"höst"});
+    server::ask("INSERT INTO shedlock VALUES ('" + name +
+                " java', now() AT TIME ZONE 'UTC' + '1 h', now() AT TIME ZONE 'UTC', 'a java host')");
+    auto const java = refused(name + " java");
+    EXPECT_EQ(java.why, reason::held);
+    EXPECT_EQ(java.holder, "a java host");
+}
+
+// Who does not ask why does not pay for it: the view, whose look is of the whole table, is left alone.
+TEST_F(refusal_test, costs_nothing_when_nobody_asks)
+{
+    auto const held = other.try_acquire(name, {.at_most = 10min});
+    (void) locks.try_acquire(name, {.at_most = 1min});
+    pqxx::connection connection;
+    pqxx::work view{connection};
+    view.exec("LOCK TABLE shedlock_locks"); // nobody can use it until this is over
+    auto refused = std::async(std::launch::async, [&] { return !locks.try_acquire(name, {.at_most = 1min}); });
+    EXPECT_EQ(refused.wait_for(4s), std::future_status::ready);
+    view.abort();
+    EXPECT_TRUE(refused.get());
+}

@@ -1,0 +1,107 @@
+// A function for the connection, for credentials that change.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+class source_test : public with_server {
+protected:
+    std::mutex mutex;
+    std::string where = server::connection(); // for the function below
+    int times = 0;
+
+    shedlock::client asking(std::chrono::milliseconds timeout = 5s)
+    {
+        return shedlock::client{[this] {
+                                    std::lock_guard const hold{mutex};
+                                    ++times;
+                                    return where;
+                                },
+                                {.timeout = timeout, .on_event = heard.handler()}};
+    }
+
+    void now(std::string const &connection)
+    {
+        std::lock_guard const hold{mutex};
+        where = connection;
+    }
+
+    int times_until_now()
+    {
+        std::lock_guard const hold{mutex};
+        return times;
+    }
+};
+
+TEST_F(source_test, is_asked_whenever_a_connection_is_opened)
+{
+    proxy network;
+    now(network.connection());
+    auto through = asking();
+    EXPECT_EQ(times_until_now(), 0) << "when it is first needed";
+    for (int opened = 1; opened < 3; ++opened) {
+        for (int i = 0; i < 3; ++i)
+            EXPECT_TRUE(through.try_acquire(name, {.at_most = 1min}));
+        EXPECT_EQ(times_until_now(), opened);
+        network.cut();
+    }
+}
+
+TEST_F(source_test, leads_to_another_host_and_with_another_password)
+{
+    if (!server::connection().empty())
+        GTEST_SKIP() << "the pooler has passwords of its own";
+    server::ask("CREATE ROLE rotating LOGIN PASSWORD 'one'");
+    server::ask("SELECT shedlock_grant('rotating')");
+    {
+        proxy network;
+        now(network.connection() + " user=rotating password=one");
+        auto through = asking();
+        auto const mine = through.try_acquire(name, {.at_most = 1s, .keep_alive = true});
+        EXPECT_TRUE(mine);
+        server::ask("ALTER ROLE rotating PASSWORD 'two'");
+        now("user=rotating password=two");
+        network.cut();
+        network.refuse_newcomers();
+        EXPECT_TRUE(through.try_acquire(name + " 2", {.at_most = 1min}));
+        std::this_thread::sleep_for(1500ms);
+        EXPECT_TRUE(mine->held()) << "its keeper asks as well";
+    }
+    server::ask("DROP OWNED BY rotating");
+    server::ask("DROP ROLE rotating");
+}
+
+TEST_F(source_test, may_throw)
+{
+    auto sealed = shedlock::client{[]() -> std::string { throw std::runtime_error{"the vault is sealed"}; }};
+    try {
+        (void) sealed.try_acquire(name, {.at_most = 1min});
+        FAIL() << "there is no connection";
+    } catch (shedlock::connection_error const &failure) {
+        EXPECT_NE(std::string{failure.what()}.find("the vault is sealed"), std::string::npos) << failure.what();
+    }
+}
+
+TEST_F(source_test, may_take_its_time_but_not_the_callers)
+{
+    std::promise<void> end;
+    auto const ended = end.get_future().share();
+    auto slow = shedlock::client{[ended] {
+                                     ended.wait();
+                                     return server::connection();
+                                 },
+                                 {.timeout = 500ms}};
+    auto calling =
+        std::async(std::launch::async, [&] { return slow.try_acquire(name, {.at_most = 1min}).has_value(); });
+    auto const outcome = calling.wait_for(10s);
+    end.set_value();
+    EXPECT_EQ(outcome, std::future_status::ready);
+    EXPECT_THROW((void) calling.get(), shedlock::connection_error);
+    EXPECT_TRUE(server::comes_true([&] {
+        try {
+            return slow.try_acquire(name, {.at_most = 1min}).has_value();
+        } catch (shedlock::connection_error const &) {
+            return false; // it has not ended yet
+        }
+    })) << "and then it is used";
+}

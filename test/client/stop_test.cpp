@@ -1,0 +1,133 @@
+// Stops: one that takes long is late for itself only.
+#include "fixture.hpp"
+
+#include <condition_variable>
+
+using stop_test = with_server;
+
+namespace {
+
+// A stop callback that goes on until it is told to end.
+class slow {
+public:
+    explicit slow(shedlock::lock const &lock) : callback_{lock.stop_token(), [this] { work(); }} {}
+    ~slow() { end(); }
+    slow(slow const &) = delete;
+    slow &operator=(slow const &) = delete;
+
+    [[nodiscard]] bool has_begun()
+    {
+        std::lock_guard const hold{mutex_};
+        return begun_;
+    }
+    void end()
+    {
+        std::lock_guard const hold{mutex_};
+        ended_ = true;
+        changed_.notify_all();
+    }
+
+private:
+    void work()
+    {
+        std::unique_lock hold{mutex_};
+        begun_ = true;
+        changed_.wait_for(hold, 30s, [this] { return ended_; });
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool begun_ = false;
+    bool ended_ = false;
+    std::stop_callback<std::function<void()>> callback_; // the last: it uses the others
+};
+
+// Sees that the stop is requested before the server may give the lock to others.
+class in_time {
+public:
+    in_time(shedlock::lock const &lock, shedlock::clock::time_point end)
+        : end_{end}, callback_{lock.stop_token(), [this] { left_ = end_ - shedlock::clock::now(); }}
+    {
+    }
+    void expect() const
+    {
+        EXPECT_TRUE(server::comes_true([&] { return left_.load() != never; }));
+        EXPECT_GT(left_.load(), 0s) << "others could have it already";
+    }
+
+private:
+    static constexpr auto never = shedlock::clock::duration::max();
+    shedlock::clock::time_point const end_;
+    std::atomic<shedlock::clock::duration> left_ = never;
+    std::stop_callback<std::function<void()>> callback_;
+};
+
+} // namespace
+
+TEST_F(stop_test, slow_callbacks_delay_no_other_locks)
+{
+    constexpr std::chrono::microseconds at_most = 1500ms;
+    auto const first = locks.try_acquire(name + " 1", {.at_most = 300ms});
+    auto const second = locks.try_acquire(name + " 2", {.at_most = 350ms});
+    auto const asked = shedlock::clock::now();
+    auto const third = locks.try_acquire(name + " 3", {.at_most = at_most});
+    slow one{*first}, two{*second};
+    in_time const other{*third, asked + at_most};
+    EXPECT_TRUE(server::comes_true([&] { return one.has_begun() && two.has_begun(); }));
+    auto const asked_late = shedlock::clock::now();
+    auto const late = locks.try_acquire(name + " 4", {.at_most = at_most});
+    in_time const new_one{*late, asked_late + at_most};
+    other.expect();
+    new_one.expect();
+    EXPECT_TRUE(first->stop_token().stop_requested());
+}
+
+TEST_F(stop_test, slow_callbacks_delay_no_keep_alive)
+{
+    auto const brief = locks.try_acquire(name + " 1", {.at_most = 300ms});
+    auto const lost = locks.try_acquire(name + " 2", {.at_most = 600ms, .keep_alive = true});
+    auto const kept = locks.try_acquire(name + " 3", {.at_most = 600ms, .keep_alive = true});
+    slow late{*brief}, by_keep_alive{*lost};
+    locks.force_release(name + " 2");
+    EXPECT_TRUE(server::comes_true([&] { return late.has_begun() && by_keep_alive.has_begun(); }));
+    std::this_thread::sleep_for(1s);
+    EXPECT_TRUE(kept->held());
+    EXPECT_EQ(server::state(name + " 3"), "held");
+    locks.force_release(name + " 3");
+    EXPECT_TRUE(server::comes_true([&] { return kept->stop_token().stop_requested(); }));
+    EXPECT_FALSE(kept->held());
+}
+
+TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 300ms});
+    auto const stop = mine->stop_token();
+    slow late{*mine};
+    EXPECT_TRUE(server::comes_true([&] { return late.has_begun(); }));
+    mine.reset(); // while the callback runs
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
+}
+
+TEST_F(stop_test, a_callback_may_use_the_client)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 300ms});
+    std::atomic<bool> is_told = false;
+    std::stop_callback const when{mine->stop_token(),
+                                  [&] { is_told = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
+    EXPECT_TRUE(server::comes_true([&] { return is_told.load(); }));
+}
+
+TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
+{
+    std::optional<shedlock::client> brief = client(server::connection());
+    std::optional<shedlock::lock> mine = brief->try_acquire(name, {.at_most = 300ms, .keep_alive = true});
+    brief.reset(); // so that the lock is the last that needs its threads
+    std::atomic<bool> is_gone = false;
+    auto const stop = mine->stop_token();
+    std::stop_callback const when{stop, [&] {
+                                      mine.reset();
+                                      is_gone = true;
+                                  }};
+    locks.force_release(name);
+    EXPECT_TRUE(server::comes_true([&] { return is_gone.load(); }));
+}

@@ -1,0 +1,95 @@
+// The library's threads leave signals to the application.
+#include "fixture.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <set>
+
+using thread_test = with_server;
+
+namespace {
+
+std::set<std::string> threads()
+{
+    std::set<std::string> all;
+    for (auto const &task : std::filesystem::directory_iterator{"/proc/self/task"})
+        all.insert(task.path());
+    return all;
+}
+
+auto const at_start = threads(); // the main one, and perhaps a sanitizer's
+
+constexpr bool can_be_blocked(int signal)
+{
+    return signal != SIGKILL && signal != SIGSTOP;
+}
+
+// The mask of a thread, unless that has ended.
+std::optional<std::uint64_t> blocked_by(std::string const &task)
+{
+    std::ifstream status{task + "/status"};
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("SigBlk:"))
+            return std::stoull(line.substr(7), nullptr, 16);
+    return std::nullopt;
+}
+
+std::atomic<bool> is_taken = false;
+
+void take(int)
+{
+    is_taken = true;
+}
+
+} // namespace
+
+TEST_F(thread_test, blocks_all_signals)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    std::promise<void> end;
+    shedlock::client slow{[ended = end.get_future().share()] {
+                              ended.wait();
+                              return server::connection();
+                          },
+                          {.timeout = 100ms}}; // is still connecting when the call is over
+    EXPECT_THROW((void) slow.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
+    int seen = 0;
+    for (auto const &task : threads()) {
+        auto const mask = at_start.contains(task) ? std::nullopt : blocked_by(task);
+        seen += mask.has_value();
+        for (int signal = 1; mask && signal < 32; ++signal)
+            EXPECT_TRUE(!can_be_blocked(signal) || *mask >> (signal - 1) & 1) << signal << ' ' << task;
+    }
+    EXPECT_GE(seen, 3) << "timers, keeper, who connects";
+    end.set_value();
+}
+
+TEST_F(thread_test, lets_the_application_wait_for_a_signal)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    auto const before = std::signal(SIGUSR1, take);
+    sigset_t one, old;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, &old); // after the client was made
+    ::kill(::getpid(), SIGUSR1);
+    timespec const patience{10, 0};
+    EXPECT_EQ(sigtimedwait(&one, nullptr, &patience), SIGUSR1);
+    EXPECT_FALSE(is_taken) << "by a thread that did not block it";
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    std::signal(SIGUSR1, before);
+}
+
+TEST_F(thread_test, blocks_signals_in_callbacks)
+{
+    auto const mine = locks.try_acquire(name, {.at_most = 200ms});
+    std::promise<bool> blocked;
+    std::stop_callback const when{mine->stop_token(), [&] {
+                                      sigset_t mask;
+                                      pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+                                      blocked.set_value(sigismember(&mask, SIGTERM) && sigismember(&mask, SIGCHLD));
+                                  }};
+    EXPECT_TRUE(blocked.get_future().get());
+}
