@@ -6,6 +6,7 @@
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (about 15 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13 and sid (SUITES= chooses), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
+#   make abi            records the ABI of the C++ library anew (docs/install.md)
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
@@ -16,7 +17,7 @@
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-unit check-versions deb check-deb abi dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
@@ -49,6 +50,10 @@ deb:
 check-deb: deb
 	@test/install-packages debootstrap
 	@test/packages
+
+abi: packages
+	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_shared >>build.log || { cat build.log; exit 1; }
+	@test/abi record
 
 dist:
 	@test/make-dist build

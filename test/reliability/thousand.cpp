@@ -1,0 +1,271 @@
+// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: a client, by the connection CLIENT, acquires COUNT locks of
+// AT_MOST ms, and more groups if there are more, and keeps them alive. They are called 0, 1, 2, ...; every tenth is of
+// three names: 9, 9b, 9c. Twenty times a second, what it believes is compared with the rows, by the connection
+// OBSERVER.
+//
+// Prints "acquired". Whenever it happens "stopped NAME MS", after its deadline, and "event KIND NAME". Each line of
+// standard input is answered by one that begins with it: report, what was seen since the last; release and destroy, how
+// long that took for all. Until end.
+#include "shedlock/shedlock.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <poll.h>
+#include <pqxx/pqxx>
+#include <syncstream>
+#include <unistd.h>
+#include <unordered_map>
+
+namespace {
+
+using shedlock::clock;
+using std::chrono::milliseconds;
+using instant = clock::time_point;
+
+std::osyncstream say()
+{
+    return std::osyncstream{std::cout};
+}
+
+double in_ms(clock::duration time)
+{
+    return std::chrono::duration<double, std::milli>{time}.count();
+}
+
+double processor(clockid_t which)
+{
+    timespec used{};
+    ::clock_gettime(which, &used);
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+// Of the library: all but the main thread, which is ours.
+double processor_of_library()
+{
+    return processor(CLOCK_PROCESS_CPUTIME_ID) - processor(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// ---- What the client believes ----
+
+struct kept {
+    explicit kept(shedlock::lock acquired) : lock{std::move(acquired)} {}
+
+    void stopped() const
+    {
+        say() << "stopped " << lock.names().list().front() << ' ' << in_ms(clock::now() - lock.deadline()) << std::endl;
+    }
+
+    shedlock::lock lock;
+    instant seen = lock.deadline();
+    clock::duration least_left = clock::duration::max();
+    std::stop_callback<std::function<void()>> when_stopped{lock.stop_token(), [this] { stopped(); }};
+};
+
+// What it said at one moment: held, and until when.
+struct claim {
+    kept const &of;
+    instant until;
+};
+
+void tell(shedlock::event const &what)
+{
+    constexpr std::array kinds{"extend_failing", "extend_recovered", "lost", "not_released", "release_unclear"};
+    say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << what.lock.list().front() << std::endl;
+}
+
+shedlock::names names_of(int number)
+{
+    auto const name = std::to_string(number);
+    return number % 10 == 9 ? shedlock::names{name, name + 'b', name + 'c'} : shedlock::names{name};
+}
+
+// ---- What is so ----
+
+struct row {
+    std::int64_t token;
+    instant until;
+};
+
+class observer {
+public:
+    explicit observer(std::string where) : where_{std::move(where)} {}
+
+    // All rows; none while there is no server.
+    std::unordered_map<std::string, row> look()
+    try {
+        if (!connection_)
+            connection_ = std::make_unique<pqxx::connection>(where_);
+        auto const answer = pqxx::nontransaction{*connection_}.exec(
+            "SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM lock_until) * "
+            "1000000)::bigint, (SELECT count(*) FROM pg_stat_activity WHERE usename = 'app') FROM shedlock");
+        std::unordered_map<std::string, row> rows;
+        for (auto const &one : answer)
+            rows.emplace(one[0].c_str(), row{one[1].as<std::int64_t>(), by_our_clock(one[2].as<std::int64_t>())});
+        if (!answer.empty())
+            connections = std::max(connections, answer[0][3].as<int>());
+        return rows;
+    } catch (pqxx::failure const &) {
+        connection_.reset();
+        return {};
+    }
+
+    int connections = 0; // of the client, the most that were seen
+
+private:
+    // The server's clock is that of this machine.
+    static instant by_our_clock(std::int64_t since_epoch)
+    {
+        auto const now = std::chrono::system_clock::now().time_since_epoch();
+        return clock::now() + clock::duration{since_epoch} - std::chrono::duration_cast<clock::duration>(now);
+    }
+
+    std::string const where_;
+    std::unique_ptr<pqxx::connection> connection_;
+};
+
+// ---- The comparison ----
+
+class scene {
+public:
+    scene(std::string const &where, std::string observed_by, milliseconds timeout)
+        : client_{where, {.timeout = timeout, .on_event = tell}}, observer_{std::move(observed_by)}
+    {
+        observer_.look(); // has its connection before the client has any
+    }
+
+    void acquire(int count, milliseconds at_most)
+    {
+        for (int i = 0; i < count; ++i)
+            all_.emplace_back(
+                client_.try_acquire(names_of(static_cast<int>(all_.size())), {.at_most = at_most, .keep_alive = true})
+                    .value());
+        answered_ = began_ = clock::now();
+    }
+
+    void compare()
+    {
+        if (all_.empty())
+            return;
+        auto const claims = note_claims();
+        auto const rows = observer_.look();
+        auto const now = clock::now();
+        threads_ = std::max(threads_, std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {}));
+        if (rows.empty())
+            return;
+        away_ = std::max(away_, now - answered_);
+        answered_ = now;
+        for (auto const &one : claims)
+            if (now < one.until) // and so it was when the server looked
+                check(one, rows);
+    }
+
+    void report()
+    {
+        auto const now = clock::now();
+        auto least_left = clock::duration::max();
+        auto const held = std::ranges::count_if(all_, [&](kept &one) {
+            bool const is_held = one.lock.held();
+            if (is_held)
+                least_left = std::min(least_left, one.least_left);
+            one.least_left = clock::duration::max();
+            return is_held;
+        });
+        auto const used = processor_of_library();
+        say() << "report held " << held << " rows " << rows_ << " wrong " << wrong_ << " extends " << extends_
+              << " left " << in_ms(least_left) << " away " << in_ms(away_) << " connections " << observer_.connections
+              << " threads " << threads_ << " seconds " << in_ms(now - began_) / 1000 << " processor " << used - used_
+              << std::endl;
+        rows_ = wrong_ = extends_ = observer_.connections = threads_ = 0;
+        away_ = {};
+        began_ = now;
+        used_ = used;
+    }
+
+    void release()
+    {
+        for (auto &one : all_)
+            try {
+                one.lock.release();
+            } catch (shedlock::lock_lost const &) {
+            }
+    }
+
+    void destroy() { all_.clear(); }
+
+private:
+    std::vector<claim> note_claims()
+    {
+        std::vector<claim> claims;
+        for (auto &one : all_) {
+            auto const until = one.lock.deadline();
+            extends_ += until > one.seen;
+            one.seen = until;
+            one.least_left = std::min(one.least_left, until - clock::now());
+            if (one.lock.held())
+                claims.push_back({one, until});
+        }
+        return claims;
+    }
+
+    void check(claim const &claimed, std::unordered_map<std::string, row> const &rows)
+    {
+        for (auto const &name : claimed.of.lock.names().list()) {
+            auto const found = rows.find(name);
+            bool const is_so = found != rows.end() && shedlock::token{found->second.token} == claimed.of.lock.token() &&
+                               found->second.until > claimed.until;
+            ++(is_so ? rows_ : wrong_);
+        }
+    }
+
+    shedlock::client client_;
+    std::deque<kept> all_;
+    observer observer_;
+
+    long rows_ = 0, wrong_ = 0, extends_ = 0, threads_ = 0;
+    instant answered_ = clock::now(), began_ = answered_;
+    clock::duration away_{};
+    double used_ = processor_of_library();
+};
+
+bool has_input(milliseconds wait)
+{
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    return ::poll(&input, 1, static_cast<int>(wait.count())) > 0;
+}
+
+void obey(scene &here, std::string const &command)
+{
+    if (command == "report")
+        return here.report();
+    auto const begin = clock::now();
+    command == "release" ? here.release() : here.destroy();
+    say() << command << " ms " << in_ms(clock::now() - begin) << std::endl;
+}
+
+} // namespace
+
+int main(int count, char **words)
+try {
+    if (count < 6 || count % 2)
+        throw std::runtime_error{"thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)..."};
+    scene here{words[1], words[2], milliseconds{std::stoi(words[3])}};
+    for (int i = 4; i < count; i += 2)
+        here.acquire(std::stoi(words[i]), milliseconds{std::stoi(words[i + 1])});
+    say() << "acquired" << std::endl;
+    for (std::string command;; here.compare())
+        if (has_input(milliseconds{50})) {
+            if (!std::getline(std::cin, command) || command == "end")
+                return 0;
+            obey(here, command);
+        }
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    return 2;
+}
