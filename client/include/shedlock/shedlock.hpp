@@ -214,9 +214,8 @@ public:
 
     // Lets the lease last for at_most from now, and keeps it at_least from now if that is given. Also sets what
     // keep-alive extends by. Throws lock_lost; connection_error or in_doubt when it is not known to have happened (the
-    // shorter of the two leases is trusted then). What was given up on may still be
-    // carried out, also after later calls: from then on no more than its at_most is trusted, and keep-alive extends as
-    // often as that needs.
+    // shorter of the two leases is trusted then). What was given up on may still be carried out, also after later
+    // calls: from then on no more than its at_most is trusted, and keep-alive extends as often as that needs.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
     // Releases. Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be
