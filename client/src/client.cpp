@@ -75,7 +75,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
 
 void client::finish(lock &mine)
 {
-    if (!mine.lease_)
+    if (!is_live(mine.lease_))
         return; // the work has released or detached it
     auto const lease = mine.lease_;
     bool const to_the_end = mine.held();

@@ -38,8 +38,16 @@ try {
     std::unique_lock const mine{extending, until};
     if (!mine)
         throw connection_error{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
-    begin_extend(at_most);
-    end_extend(at_most, ask());
+    auto const before = deadline();
+    if (at_most >= 1ms) // or the server refuses it
+        begin_extend(at_most);
+    try {
+        end_extend(at_most, ask());
+    } catch (usage_error const &) { // nothing has happened
+        std::lock_guard const hold{mutex_};
+        trust(before);
+        throw;
+    }
 } catch (lock_lost const &) {
     lose();
     throw;
@@ -86,6 +94,7 @@ lease::plan lease::next() const
 
 void lease::end() noexcept
 {
+    has_ended_ = true;
     is_over_ = true;
     std::lock_guard const hold{mutex_};
     alarm_.reset();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 
 namespace shedlock::internal {
 
@@ -41,8 +42,9 @@ public:
     };
     [[nodiscard]] plan next() const;
 
-    // No stop is requested any more.
+    // Released or given away: no stop is requested any more.
     void end() noexcept;
+    [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
     // Ended, or known to be lost.
     [[nodiscard]] bool is_over() const noexcept { return is_over_; }
 
@@ -53,6 +55,7 @@ private:
     std::stop_source stop_; // the work should stop
     std::atomic<clock::rep> deadline_;
     std::atomic<bool> is_over_ = false;
+    std::atomic<bool> has_ended_ = false;
 
     mutable std::mutex mutex_; // for what follows
     clock::duration at_most_;
@@ -61,5 +64,11 @@ private:
     clock::time_point extended_; // when the latest request was sent that is known to have succeeded
     std::optional<timer::alarm> alarm_;
 };
+
+// Not moved from, released or given away.
+inline bool is_live(std::shared_ptr<lease> const &one)
+{
+    return one && !one->has_ended();
+}
 
 } // namespace shedlock::internal

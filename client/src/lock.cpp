@@ -29,7 +29,7 @@ lock::~lock()
 
 lease &lock::require() const
 {
-    if (!lease_)
+    if (!is_live(lease_))
         throw usage_error{"this lock was released, detached or moved from"};
     core_->require();
     return *lease_;
@@ -42,12 +42,12 @@ bool lock::held() const noexcept
 
 clock::time_point lock::deadline() const noexcept
 {
-    return lease_ && core_->is_ours() ? lease_->deadline() : clock::time_point::min();
+    return is_live(lease_) && core_->is_ours() ? lease_->deadline() : clock::time_point::min();
 }
 
 std::stop_token lock::stop_token() const noexcept
 {
-    return lease_ ? lease_->stop_token() : std::stop_token{};
+    return is_live(lease_) ? lease_->stop_token() : std::stop_token{};
 }
 
 token lock::token() const
@@ -74,7 +74,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
 
 void lock::release(outcome how)
 {
-    if (!lease_)
+    if (!is_live(lease_))
         return;
     core_->require();
     auto const mine = end();
@@ -82,17 +82,18 @@ void lock::release(outcome how)
     core_->release(mine->names, mine->token, how, limit, limit);
 }
 
+// The lease stays where it is: other threads may be asking held().
 std::shared_ptr<lease> lock::end() noexcept
 {
     lease_->end();
     core_->keeping.look_again();
-    return std::exchange(lease_, nullptr);
+    return lease_;
 }
 
 // Does not wait for a server that is gone.
 void lock::release_quietly() noexcept
 {
-    if (!lease_ || !core_->is_ours())
+    if (!is_live(lease_) || !core_->is_ours())
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
     auto const how = unwinding || !held() ? outcome::failed : outcome::done;

@@ -226,3 +226,14 @@ TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
     connected.reset();
     network.let_go();
 }
+
+TEST_F(lease_test, an_extend_that_the_server_refuses_changes_nothing)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    auto const before = mine->deadline();
+    for (auto const at_most : {-1h, 0h})
+        EXPECT_THROW(mine->extend(at_most), shedlock::usage_error);
+    EXPECT_THROW(mine->extend(10s, 20s), shedlock::usage_error) << "at_least is longer";
+    EXPECT_EQ(mine->deadline(), before);
+    EXPECT_FALSE(mine->stop_token().stop_requested());
+}

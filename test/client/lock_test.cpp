@@ -91,6 +91,24 @@ TEST_F(lock_test, is_inert_when_released_and_when_detached)
     EXPECT_EQ(heard.texts(), "");
 }
 
+// ThreadSanitizer and AddressSanitizer see more than this does.
+TEST_F(lock_test, may_be_asked_while_it_is_released)
+{
+    for (int i = 0; i < 20; ++i) {
+        auto mine = locks.try_acquire(name, {.at_most = 1min});
+        auto const begin = shedlock::clock::now();
+        std::atomic<bool> was_held = false;
+        std::jthread const asking{[&](std::stop_token const &end) {
+            while (!end.stop_requested())
+                if (mine->held() && mine->deadline() > begin && mine->stop_token().stop_possible())
+                    was_held = true;
+        }};
+        EXPECT_TRUE(server::comes_true([&] { return was_held.load(); }));
+        mine->release();
+        EXPECT_FALSE(mine->held());
+    }
+}
+
 TEST_F(lock_test, release_twice_does_not_free_the_next_holders_lock)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
