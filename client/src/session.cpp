@@ -35,6 +35,8 @@ try {
     return source();
 } catch (std::exception const &failure) {
     throw connection_error{std::string{"there is no connection string: "} + failure.what()};
+} catch (...) {
+    throw connection_error{"there is no connection string: something was thrown"};
 }
 
 } // namespace
@@ -71,12 +73,14 @@ void session::close()
         connection_.reset();
 }
 
-// Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to.
+// Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to. That may be long ago:
+// how it failed then is no news.
 void session::open(clock::time_point until, std::stop_token const &stop)
 {
     while (!connection_ || !connection_->is_open()) {
         connection_.reset();
-        if (!opening_.valid())
+        bool const is_old = opening_.valid();
+        if (!is_old)
             opening_ = quietly([this] {
                 return std::async(std::launch::async, [this] {
                     this_is_ours = true;
@@ -87,8 +91,14 @@ void session::open(clock::time_point until, std::stop_token const &stop)
                std::future_status::ready)
             if (clock::now() >= until || stop.stop_requested())
                 give_up("PostgreSQL has not accepted a connection in time");
-        connection_ = opening_.get();
-        find_extension(until, stop);
+        try {
+            connection_ = opening_.get();
+        } catch (std::exception const &) {
+            if (!is_old)
+                throw;
+        }
+        if (connection_ && (!is_old || connection_->is_open()))
+            find_extension(until, stop);
     }
 }
 

@@ -82,6 +82,24 @@ TEST_F(source_test, may_throw)
     }
 }
 
+TEST_F(source_test, may_throw_what_it_likes)
+{
+    auto odd = shedlock::client{[]() -> std::string { throw 42; }};
+    EXPECT_THROW((void) odd.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
+}
+
+// What nobody has waited for to the end.
+TEST_F(source_test, an_old_failure_is_no_news)
+{
+    proxy network;
+    auto through = client(network.connection(), 500ms);
+    network.hold_newcomers();
+    EXPECT_THROW((void) through.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
+    std::this_thread::sleep_for(3s); // connect_timeout is two
+    network.let_go();
+    EXPECT_TRUE(through.try_acquire(name, {.at_most = 1min}));
+}
+
 TEST_F(source_test, may_take_its_time_but_not_the_callers)
 {
     std::promise<void> end;
