@@ -85,7 +85,9 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 std::shared_ptr<keeper::kept> keeper::take_lost()
 {
     auto const now = clock::now();
-    auto const lost = std::ranges::find_if(kept_, [&](auto const &one) { return now >= one->what->deadline(); });
+    auto const lost = std::ranges::find_if(kept_, [&](auto const &one) {
+        return now >= one->what->deadline() && !one->what->is_over(); // known to be lost since we looked
+    });
     if (lost == kept_.end())
         return nullptr;
     auto one = *lost;
@@ -97,7 +99,7 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
 void keeper::sort()
 {
     for (auto const &one : kept_)
-        one->due = std::max({one->what->next().due, one->not_before, not_before_});
+        one->due = std::max(one->what->next().due, one->not_before);
     std::ranges::sort(kept_, {}, [](auto const &one) {
         return std::pair{most_at_once - one->most_together, one->due};
     });
@@ -170,7 +172,8 @@ try {
         if (is_broken || due.size() == 1)
             failed(*each.one, failure);
     }
-    not_before_ = is_broken ? due.front().one->not_before : clock::time_point::min();
+    if (is_broken)
+        pause_all();
 }
 
 void keeper::settle(extending const &each, clock::time_point sent, std::string const &lost)
@@ -200,11 +203,26 @@ void keeper::regroup(std::size_t together)
             one->most_together = std::min(2 * together, most_at_once);
 }
 
+// Several tries fit into what is left of a lease.
+void keeper::pause(kept &one)
+{
+    auto const now = clock::now();
+    auto const left = std::max(one.what->deadline(), now) - now;
+    one.not_before = now + std::clamp<clock::duration>(left / 10, 10ms, 1s);
+}
+
+// There is no server for anybody.
+void keeper::pause_all()
+{
+    std::lock_guard const hold{mutex_};
+    for (auto const &one : kept_)
+        pause(*one);
+}
+
 void keeper::failed(kept &one, std::exception const &why)
 {
     auto const &lease = *one.what;
-    auto const now = clock::now();
-    one.not_before = now + std::clamp<clock::duration>((lease.deadline() - now) / 10, 10ms, 1s);
+    pause(one);
     if (!lease.is_over() && !std::exchange(one.is_in_trouble, true))
         tell_(event::kind::extend_failing, lease.names,
               [&] { return lease.names.to_text() + " could not be extended yet: " + why.what(); });

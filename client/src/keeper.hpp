@@ -45,6 +45,8 @@ private:
     void extend(std::vector<extending> const &, std::stop_token const &);
     void settle(extending const &, clock::time_point sent, std::string const &lost);
     void regroup(std::size_t together);
+    static void pause(kept &);
+    void pause_all();
     void failed(kept &, std::exception const &why);
     [[nodiscard]] clock::duration patience_for(lease const &) const;
     clock::duration lock_wait(std::size_t count);
@@ -57,8 +59,7 @@ private:
     std::condition_variable_any changed_;
     std::vector<std::shared_ptr<kept>> kept_;
     bool is_to_look_ = false;
-    clock::time_point not_before_ = clock::time_point::min(); // there was no server for anybody
-    std::jthread thread_;                                     // the last member: it uses the others
+    std::jthread thread_; // the last member: it uses the others
 };
 
 } // namespace shedlock::internal

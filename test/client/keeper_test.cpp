@@ -1,5 +1,6 @@
 // One thread and one connection keep all locks of a client alive.
 #include "fixture.hpp"
+#include "proxy.hpp"
 
 #include <filesystem>
 
@@ -73,4 +74,25 @@ TEST_F(keeper_test, extends_several_names_as_one)
         return "(SELECT lock_until FROM shedlock WHERE name = '" + name + which + "')";
     };
     EXPECT_EQ(server::ask("SELECT " + until(" a") + " = " + until(" b")), "t");
+}
+
+// While there is no server, each is tried again as its own lease demands.
+TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto const begin = shedlock::clock::now();
+    auto const past = [&](std::chrono::milliseconds time) {
+        std::this_thread::sleep_for(begin + time - shedlock::clock::now());
+    };
+    auto const mine = through.try_acquire(name + " long", {.at_most = 15s, .keep_alive = true}); // due after 5 s
+    past(4850ms);
+    auto const brief = through.try_acquire(name + " brief", {.at_most = 1s, .keep_alive = true});
+    network.cut();
+    network.refuse_newcomers();
+    past(5100ms);
+    network.let_go();
+    past(7s);
+    EXPECT_TRUE(mine->held());
+    EXPECT_TRUE(brief->held());
 }
