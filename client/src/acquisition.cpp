@@ -155,14 +155,21 @@ private:
     std::string locks() const
     {
         return std::string{"SELECT name, state, holder, token, last_outcome,"
-                           " CASE WHEN pg_catalog.isfinite(lock_until)"
+                           " CASE WHEN pg_catalog.isfinite(lock_until) AND"
+                           " lock_until OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz" // or no int8
                            " THEN (extract(epoch FROM lock_until) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,"
                            " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
                            " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY ("} +
                (names_.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]") + ")";
     }
 
-    std::vector<fields> look() { return session_.ask(locks(), {arguments_[0]}, time_limit()).rows; }
+    // Nothing is in doubt when the reply to this is lost.
+    std::vector<fields> look()
+    try {
+        return session_.ask(locks(), {arguments_[0]}, time_limit()).rows;
+    } catch (reply_lost const &failure) {
+        throw connection_error{failure.what(), failure.sqlstate()};
+    }
 
     std::optional<fields> look_at_first()
     {

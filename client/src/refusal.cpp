@@ -23,7 +23,7 @@ std::string duration(std::chrono::microseconds time)
 
 std::string instant(refusal::time time)
 {
-    auto const seconds = std::chrono::system_clock::to_time_t(time);
+    auto const seconds = std::time_t{std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count()};
     tm parts{};
     ::gmtime_r(&seconds, &parts);
     char text[64];

@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "text.hpp"
 
+#include <algorithm>
 #include <future>
 #include <thread>
 #include <time.h>
@@ -15,8 +16,10 @@ namespace {
 // more.
 std::string until(lock const &held)
 {
-    auto const left = held.deadline() - clock::now();
-    auto const at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + left);
+    auto const now = clock::now();
+    auto const left = std::max(held.deadline(), now) - now;
+    auto const here = std::chrono::floor<clock::duration>(std::chrono::system_clock::now()); // its own would overflow
+    auto const at = std::time_t{std::chrono::floor<std::chrono::seconds>(here + left).time_since_epoch().count()};
     tm parts{};
     ::gmtime_r(&at, &parts);
     char text[32];

@@ -86,6 +86,24 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
     EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
 }
 
+// It was refused, and wants to know whether the tick has had its run: whatever becomes of that, nothing is in doubt.
+TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
+{
+    auto quick = client(server::connection(), 500ms);
+    auto const theirs = locks.try_acquire(name, {.at_most = 1min});
+    pqxx::connection other{server::connection()};
+    pqxx::work view{other};
+    view.exec("LOCK TABLE shedlock_locks"); // nobody can look
+    std::stop_source stop;
+    auto acquiring = std::async(std::launch::async, [&] {
+        return quick.acquire(name, {.at_most = 1min, .every = 1h}, 1h, stop.get_token()).has_value();
+    });
+    EXPECT_EQ(acquiring.wait_for(3s), std::future_status::timeout);
+    stop.request_stop();
+    view.abort();
+    EXPECT_FALSE(acquiring.get());
+}
+
 TEST_F(protocol_test, says_that_it_cannot_know_when_the_server_stays_away)
 {
     auto acquiring = acquire_without_reply();

@@ -158,3 +158,16 @@ TEST_F(refusal_test, costs_nothing_when_nobody_asks)
     view.abort();
     EXPECT_TRUE(refused.get());
 }
+
+TEST_F(refusal_test, tells_of_any_time)
+{
+    for (auto const *year : {"2400", "9999", "294200", "294276"}) {
+        server::ask("INSERT INTO shedlock VALUES ('" + name + year + "', '" + year +
+                    "-12-31', now() AT TIME ZONE 'UTC', 'by hand')");
+        auto const why = refused(name + year);
+        EXPECT_EQ(why.why, reason::held) << year;
+        if (why.until)
+            expect_line(why.to_text(), {std::string{"until "} + year + "-12-31 00:00:00 UTC"});
+        EXPECT_EQ(why.until.has_value(), year != std::string_view{"294276"}) << "does not fit";
+    }
+}
