@@ -115,14 +115,15 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     bool const has_timeout = !given(parsed, "connect_timeout", "PGCONNECT_TIMEOUT").empty();
     bool const has_attributes = !given(parsed, "target_session_attrs", "PGTARGETSESSIONATTRS").empty();
 
-    std::array const names{"client_encoding", "fallback_application_name",
-                           "connect_timeout", "target_session_attrs",
-                           "dbname",          static_cast<char const *>(nullptr)};
-    std::array const values{"UTF8",
-                            "shedlock",
+    // What stands behind the string counts more: in another encoding, a name would be another lock.
+    std::array const names{"fallback_application_name", "connect_timeout",
+                           "target_session_attrs",      "dbname",
+                           "client_encoding",           static_cast<char const *>(nullptr)};
+    std::array const values{"shedlock",
                             has_timeout ? nullptr : timeout.c_str(),
                             to_write && !has_attributes ? "read-write" : nullptr,
                             how.c_str(),
+                            "UTF8",
                             static_cast<char const *>(nullptr)};
     return PQconnectdbParams(names.data(), values.data(), 1);
 }
