@@ -156,12 +156,12 @@ try {
     }
     auto const answer = extend_all(session_, asked, lock_wait(due.size()), later(clock::now(), patience), end);
     auto const together = due.front().one->most_together;
-    bool const was_in_trouble = std::ranges::any_of(due, [](auto const &each) { return each.one->is_in_trouble; });
     for (std::size_t i = 0; i < due.size(); ++i)
         settle(due[i], answer.sent, answer.lost[i]);
-    if (was_in_trouble)
+    if (together < most_at_once && ++halves_ > 1)
         regroup(together);
 } catch (std::exception const &failure) {
+    halves_ = 0;
     // For everybody alike, or because of one of these.
     bool const is_broken =
         dynamic_cast<connection_error const *>(&failure) && !dynamic_cast<unanswered const *>(&failure);
@@ -194,7 +194,7 @@ void keeper::settle(extending const &each, clock::time_point sent, std::string c
         tell_(event::kind::extend_recovered, lease.names, [&] { return lease.names.to_text() + " is extended again"; });
 }
 
-// What was in the way of them all may be gone: a lock of the whole table.
+// Two halves in a row got through: what was in the way of them all may be gone, a lock of the whole table.
 void keeper::regroup(std::size_t together)
 {
     std::lock_guard const hold{mutex_};

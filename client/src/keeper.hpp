@@ -59,6 +59,7 @@ private:
     std::condition_variable_any changed_;
     std::vector<std::shared_ptr<kept>> kept_;
     bool is_to_look_ = false;
+    int halves_ = 0;      // of groups: extended one after the other, with no failure between
     std::jthread thread_; // the last member: it uses the others
 };
 
