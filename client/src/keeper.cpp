@@ -45,10 +45,7 @@ void keeper::look_again() noexcept
 void keeper::work(std::stop_token const &end)
 {
     this_is_ours = true;
-    try {
-        session_.open(end); // now, while there are connections to be had
-    } catch (std::exception const &) {
-    }
+    session_.try_to_open(later(clock::now(), 2 * lock_wait(1)), end); // now, while there are connections to be had
     while (!end.stop_requested())
         try {
             if (auto const due = wait_for_due(end); !due.empty())

@@ -33,29 +33,31 @@ void lease::trust(clock::time_point until)
         deadline_ = until.time_since_epoch().count();
 }
 
-void lease::extend(clock::duration at_most, clock::time_point until, std::function<clock::time_point()> const &ask)
-try {
-    std::unique_lock const mine{extending, until};
-    if (!mine)
-        throw connection_error{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
-    auto const before = deadline();
-    if (at_most >= 1ms) // or the server refuses it
-        begin_extend(at_most);
+void lease::extend(clock::duration at_most, clock::time_point until, request const &ask)
+{
+    std::unique_lock mine{extending, std::defer_lock};
+    auto before = deadline();
     try {
-        end_extend(at_most, ask());
+        auto const sent = ask([&] {
+            if (!mine.try_lock_until(until))
+                throw connection_error{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
+            before = deadline();
+            if (at_most >= 1ms) // or the server refuses it
+                begin_extend(at_most);
+        });
+        end_extend(at_most, sent);
+    } catch (lock_lost const &) {
+        lose();
+        throw;
     } catch (usage_error const &) { // nothing has happened
         std::lock_guard const hold{mutex_};
         trust(before);
         throw;
+    } catch (...) {
+        if (mine)
+            doubt_extend(at_most);
+        throw;
     }
-} catch (lock_lost const &) {
-    lose();
-    throw;
-} catch (usage_error const &) {
-    throw;
-} catch (...) {
-    doubt_extend(at_most);
-    throw;
 }
 
 void lease::begin_extend(clock::duration at_most)

@@ -23,9 +23,11 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
-    // ask sends the request once, and tells when. One at a time, so that the later request is the later one at the
-    // server, too, unless it is given up on: then the server may find it still to be done when it has done later ones.
-    void extend(clock::duration at_most, clock::time_point until, std::function<clock::time_point()> const &ask);
+    // Sends the request once, after a call of before, and tells when.
+    using request = std::function<clock::time_point(std::function<void()> const &before)>;
+    // One at a time, so that the later request is the later one at the server, too, unless it is given up on: then the
+    // server may find it still to be done when it has done later ones. Nobody has the turn while he waits to send.
+    void extend(clock::duration at_most, clock::time_point until, request const &ask);
 
     // The steps of it. Only for who has the turn.
     turn extending;

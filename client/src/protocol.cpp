@@ -15,13 +15,14 @@ bool rest(clock::time_point until, std::stop_token const &stop)
 }
 
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,
-                         std::optional<std::chrono::microseconds> at_least, clock::time_point until)
+                         std::optional<std::chrono::microseconds> at_least, clock::time_point until,
+                         std::function<void()> const &before)
 {
     auto const answer = session.ask(
         call("shedlock_extend_token", names, "$2::pg_catalog.int8, $3::pg_catalog.interval, $4::pg_catalog.interval"),
         {names_literal(names), token_literal(token), interval_literal(at_most),
          at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
-        until);
+        until, {}, before);
     if (answer.rows.at(0)[1] != "t")
         throw lock_lost{answer.notice(), "SL001"};
     if (!answer.notices.empty())

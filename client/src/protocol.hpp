@@ -17,9 +17,10 @@ std::optional<grant> acquire(session &, names const &, options const &, clock::t
                              std::stop_token const &stop, refusal *why);
 
 // When the request was sent whose success is certain. Throws lock_lost; in_doubt when it may have happened, or the
-// synchronous standby may not have it. Safe to repeat.
+// synchronous standby may not have it. Safe to repeat. before: is called when all is ready to send.
 clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
-                         std::optional<std::chrono::microseconds> at_least, clock::time_point until);
+                         std::optional<std::chrono::microseconds> at_least, clock::time_point until,
+                         std::function<void()> const &before = {});
 
 // The same for many in one transaction, in which each waits for others' locks for lock_wait at most; then all fail.
 struct extension {

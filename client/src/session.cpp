@@ -59,12 +59,11 @@ void session::give_up(char const *why)
     throw connection_error{why};
 }
 
-void session::open(std::stop_token const &stop)
-{
-    auto const until = time_limit();
-    std::unique_lock const mine{turn_, until};
-    if (mine)
+void session::try_to_open(clock::time_point until, std::stop_token const &stop)
+try {
+    if (std::unique_lock const mine{turn_, until}; mine)
         open(until, stop);
+} catch (std::exception const &) { // who asks will be told
 }
 
 void session::close()
@@ -153,12 +152,15 @@ std::string session::in_schema(std::string_view sql) const
     return text;
 }
 
-reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop)
+reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop,
+                   std::function<void()> const &before)
 {
     std::unique_lock const mine{turn_, until};
     if (!mine)
         give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
     open(until, stop);
+    if (before)
+        before();
     if (clock::now() >= until)
         give_up("there was no time left to ask PostgreSQL");
     try {

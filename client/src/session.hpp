@@ -22,9 +22,11 @@ public:
     // none. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
     // usage_error when the extension is not there or of another version; otherwise the error that the server reported,
     // and then nothing has happened.
-    reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {});
+    // before: is called when all is ready to send.
+    reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
+              std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
-    void open(std::stop_token const &);
+    void try_to_open(clock::time_point until, std::stop_token const &);
     void close(); // until asked again; not while somebody asks
 
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }

@@ -96,3 +96,21 @@ TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
     EXPECT_TRUE(mine->held());
     EXPECT_TRUE(brief->held());
 }
+
+TEST_F(keeper_test, goes_on_while_an_extend_waits_for_its_turn)
+{
+    auto slow = own.try_acquire(name + " slow", {.at_most = 1min});
+    auto mine = own.try_acquire(name, {.at_most = 1s, .keep_alive = true});
+    pqxx::connection other;
+    pqxx::work by_hand{other};
+    by_hand.exec("SELECT FROM shedlock WHERE name = '" + name + " slow' FOR UPDATE");
+    std::jthread const first{[&] { EXPECT_NO_THROW(slow->extend(1min)); }};
+    EXPECT_TRUE(server::comes_true([] {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kept'"
+                           " AND wait_event_type = 'Lock'") == "1";
+    }));
+    std::jthread const second{[&] { EXPECT_NO_THROW(mine->extend(1s)); }}; // on the connection that the first one has
+    std::this_thread::sleep_for(2s);
+    EXPECT_TRUE(mine->held());
+    by_hand.abort();
+}
