@@ -189,7 +189,8 @@ class lease;
 
 // An acquisition of ours. Move-only; moved-from, released or detached it is inert: held() is false, release() does
 // nothing, extend() and guard() throw usage_error. May outlive its client. held(), deadline() and stop_token() may be
-// called from any thread at any time, while others use the lock; everything else by one thread at a time.
+// called from any thread at any time, while others use the lock, but for moving it; everything else by one thread at
+// a time.
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
