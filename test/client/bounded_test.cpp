@@ -43,6 +43,15 @@ protected:
         network.cut();
         other_network.cut();
     }
+
+    void expect_them_to_go_in_one_timeout(bool keep_alive)
+    {
+        auto through = client(network.connection(), timeout);
+        auto all = many_locks(through, keep_alive);
+        fall_silent();
+        EXPECT_LT(time_of([&] { all.clear(); }), once);
+        end_silence();
+    }
 };
 
 TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
@@ -65,21 +74,13 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 
 TEST_F(bounded_test, locks_of_a_silent_server_go_in_one_timeout)
 {
-    auto through = client(network.connection(), timeout);
-    auto all = many_locks(through, false);
-    fall_silent();
-    EXPECT_LT(time_of([&] { all.clear(); }), once);
-    end_silence();
+    expect_them_to_go_in_one_timeout(false);
     EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
 }
 
 TEST_F(bounded_test, also_when_they_are_kept_alive)
 {
-    auto through = client(network.connection(), timeout);
-    auto all = many_locks(through, true);
-    fall_silent();
-    EXPECT_LT(time_of([&] { all.clear(); }), once);
-    end_silence();
+    expect_them_to_go_in_one_timeout(true);
 }
 
 TEST_F(bounded_test, also_when_there_are_several_hosts)
