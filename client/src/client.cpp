@@ -77,18 +77,18 @@ void client::finish(lock &mine)
 {
     if (!is_live(mine.lease_))
         return; // the work has released or detached it
-    auto const lease = mine.lease_;
+    auto const &lease = *mine.lease_;
     bool const to_the_end = mine.held();
     try {
-        if (lease->is_over())
+        if (lease.is_over())
             mine.end(); // known to be lost
         else
             mine.release(to_the_end ? outcome::done : outcome::failed);
     } catch (connection_error const &failure) {
-        mine.tell_unreleased(lease->names, failure);
+        mine.tell_unreleased(failure);
     }
     if (!to_the_end)
-        throw lock_lost{lease->names.to_text() + " was lost, or its lease about to end, before the work was over",
+        throw lock_lost{lease.names.to_text() + " was lost, or its lease about to end, before the work was over",
                         "SL001"};
 }
 

@@ -71,6 +71,11 @@ std::vector<fields> rows_of(pg_result const *said)
     return rows;
 }
 
+[[noreturn]] void raise_lost(std::string const &why, std::string const &state = {})
+{
+    throw reply_lost{"the connection to PostgreSQL broke: " + why, state};
+}
+
 [[noreturn]] void raise(std::string const &message, std::string const &state)
 {
     if (state == "SL001")
@@ -176,15 +181,12 @@ bool connection::is_ready(short events, clock::time_point until) const noexcept
 // Whatever has come while nothing was asked: a closed connection shows itself so, before a request is lost with it.
 bool connection::is_open() noexcept
 {
-    while (PQstatus(connection_) == CONNECTION_OK && is_ready(POLLIN, clock::time_point::min()))
-        if (PQconsumeInput(connection_))
-            PQisBusy(connection_); // takes in what was said
+    while (is_ready(POLLIN, clock::time_point::min())) {
+        if (!PQconsumeInput(connection_))
+            return false;
+        PQisBusy(connection_); // takes in what was said
+    }
     return PQstatus(connection_) == CONNECTION_OK;
-}
-
-void connection::raise_lost() const
-{
-    throw reply_lost{"the connection to PostgreSQL broke: " + one_line(PQerrorMessage(connection_))};
 }
 
 // The next part of an answer; nothing: that was all.
@@ -201,7 +203,7 @@ pg_result *connection::receive(clock::time_point until, std::stop_token const &s
         }
         is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until);
         if (unsent < 0 || !PQconsumeInput(connection_)) // also if not: TLS may have read more than it gave
-            raise_lost();
+            raise_lost(one_line(PQerrorMessage(connection_)));
     }
 }
 
@@ -227,17 +229,15 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     reply answer{{}, {}, clock::now()};
     if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(),
                            nullptr, nullptr, 0))
-        raise_lost();
+        raise_lost(one_line(PQerrorMessage(connection_)));
     result const said{receive_last(until, stop)};
     if (!said)
-        raise_lost();
+        raise_lost(one_line(PQerrorMessage(connection_)));
     if (is_error(said.get())) {
         auto const state = field_of(said.get(), PG_DIAG_SQLSTATE);
         // Terminated by an administrator or a crash, shutting down, or any other trouble with the connection.
         if (state.empty() || is_one_of(state, {"08", "57P"}) || !is_open())
-            throw reply_lost{"the connection to PostgreSQL broke: " +
-                                 (state.empty() ? one_line(PQresultErrorMessage(said.get())) : message_of(said.get())),
-                             state};
+            raise_lost(state.empty() ? one_line(PQresultErrorMessage(said.get())) : message_of(said.get()), state);
         raise(message_of(said.get()), state);
     }
     if (is_missing_notice_)

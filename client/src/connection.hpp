@@ -54,7 +54,6 @@ private:
     pg_result *receive(clock::time_point until, std::stop_token const &);
     pg_result *receive_last(clock::time_point until, std::stop_token const &);
     bool is_ready(short events, clock::time_point until) const noexcept;
-    [[noreturn]] void raise_lost() const;
 
     pg_conn *const connection_;
     std::vector<std::string> notices_;

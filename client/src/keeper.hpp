@@ -14,8 +14,8 @@ public:
     ~keeper(); // waits for the thread
 
     // Extends it from now on, whenever a third of its at_most has passed, until it is over. In statements for many at
-    // once. One that was in a statement which failed, or got no answer, is extended alone from then on until that
-    // succeeds, after those that are not in trouble: whatever holds it up holds nobody else up for long.
+    // once. Those of a statement that failed, or got no answer, are tried again in halves, after all larger groups: so
+    // whoever holds them up is alone in the end, and holds nobody else up for long.
     void keep(std::shared_ptr<lease>);
 
     // A lease is over, or its plan has changed.

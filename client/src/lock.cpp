@@ -78,17 +78,16 @@ void lock::release(outcome how)
     if (!is_live(lease_))
         return;
     core_->require();
-    auto const mine = end();
+    end();
     auto const limit = core_->shared.time_limit();
-    core_->release(mine->names, mine->token, how, limit, limit);
+    core_->release(lease_->names, lease_->token, how, limit, limit);
 }
 
 // The lease stays where it is: other threads may be asking held().
-std::shared_ptr<lease> lock::end() noexcept
+void lock::end() noexcept
 {
     lease_->end();
     core_->keeping.look_again();
-    return lease_;
 }
 
 // Does not wait for a server that is gone.
@@ -99,22 +98,22 @@ void lock::release_quietly() noexcept
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
     auto const how = unwinding || !held() ? outcome::failed : outcome::done;
     bool const is_known_to_be_lost = lease_->is_over();
-    auto const mine = end();
+    end();
     if (is_known_to_be_lost)
         return;
     try {
-        core_->release(mine->names, mine->token, how, clock::now(), core_->shared.brief_limit());
+        core_->release(lease_->names, lease_->token, how, clock::now(), core_->shared.brief_limit());
     } catch (lock_lost const &failure) {
-        core_->tell(event::kind::lost, mine->names, [&] { return failure.what(); });
+        core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
     } catch (std::exception const &failure) {
-        tell_unreleased(mine->names, failure);
+        tell_unreleased(failure);
     }
 }
 
-void lock::tell_unreleased(shedlock::names const &what, std::exception const &failure) const noexcept
+void lock::tell_unreleased(std::exception const &failure) const noexcept
 {
-    core_->tell(event::kind::not_released, what,
-                [&] { return what.to_text() + " was not released, and ends by itself: " + failure.what(); });
+    core_->tell(event::kind::not_released, lease_->names,
+                [&] { return lease_->names.to_text() + " was not released, and ends by itself: " + failure.what(); });
 }
 
 std::string lock::guard_statement() const

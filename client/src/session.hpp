@@ -32,8 +32,6 @@ public:
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
     [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
 
-    // How often in a row there was no answer in time.
-    [[nodiscard]] int silences() const noexcept { return silences_; }
     // For those who come one after the other, and are to take no longer than the patience together: half of it, and
     // half of that after each silence.
     [[nodiscard]] clock::time_point brief_limit() const noexcept;
@@ -52,7 +50,7 @@ private:
     source const source_;
     std::chrono::milliseconds const patience_;
     bool const to_write_;
-    std::atomic<int> silences_ = 0;
+    std::atomic<int> silences_ = 0; // in a row: there was no answer in time
 
     mutable std::mutex schema_mutex_; // is never held while anybody waits
     std::string schema_;              // quoted

@@ -44,13 +44,18 @@ protected:
         other_network.cut();
     }
 
-    void expect_them_to_go_in_one_timeout(bool keep_alive)
+    void expect_one_timeout_for(std::vector<shedlock::lock> all)
+    {
+        EXPECT_LT(time_of([&] { all.clear(); }), once);
+        end_silence();
+    }
+
+    void expect_silence_to_cost_one_timeout(bool keep_alive)
     {
         auto through = client(network.connection(), timeout);
         auto all = many_locks(through, keep_alive);
         fall_silent();
-        EXPECT_LT(time_of([&] { all.clear(); }), once);
-        end_silence();
+        expect_one_timeout_for(std::move(all));
     }
 };
 
@@ -74,13 +79,13 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 
 TEST_F(bounded_test, locks_of_a_silent_server_go_in_one_timeout)
 {
-    expect_them_to_go_in_one_timeout(false);
+    expect_silence_to_cost_one_timeout(false);
     EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
 }
 
 TEST_F(bounded_test, also_when_they_are_kept_alive)
 {
-    expect_them_to_go_in_one_timeout(true);
+    expect_silence_to_cost_one_timeout(true);
 }
 
 TEST_F(bounded_test, also_when_there_are_several_hosts)
@@ -89,8 +94,7 @@ TEST_F(bounded_test, also_when_there_are_several_hosts)
         "host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() + " sslmode=disable", timeout);
     auto all = many_locks(through, true);
     fall_silent();
-    EXPECT_LT(time_of([&] { all.clear(); }), once);
-    end_silence();
+    expect_one_timeout_for(std::move(all));
 }
 
 TEST_F(bounded_test, also_when_nobody_can_be_reached_any_more)
@@ -99,8 +103,7 @@ TEST_F(bounded_test, also_when_nobody_can_be_reached_any_more)
     auto all = many_locks(through, true);
     network.cut();
     network.hold_newcomers();
-    EXPECT_LT(time_of([&] { all.clear(); }), once);
-    end_silence();
+    expect_one_timeout_for(std::move(all));
 }
 
 TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)

@@ -249,9 +249,9 @@ private:
     friend class client;
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
-    std::shared_ptr<internal::lease> end() noexcept;
+    void end() noexcept;
     void release_quietly() noexcept;
-    void tell_unreleased(shedlock::names const &, std::exception const &) const noexcept;
+    void tell_unreleased(std::exception const &) const noexcept;
 
     // The application's libpqxx, whichever that is: complete where this is instantiated.
     template <typename> struct libpqxx {
