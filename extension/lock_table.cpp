@@ -107,11 +107,14 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
     fill(values, nulls, times, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // Looks do not prune, so writers do. This may move the old tuple within the page: all that is needed of it is
-    // known.
+    // Looks do not prune, so writers do: before there is room for less than a few versions. The server's own measure, a
+    // tenth of the page, would have nearly every write read through all rows of a page that is full of them. This may
+    // move the old tuple within the page: all that is needed of it is known.
     PAUSE_POINT("before the lock");
     const bool own = is_own(seen);
-    heap_page_prune_opt(table_, seen.page);
+    constexpr Size few = 4;
+    if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
+        heap_page_prune_opt(table_, seen.page);
 
     // heap_update may not be called without waiting: it does not provide for that, and asserts it. It will not have to
     // wait once we hold the row in the mode that an update needs.
