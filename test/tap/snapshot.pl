@@ -33,14 +33,17 @@ SQL
 }
 
 $server->safe_psql('postgres', "SELECT shedlock_acquire('held', '1 day'), shedlock_acquire_token('kept', '1 day')");
+my $token = $server->safe_psql('postgres', "SELECT token FROM shedlock_locks WHERE name = 'kept'");
+my $extend = "shedlock_extend_token('kept', $token, '1 day')";
+my $pages = "SELECT pg_relation_size('shedlock') / 8192";
+visits(1000, $extend);
+is($server->safe_psql('postgres', $pages), 1, 'without one, writers prune: 1,000 versions of a row, one page');
 my $old = IPC::Run::start([ 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
 	'-c', 'SELECT count(*) FROM pg_class', '-c', 'SELECT pg_sleep(3600)' ], '>', \my $nothing, '2>', \my $error);
 $server->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()");
 
-my $token = $server->safe_psql('postgres', "SELECT token FROM shedlock_locks WHERE name = 'kept'");
-my $extend = "shedlock_extend_token('kept', $token, '1 day')";
 visits(3000, $extend);
-cmp_ok($server->safe_psql('postgres', "SELECT pg_relation_size('shedlock') / 8192"), '>', 20, '3,000 versions of a row, and none can be pruned');
+cmp_ok($server->safe_psql('postgres', $pages), '>', 20, '3,000 versions of a row, and none can be pruned');
 
 is(visits(100, "shedlock_acquire('kept', '1 day')"), '0|0',
 	'a refused acquire asks neither the index nor for any page of the table but the one it knows');
