@@ -39,23 +39,6 @@ seen(2, $saw{'fault.kill'}, struck(\%saw, 'killed in mid-operation' => 'killed i
 cmp_ok($saw{'fault.stop'}, '>', 0, 'clients were stopped');
 seen(3, $saw{'fault.stop'}, 'stale releases and extends changed nothing, guarded transactions of those who overslept failed; 0 violations');
 
-# The same as work: read, sleep, write of a number. What the lock alone protects may be lost under such pauses; what is guarded, not.
-sub counting
-{
-	my ($how) = @_;
-	my ($out, $err) = ('', '');
-	my $ok = IPC::Run::run([ program('counter'), $node->connstr('postgres') . ' application_name=counter', $how, seconds(4, 60) ], '>', \$out, '2>', \$err);
-	ok($ok, "counting, $how") or diag($err);
-	return $out =~ /^done (\d+) lost (-?\d+) stopped (\d+)$/;
-}
-my ($unguarded, $lost, $stops) = counting('unguarded');
-cmp_ok($lost, '>', 0, "control: $lost of $unguarded unguarded updates were lost in $stops pauses");
-my ($guarded, $guarded_lost, $guarded_stops) = counting('guarded');
-is($guarded_lost, 0, "I11 none of $guarded guarded updates was lost in $guarded_stops pauses");
-cmp_ok($guarded, '>', 0, 'and some were done');
-seen(3, $stops + $guarded_stops, sprintf('read-sleep-write under pauses longer than the lease: unguarded %.1f %% of %d updates lost, guarded 0 of %d',
-	100 * $lost / ($unguarded || 1), $unguarded, $guarded));
-
 # 34: DDL and worse under load.
 %saw = crowd($node, 'DDL, deleted rows, the extension dropped', faults => 'ddl,delete', pace => 30, strikes => often(100, 1_600), seconds => seconds(8, 900),
 	connection => connection($node->connstr('postgres'), '-c search_path=public,elsewhere'),

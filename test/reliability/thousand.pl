@@ -1,4 +1,4 @@
-# Row 48: one client keeps a thousand locks of 3 s by one connection, and all of them are held all the time: beside rows that somebody
+# Row 50: one client keeps a thousand locks of 3 s by one connection, and all of them are held all the time: beside rows that somebody
 # has locked by hand, through DDL and restarts of the server. What the client believes is compared with the table (thousand.cpp).
 use strict;
 use warnings;
@@ -232,7 +232,7 @@ is(scalar keys %not_released, $locks, 'stopped server: it is told that no lock c
 cmp_ok($destroyed{ms}, '<', $timeout + 700, sprintf 'stopped server: %d locks are destroyed in %.0f ms', $locks, $destroyed{ms});
 cmp_ok($ended, '<', 2 * $timeout + 700, sprintf 'stopped server: ... and the client in %.0f ms', $ended);
 
-seen(48, $locks, "locks of $at_most ms kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, DDL, restarts (the server was away "
+seen(50, $locks, "locks of $at_most ms kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, DDL, restarts (the server was away "
 	  . "for @{[ join ' and ', @away ]}): lost were the locks of those rows, no other. Server stopped: all destroyed in $destroyed{ms} ms");
 
 # ---- Twenty locks of a minute ----
@@ -243,7 +243,7 @@ if ($ENV{TORTURE})
 	my %few = calm($client, 120);
 	is_kept_well('locks of a minute', 20, %few);
 	end($client);
-	seen(48, 20, "locks of a minute: $few{cost}");
+	seen(50, 20, "locks of a minute: $few{cost}");
 }
 
 $node->stop;
