@@ -26,6 +26,7 @@ std::vector<violation> check(history::record const &given)
     found all;
     for (auto const &[name, about] : world.names) {
         holds_exclude(world, about, all);
+        claims_exclude(world, name, about, all);
         tokens_grow(world, about, all);
         ticks_run_once(world, about, all);
         refusals_have_reasons(world, name, about, all);

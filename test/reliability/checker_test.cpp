@@ -254,6 +254,20 @@ done 4 result=yes at=210
               "I12");
 }
 
+TEST(checker, I1_sees_two_who_count_on_it_at_the_same_time)
+{
+    auto const claims = [](int last, int next) {
+        auto const text = [](int time) { return std::to_string(time); };
+        return "call 3 client=2 do=acquire by=library names=a at_most=1000 at_least=0 keep_alive=yes at=" +
+               text(next - 10) + "\ndone 3 result=yes token=" + text(next - 5) + " at=" + text(next) +
+               "\ncall 4 client=1 do=release by=token names=a of=1 at=3000\ndone 4 result=no trust=" + text(last) +
+               " at=3010\ncall 5 client=2 do=release by=library names=a of=3 at=3020\ndone 5 result=yes trust=2500 "
+               "at=3030\n";
+    };
+    EXPECT_EQ(broken(first + claims(1499, 1500)), "");
+    EXPECT_EQ(broken(first + claims(1500, 1500)), "I1");
+}
+
 // ---- I5, tick, I6 ----
 
 TEST(checker, I5_sees_a_grant_within_at_least)

@@ -32,6 +32,7 @@ struct scene {
     bool has_ticks_ahead = true;
     bool has_timeouts = false; // clients set statement_timeout and lock_timeout for themselves
     bool only_library = false;
+    bool is_led = false; // all they do is to contend for one leadership
     bool has_java = true;
     bool has_guards = true;
     bool has_runs = true;
@@ -96,6 +97,7 @@ public:
 
 unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
 unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
+unique_client make_leader(scene const &, recorder &, history::maker, std::uint64_t seed); // by token or the library
 
 // An acquire with arguments by chance; with a tick if there are names for that.
 operation random_acquire(choices &, scene const &, history::maker, bool with_tick);

@@ -51,6 +51,24 @@ void holds_exclude(world const &world, biography const &about, found &all)
                 add_overlap(world, some[i], some[j], all);
 }
 
+// From the answer to an acquire until its release says that its holder last counted on it; who did not get to release
+// says nothing. With keep-alive it is not known how long a lease lasts, but it is known who counts on it.
+void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
+{
+    std::vector<std::pair<operation const *, operation const *>> claims;
+    for (auto const *const op : about.touched)
+        if (auto const *const mine = world.acquisition_of(*op, name);
+            mine && op->what == history::action::release && op->trust)
+            claims.emplace_back(mine->op, op);
+    for (std::size_t i = 0; i < claims.size(); ++i)
+        for (std::size_t j = i + 1; j < claims.size(); ++j)
+            if (claims[i].first->done.at <= *claims[j].second->trust &&
+                claims[j].first->done.at <= *claims[i].second->trust)
+                all.push_back({"I1",
+                               "two count on it at the same time",
+                               {*claims[i].first, *claims[i].second, *claims[j].first, *claims[j].second}});
+}
+
 // Java's own may repeat: it takes the start of its transaction for the time.
 void tokens_grow(world const &, biography const &about, found &all)
 {

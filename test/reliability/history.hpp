@@ -25,7 +25,7 @@
 //     crashes     yes: the server crashed meanwhile, which may take back a release that was acknowledged
 //     until       the lock_until of the row, when the acquire saw it
 //     ledger      rows of guarded transactions with smaller tokens that whoever was granted the lock could see at once
-//     trust       until when (monotonic clock) the client library trusts its lease
+//     trust       until when (monotonic clock) the client library trusts its lease; release: its holder counted on it
 //     begun,      run: the server's clock at the beginning and at the end of its command, whatever became of it
 //     ended
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run,...

@@ -22,7 +22,7 @@ char const *const usage = R"(options, all with a value:
     shortest longest        leases, in milliseconds
     faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two
     allow                   codes of errors that these faults give
-    only=library java=no guards=no timeouts=yes pooler=yes leases=yes
+    only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes
     standby=missing crashes=yes: as in the history's head
     folder                  for histories; those that are good are deleted
     until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
@@ -70,7 +70,11 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_index = random.one_in(2);
     // Through a pooler of two sessions, two extends that wait for a prepared transaction would leave none to end it.
     made.is_shared = random.one_in(2) && !made.through_pooler;
-    if (made.is_shared) {
+    made.is_led = given.contains("leaders");
+    if (made.is_led) {
+        made.names.resize(1);
+        made.tick_names.clear();
+    } else if (made.is_shared) {
         made.names.resize(std::min<std::size_t>(made.names.size(), 2));
         made.shortest = std::max(made.shortest, made.longest / 20);
     }

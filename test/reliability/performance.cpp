@@ -26,6 +26,8 @@ maker kind_of_client(scene const &scene, int number)
 {
     if (scene.only_library)
         return maker::library;
+    if (scene.is_led)
+        return number % 2 ? maker::library : maker::token;
     if (scene.through_pooler)
         return number % 3 == 0 ? maker::library : maker::token;
     if (scene.is_shared && number % 5 != 0)
@@ -140,8 +142,9 @@ try {
     recorder mine{file_, *shared_, number};
     auto const kind = kind_of_client(scene_, number);
     auto const seed = scene_.seed * 1000 + static_cast<std::uint64_t>(number);
-    auto const one =
-        kind == maker::library ? make_library_client(scene_, mine, seed) : make_sql_client(scene_, mine, kind, seed);
+    auto const one = scene_.is_led            ? make_leader(scene_, mine, kind, seed)
+                     : kind == maker::library ? make_library_client(scene_, mine, seed)
+                                              : make_sql_client(scene_, mine, kind, seed);
     one->run();
     return 0;
 } catch (std::exception const &failure) {

@@ -9,9 +9,10 @@ namespace checker {
 using found = std::vector<violation>;
 
 // Of one name.
-void holds_exclude(model::world const &, model::biography const &, found &);  // I1, I5
-void tokens_grow(model::world const &, model::biography const &, found &);    // I6
-void ticks_run_once(model::world const &, model::biography const &, found &); // tick
+void holds_exclude(model::world const &, model::biography const &, found &);                           // I1, I5
+void claims_exclude(model::world const &, std::string const &name, model::biography const &, found &); // I1
+void tokens_grow(model::world const &, model::biography const &, found &);                             // I6
+void ticks_run_once(model::world const &, model::biography const &, found &);                          // tick
 void refusals_have_reasons(model::world const &, std::string const &name, model::biography const &, found &);
 void only_holders_change(model::world const &, std::string const &name, model::biography const &, found &); // I4
 void guards_fence(model::world const &, std::string const &name, model::biography const &, found &);        // I11

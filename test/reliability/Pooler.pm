@@ -1,0 +1,57 @@
+# PgBouncer in transaction mode: who comes through it shares two sessions with all others.
+package Pooler;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Time::HiRes;
+
+our @EXPORT = qw(new_pooler restart_pooler stop_pooler);
+
+# In front of that server: { through } is the connection string.
+sub new_pooler
+{
+	my ($node) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my $port = PostgreSQL::Test::Cluster::get_free_port();
+	append_to_file("$folder/pgbouncer.ini", <<"INI");
+[databases]
+* = host=${\ $node->host} port=${\ $node->port} user=${\ scalar getpwuid($<)}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = $port
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+max_client_conn = 300
+ignore_startup_parameters = options
+logfile = $folder/log
+INI
+	return start_pooler({ settings => "$folder/pgbouncer.ini", through => "host=127.0.0.1 port=$port dbname=postgres" });
+}
+
+sub start_pooler
+{
+	my ($pooler) = @_;
+	$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ], '>', '/dev/null', '2>', '/dev/null');
+	for (1 .. 600)
+	{
+		last if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ], '>', '/dev/null', '2>', '/dev/null');
+		Time::HiRes::usleep(50_000);
+	}
+	return $pooler;
+}
+
+sub stop_pooler { return $_[0]{run}->kill_kill; }
+
+sub restart_pooler
+{
+	my ($pooler) = @_;
+	stop_pooler($pooler);
+	return start_pooler($pooler);
+}
+
+1;
