@@ -107,8 +107,8 @@ private:
 
     void lead()
     {
-        auto last = term_.done.at;
-        auto const tired = last + random_.between(1, 8) * term_.at_most / 4;
+        std::optional<microseconds> last; // none if the answer came when the lease was over
+        auto const tired = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
         for (auto time = now().at; time < tired && recorder_.may_go_on() && still_leads(); time = now().at) {
             last = time;
             if (random_.one_in(10))
