@@ -15,7 +15,7 @@ $node->safe_psql('postgres', 'CREATE TABLE added (name text PRIMARY KEY, element
 my ($second, $seconds) = (often(100, 1000), often(120, seconds(0, 1200)));
 
 # One lock is worked at one by one, so that many of them at a time are tried.
-my %sets = ('unguarded clients' => often(6, 8), 'guarded clients' => often(6, 24), 'unguarded sessions' => often(2, 4), 'guarded sessions' => often(2, 4));
+my %sets = ('unguarded clients' => often(9, 8), 'guarded clients' => often(9, 24), 'unguarded sessions' => often(2, 4), 'guarded sessions' => often(2, 4));
 my @all;
 for my $kind (sort keys %sets)
 {
