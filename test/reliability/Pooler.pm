@@ -10,6 +10,9 @@ use Time::HiRes;
 
 our @EXPORT = qw(new_pooler restart_pooler stop_pooler);
 
+my @running;    # also when a test dies
+END { local $?; stop_pooler($_) for @running }
+
 # In front of that server: { through } is the connection string.
 sub new_pooler
 {
@@ -30,7 +33,8 @@ max_client_conn = 300
 ignore_startup_parameters = options
 logfile = $folder/log
 INI
-	return start_pooler({ settings => "$folder/pgbouncer.ini", through => "host=127.0.0.1 port=$port dbname=postgres" });
+	push @running, { settings => "$folder/pgbouncer.ini", through => "host=127.0.0.1 port=$port dbname=postgres" };
+	return start_pooler($running[-1]);
 }
 
 sub start_pooler
@@ -45,7 +49,12 @@ sub start_pooler
 	return $pooler;
 }
 
-sub stop_pooler { return $_[0]{run}->kill_kill; }
+sub stop_pooler
+{
+	my $run = delete $_[0]{run};
+	$run->kill_kill if $run;
+	return;
+}
 
 sub restart_pooler
 {
