@@ -2,8 +2,9 @@
 
 #include "durability.hpp"
 #include "holder.hpp"
-#include "settings.hpp"
 #include "stats.hpp"
+#include "waiting.hpp"
+#include "whereabouts.hpp"
 
 namespace shedlock {
 
@@ -22,15 +23,15 @@ struct attempt_result {
     };
     outcomes outcome;
     instant token;
-    instant now;          // when the rows were judged
-    instant worth_a_look; // when a refused lock may become free, if nobody releases it
+    instant now;  // when the rows were judged
+    outlook next; // of a refused lock
 };
 
 using outcomes = attempt_result::outcomes;
 
-constexpr attempt_result not_granted(outcomes outcome, instant worth_a_look = never)
+constexpr attempt_result not_granted(outcomes outcome, const outlook &next = {})
 {
-    return {outcome, never, never, worth_a_look};
+    return {outcome, never, never, next};
 }
 
 text *signature(const owner &who, std::optional<instant> tick, instant token, const lock_table &table)
@@ -51,24 +52,26 @@ void require_finite(const lock_name &name, const lease &times)
 // Judges what was seen of all names at one instant. Granted means: may be taken, with this token.
 attempt_result judge(const lock_table &table, std::span<const sighting> all, const acquire_request &request)
 {
-    for (const auto &seen : all)
-        if (!seen.decided())
-            return not_granted(outcomes::refused);
+    for (size_t i = 0; i < all.size(); i++)
+        if (!all[i].decided())
+            return not_granted(outcomes::refused, {i});
 
     // The one reading of the clock, after every row was seen decided.
     const instant now = pg::clock_now();
+    const bool matters_whose = request.asked.retry || request.wait > duration::zero();
     std::optional<instant> latest_previous;
-    std::optional<instant> held_until;
+    std::optional<outlook> held;
     for (size_t i = 0; i < all.size(); i++) {
         if (all[i].state == sighting::states::absent)
             continue;
         const auto times = lease_of(table, all[i], now);
-        const auto from = request.asked.retry ? origin_of(table.row_of(all[i])) : origin{};
+        const auto from = matters_whose ? origin_of(table.row_of(all[i])) : origin{};
         switch (availability_of(times, now, request.asked, from)) {
         case availability::had_a_turn:
             return not_granted(outcomes::refused_for_good);
         case availability::held:
-            held_until = std::max(held_until.value_or(never), times.lock_until);
+            if (!held || held->lease_ends < times.lock_until)
+                held = outlook{i, times.lock_until, from.is_ours};
             break;
         case availability::free:
             require_finite(request.names[i], times);
@@ -76,9 +79,9 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
             break;
         }
     }
-    if (held_until)
-        return not_granted(outcomes::refused, *held_until);
-    return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, never};
+    if (held)
+        return not_granted(outcomes::refused, *held);
+    return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, {}};
 }
 
 // Makes the rows that are missing. False when others are at it.
@@ -163,58 +166,58 @@ attempt_result try_to_acquire(Oid function, const acquire_request &request, cons
     return result;
 }
 
-// Sleeps until the lock may have become free: its lease ends or the next poll is due. Polls are spread, so that many
-// hosts waiting for one lock don't ask in step.
-void sleep_before_next_try(instant worth_a_look, duration budget)
+bool is_decided(const attempt_result &result)
 {
-    const double spread = 0.5 + 0.5 * pg_prng_double(&pg_global_prng_state);
-    const auto poll = std::chrono::duration_cast<duration>(settings::poll_interval() * spread);
-    auto nap = std::min(poll, budget);
-    const auto now = pg::clock_now();
-    if (worth_a_look > now)
-        nap = std::min(nap, duration{worth_a_look - now});
-
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
-    (void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, static_cast<long>(milliseconds),
-                     PG_WAIT_EXTENSION);
-    ResetLatch(MyLatch);
-    CHECK_FOR_INTERRUPTS();
+    return result.outcome == outcomes::granted || result.outcome == outcomes::refused_for_good;
 }
 
-// On a clock that does not step, unlike the one that leases are measured by.
-class stopwatch {
-public:
-    stopwatch() { INSTR_TIME_SET_CURRENT(start_); }
-    duration elapsed() const
-    {
-        instr_time now;
-        INSTR_TIME_SET_CURRENT(now);
-        INSTR_TIME_SUBTRACT(now, start_);
-        return duration{INSTR_TIME_GET_MICROSEC(now)};
-    }
-
-private:
-    instr_time start_;
-};
-
-std::optional<instant> wait_to_acquire(Oid function, const acquire_request &request, const owner &who)
+bool was_woken(size_t count)
 {
-    const stopwatch watch;
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        any |= queue::was_woken(i);
+    return any;
+}
+
+// Until there is a reason to try again, or the time is over. Who was woken while he tried may have lost that by waiting
+// for a page: so it is asked before the first sleep, too.
+void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
+{
+    for (bool has_slept = false;; has_slept = true) {
+        if (was_woken(request.names.size()))
+            return pauses.start_anew();
+        const auto budget = request.wait - watch.elapsed();
+        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.place)))
+            return;
+        sleep(std::min(budget, pauses.next(refusal)));
+    }
+}
+
+// Tries again and again while it stands in the queues.
+attempt_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
+{
     const MemoryContext caller = CurrentMemoryContext;
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
-    for (;;) {
-        // An hour's wait is tens of thousands of tries.
-        MemoryContextReset(scratch);
-        MemoryContextSwitchTo(scratch);
-        const auto result = try_to_acquire(function, request, who);
-        MemoryContextSwitchTo(caller);
-        const auto budget = request.wait - watch.elapsed();
-        if (result.outcome == outcomes::granted)
-            return result.token;
-        if (result.outcome == outcomes::refused_for_good || budget <= duration::zero())
-            return std::nullopt;
-        sleep_before_next_try(result.worth_a_look, budget);
-    }
+    const size_t count = request.names.size();
+    auto result = not_granted(outcomes::changed);
+    queue::while_standing(keys_of(find_table(function), request.names), [&] {
+        for (naps pauses;;) {
+            for (size_t i = 0; i < count; i++)
+                queue::note_look(i);
+            MemoryContextReset(scratch);
+            MemoryContextSwitchTo(scratch);
+            result = try_to_acquire(function, request, who);
+            MemoryContextSwitchTo(caller);
+            if (is_decided(result) || watch.elapsed() >= request.wait)
+                break;
+            for (size_t i = 0; i < count && count > 1; i++)
+                queue::pass_on(i); // it may be another of them that is not free
+            sleep_after(result.next, pauses, request, watch);
+        }
+        for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
+            queue::satisfy(i); // the end of this transaction wakes the next one
+    });
+    return result;
 }
 
 } // namespace
@@ -227,17 +230,19 @@ lease lease_of(const lock_table &table, const sighting &seen, instant now)
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {
-    std::optional<instant> token;
     auto waited = duration::zero();
-    if (request.wait > duration::zero()) {
-        const stopwatch watch;
-        token = wait_to_acquire(function, request, who);
-        waited = watch.elapsed();
-    } else {
-        const auto result = try_to_acquire(function, request, who);
-        if (result.outcome == outcomes::granted)
-            token = result.token;
+    std::optional<stopwatch> watch;
+    if (request.wait > duration::zero())
+        watch.emplace(); // which costs a reading of the clock
+    auto result = try_to_acquire(function, request, who);
+    if (watch) {
+        if (!is_decided(result))
+            result = wait_to_acquire(function, request, who, *watch);
+        waited = watch->elapsed();
     }
+    std::optional<instant> token;
+    if (result.outcome == outcomes::granted)
+        token = result.token;
     if (token)
         durability::required();
     for (const auto &name : request.names)

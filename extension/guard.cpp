@@ -4,6 +4,7 @@
 #include "durability.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
+#include "queue.hpp"
 #include "stats.hpp"
 
 namespace shedlock::guard {
@@ -161,8 +162,12 @@ void at_event(XactEvent event, void *)
         PAUSE_POINT("commit");
         check_all();
         break;
-    case XACT_EVENT_COMMIT:
     case XACT_EVENT_ABORT:
+        // Perhaps because this session ends, and with it the lock of its run.
+        for (const auto *run = runs; run; run = run->next)
+            queue::wake_at(queue::ends::abort, run->table, run->name);
+        [[fallthrough]];
+    case XACT_EVENT_COMMIT:
     case XACT_EVENT_PREPARE:
         first = nullptr; // the memory goes with the transaction
         break;

@@ -1,6 +1,7 @@
 #include "lock_table.hpp"
 
 #include "place.hpp"
+#include "waiting.hpp"
 #include "whereabouts.hpp"
 
 namespace shedlock {
@@ -24,6 +25,12 @@ public:
 private:
     LOCKTAG tag_;
 };
+
+// Before those who wait look by themselves.
+bool will_be_free_soon(const lease &times)
+{
+    return times.lock_until < pg::clock_now() + longest_nap;
+}
 
 template <typename T> T *allocate(int count)
 {
@@ -126,6 +133,8 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
         if (moved)
             insert_index_entries(tuple, UNIQUE_CHECK_YES);
         PAUSE_POINT("rewritten");
+        queue::wake_at(will_be_free_soon(times) ? queue::ends::any : queue::ends::abort, RelationGetRelid(table_),
+                       seen.name);
         remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // so that the same statement can release what it acquired
     }

@@ -159,6 +159,17 @@ inline bool is_finite([[maybe_unused]] const Interval *interval)
 #endif
 }
 
+// How long this statement, or its transaction, may take. Zero: that long as it wants.
+inline duration time_limit()
+{
+    int limit = StatementTimeout;
+#if PG_VERSION_NUM >= 170000
+    if (TransactionTimeout > 0 && (limit == 0 || TransactionTimeout < limit))
+        limit = TransactionTimeout;
+#endif
+    return std::chrono::milliseconds{limit};
+}
+
 inline IndexScanDesc begin_index_scan(Relation table, Relation index, Snapshot snapshot, int keys)
 {
 #if PG_VERSION_NUM >= 180000
@@ -231,8 +242,8 @@ inline bool is_never_null(TupleDesc columns, AttrNumber column)
 #endif
 }
 
-// Shared memory for the whole server. A library in shared_preload_libraries asks for it from _PG_init, and `started` is
-// called with it. Otherwise attach_shared_memory, below.
+// Shared memory for the whole server (shared_memory.hpp). A library in shared_preload_libraries asks for it from
+// _PG_init, and `started` is called with it. Otherwise attach_shared_memory, below.
 using memory_size = Size (*)();
 using memory_started = void (*)(void *memory, bool is_new);
 void request_shared_memory(memory_size size, memory_started started);

@@ -27,6 +27,38 @@ lock_name make_name(Datum datum)
     return {name, pg::view_of(name)};
 }
 
+// The elements of an array that has some, none of them NULL.
+std::span<Datum> read_array(FunctionCallInfo fcinfo, int argument, const char *name, Oid type)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+
+    ArrayType *const array = PG_GETARG_ARRAYTYPE_P(argument);
+    if (ARR_NDIM(array) > 1)
+        ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%s must be an array of one dimension", name)));
+
+    Datum *elements;
+    bool *nulls;
+    int count;
+    int16 length;
+    bool by_value;
+    char alignment;
+    get_typlenbyvalalign(type, &length, &by_value, &alignment);
+    deconstruct_array(array, type, length, by_value, alignment, &elements, &nulls, &count);
+    if (count == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be an empty array", name)));
+    if (std::any_of(nulls, nulls + count, [](bool is_null) { return is_null; }))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not contain NULL elements", name)));
+    return {elements, static_cast<size_t>(count)};
+}
+
+lock_names make_names(std::span<const Datum> elements)
+{
+    auto *const names = static_cast<lock_name *>(palloc(sizeof(lock_name) * elements.size()));
+    std::transform(elements.begin(), elements.end(), names, make_name);
+    return {names, elements.size()};
+}
+
 // Months and days are counted in UTC from this moment, so a day is always 24 hours.
 duration to_duration(const Interval *interval, const char *argument)
 {
@@ -147,36 +179,18 @@ lock_names read_standing_name(FunctionCallInfo fcinfo, int argument)
 
 lock_names read_names(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
-
-    ArrayType *const array = PG_GETARG_ARRAYTYPE_P(argument);
-    if (ARR_NDIM(array) > 1)
-        ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("name must be an array of one dimension")));
-
-    Datum *elements;
-    bool *nulls;
-    int count;
-    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
-    if (count == 0)
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("name must not be an empty array")));
-
-    auto *const names = static_cast<lock_name *>(palloc(sizeof(lock_name) * count));
-    for (int i = 0; i < count; i++) {
-        if (nulls[i])
-            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not contain NULL elements")));
-        names[i] = make_name(elements[i]);
-        check_name(names[i], "an element of name");
-    }
+    const auto names = make_names(read_array(fcinfo, argument, "name", TEXTOID));
+    for (const auto &name : names)
+        check_name(name, "an element of name");
 
     // In one order for everybody, so that two callers who extend or guard several locks never wait for each other.
-    std::sort(names, names + count, [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
-    const auto *const twin = std::adjacent_find(
-        names, names + count, [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });
-    if (twin != names + count)
+    std::sort(names.begin(), names.end(), [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
+    const auto twin = std::adjacent_find(names.begin(), names.end(),
+                                         [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });
+    if (twin != names.end())
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("name must not contain \"%.*s\" twice", SV(twin->bytes))));
-    return {names, static_cast<size_t>(count)};
+    return names;
 }
 
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names)
@@ -200,6 +214,28 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
     if (PG_ARGISNULL(argument + 1))
         return {names, at_most, std::nullopt};
     return {names, at_most, read_at_least(fcinfo, argument + 1, at_most)};
+}
+
+wait_request read_wait(FunctionCallInfo fcinfo)
+{
+    const auto names = make_names(read_array(fcinfo, 0, "names", TEXTOID));
+    const auto numbers = read_array(fcinfo, 1, "which", INT4OID);
+    if (names.size() != numbers.size())
+        ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("which must be as long as names")));
+    auto *const which = static_cast<int32 *>(palloc(sizeof(int32) * numbers.size()));
+    std::transform(numbers.begin(), numbers.end(), which, [](Datum number) { return DatumGetInt32(number); });
+
+    auto wait = read_not_negative(fcinfo, 2, "wait");
+    if (const auto limit = pg::time_limit(); limit > duration::zero())
+        wait = std::min(wait, limit / 2);
+    return {names, which, wait, read_room(fcinfo, 3)};
+}
+
+int64 read_room(FunctionCallInfo fcinfo, int argument)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("room must not be NULL")));
+    return PG_GETARG_INT64(argument);
 }
 
 instant read_token(FunctionCallInfo fcinfo, int argument)

@@ -29,6 +29,14 @@ struct extend_request {
     std::optional<duration> at_least;
 };
 
+// Of several who wait: names[i] is a lock that number which[i] waits for.
+struct wait_request {
+    lock_names names;
+    const int32 *which;
+    duration wait;
+    int64 room;
+};
+
 // 25006 in a read-only transaction and on a standby.
 void require_writable(const char *function);
 
@@ -48,6 +56,11 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
 
 // A name to pause: as an acquire without end; reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
+
+// names, which, wait, room from the first argument on. The wait is over well before a statement_timeout. 22004, 22023,
+// 2202E, 22008.
+wait_request read_wait(FunctionCallInfo fcinfo);
+int64 read_room(FunctionCallInfo fcinfo, int argument);
 
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);

@@ -5,7 +5,6 @@ namespace shedlock::settings {
 namespace {
 
 int default_at_most_ms = 0;
-int poll_interval_ms = 50;
 bool release_asynchronously = true;
 int most_tracked = 1000;
 
@@ -16,9 +15,6 @@ void define()
     DefineCustomIntVariable("shedlock.default_at_most",
                             "How long a lock may last when at_most is NULL. 0: at_most must be given.", nullptr,
                             &default_at_most_ms, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
-    DefineCustomIntVariable("shedlock.poll_interval", "How often an acquire with a wait looks again, at the longest.",
-                            nullptr, &poll_interval_ms, 50, 1, 60000, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr,
-                            nullptr);
     DefineCustomBoolVariable("shedlock.async_release",
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
                              "A crash can then undo the release; the lock ends with its lease, as it would without it.",
@@ -36,11 +32,6 @@ std::optional<duration> default_at_most()
     if (default_at_most_ms == 0)
         return std::nullopt;
     return std::chrono::milliseconds{default_at_most_ms};
-}
-
-duration poll_interval()
-{
-    return std::chrono::milliseconds{poll_interval_ms};
 }
 
 uint32 max_tracked()

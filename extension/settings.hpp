@@ -8,7 +8,6 @@ namespace shedlock::settings {
 void define();
 
 std::optional<duration> default_at_most(); // absent: not set
-duration poll_interval();
 bool async_release();
 uint32 max_tracked();
 

@@ -61,6 +61,18 @@ CREATE FUNCTION shedlock_acquire_token(
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text) IS
 'Acquires several locks, all or none, with one common token.';
 
+-- Wait -----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
+'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(room). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
+
+CREATE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
+'For the client library: ends the shedlock_wait_any with that room, in whatever session. False: none sleeps there.';
+
 -- Extend ---------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean

@@ -1,5 +1,5 @@
 // The doors: one short function per SQL function. What they promise stands in shedlock--1.0.sql and the README; what
-// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp and stats.hpp.
+// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"
@@ -9,7 +9,9 @@
 #include "request.hpp"
 #include "run.hpp"
 #include "settings.hpp"
+#include "shared_memory.hpp"
 #include "stats.hpp"
+#include "waiting.hpp"
 
 namespace shedlock {
 
@@ -19,7 +21,7 @@ namespace {
 void enter(const char *function)
 {
     require_writable(function);
-    stats::attach();
+    shared_memory::attach();
 }
 
 using name_reader = lock_names (*)(FunctionCallInfo, int);
@@ -110,6 +112,7 @@ void at_transaction_event(XactEvent event, void *)
     case XACT_EVENT_ABORT:
     case XACT_EVENT_PREPARE:
         durability::at_end();
+        queue::at_end(event == XACT_EVENT_ABORT ? queue::ends::abort : queue::ends::any);
         break;
     default:
         break;
@@ -139,7 +142,7 @@ void _PG_init(void);
 void _PG_init(void)
 {
     settings::define();
-    stats::prepare();
+    shared_memory::prepare();
     RegisterXactCallback(at_transaction_event, nullptr);
     RegisterSubXactCallback(at_subtransaction_event, nullptr);
 }
@@ -221,6 +224,24 @@ Datum shedlock_force_release(PG_FUNCTION_ARGS)
 {
     enter("shedlock_force_release");
     return do_to_one(fcinfo, force_release);
+}
+
+// For the client library.
+PG_FUNCTION_INFO_V1(shedlock_wait_any);
+Datum shedlock_wait_any(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_wait_any");
+    auto *const found = wait_for_any(fcinfo->flinfo->fn_oid, read_wait(fcinfo));
+    if (!found)
+        PG_RETURN_NULL();
+    PG_RETURN_ARRAYTYPE_P(found);
+}
+
+PG_FUNCTION_INFO_V1(shedlock_end_wait);
+Datum shedlock_end_wait(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_end_wait");
+    PG_RETURN_BOOL(queue::wake(queue::key_of_room(read_room(fcinfo, 0))));
 }
 
 // For the view shedlock_locks, which does not read the table itself: PostgreSQL's planner computes what is constant in

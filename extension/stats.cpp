@@ -1,14 +1,11 @@
 #include "stats.hpp"
 
 #include "settings.hpp"
+#include "shared_memory.hpp"
 
 namespace shedlock::stats {
 
 namespace {
-
-// To be raised whenever what is below means something else, even if its size stays. The package may be updated while
-// the server runs: sessions of the old module go on with the memory that it made, those of the new one must not.
-constexpr uint32 layout_version = 1;
 
 // 255 characters of four bytes; a longer name, possible in an adopted table only, is not counted.
 constexpr size_t longest_name = 1020;
@@ -43,11 +40,6 @@ uint32 slots_for(uint32 capacity)
     return pg_nextpower2_32(capacity) * 2;
 }
 
-Size size_for(uint32 capacity)
-{
-    return MAXALIGN(sizeof(shared_state)) + MAXALIGN(sizeof(uint32) * slots_for(capacity)) + sizeof(entry) * capacity;
-}
-
 uint32 *slots()
 {
     return reinterpret_cast<uint32 *>(reinterpret_cast<char *>(state) + MAXALIGN(sizeof(shared_state)));
@@ -56,18 +48,6 @@ uint32 *slots()
 entry *entries()
 {
     return reinterpret_cast<entry *>(reinterpret_cast<char *>(slots()) + MAXALIGN(sizeof(uint32) * state->slot_count));
-}
-
-void initialize(void *memory)
-{
-    auto *const made = static_cast<shared_state *>(memory);
-    LWLockInitialize(&made->lock, pg::new_tranche());
-    pg_atomic_init_u64(&made->clock, 0);
-    made->capacity = settings::max_tracked();
-    made->used = 0;
-    made->hand = 0;
-    made->slot_count = slots_for(made->capacity);
-    memset(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)), 0, sizeof(uint32) * made->slot_count);
 }
 
 void put_into_slot(uint32 number)
@@ -175,7 +155,7 @@ void add_to(entry &to, counter what)
 
 void require_available()
 {
-    attach();
+    shared_memory::attach();
     if (!state)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("shedlock counts nothing, because it has no shared memory"),
@@ -191,7 +171,7 @@ struct file_header {
     uint32 entry_size;
     uint32 used;
 };
-constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + layout_version;
+constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + shared_memory::layout_version;
 
 void save(int code, Datum)
 {
@@ -232,34 +212,37 @@ void load()
     unlink(file_name); // should the server crash, the next start must not find old counters
 }
 
-void at_server_start(void *memory, bool is_new)
+} // namespace
+
+Size size()
+{
+    const uint32 capacity = settings::max_tracked();
+    return MAXALIGN(sizeof(shared_state)) + MAXALIGN(sizeof(uint32) * slots_for(capacity)) +
+           MAXALIGN(sizeof(entry) * capacity);
+}
+
+void initialize(void *memory, int tranche)
+{
+    auto *const made = static_cast<shared_state *>(memory);
+    LWLockInitialize(&made->lock, tranche);
+    pg_atomic_init_u64(&made->clock, 0);
+    made->capacity = settings::max_tracked();
+    made->used = 0;
+    made->hand = 0;
+    made->slot_count = slots_for(made->capacity);
+    memset(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)), 0, sizeof(uint32) * made->slot_count);
+}
+
+void use(void *memory)
 {
     state = static_cast<shared_state *>(memory);
-    if (!is_new)
-        return;
-    initialize(memory);
+}
+
+void keep_over_restarts()
+{
     if (!IsUnderPostmaster)
         on_shmem_exit(save, 0);
     load();
-}
-
-} // namespace
-
-void prepare()
-{
-    pg::request_shared_memory([] { return size_for(settings::max_tracked()); }, at_server_start);
-}
-
-void attach()
-{
-    static bool tried = false; // an attempt that failed is not repeated at every call
-    if (state || tried)
-        return;
-    tried = true;
-    const Size size = size_for(settings::max_tracked());
-    const char *const name =
-        psprintf("shedlock.counters.%u.%d.%zu.%zu", layout_version, counter_count, sizeof(entry), size);
-    state = static_cast<shared_state *>(pg::attach_shared_memory(name, size, initialize));
 }
 
 void record(const lock_name &name, counter what)
@@ -275,6 +258,11 @@ void record_attempt(const lock_name &name, bool granted, duration waited)
         if (waited > duration::zero())
             pg_atomic_fetch_add_u64(&to.waited, waited.count());
     });
+}
+
+void record_wait(const lock_name &name, duration waited)
+{
+    with_entry(name.bytes, [&](entry &to) { pg_atomic_fetch_add_u64(&to.waited, waited.count()); });
 }
 
 void record_release(const lock_name &name, duration held, bool done)

@@ -87,6 +87,21 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_guard_token('a', NULL)$$
 ]) c;
 
+-- names, which, room
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_wait_any(NULL, '{1}', '0', 1)$$,
+    $$shedlock_wait_any('{a, NULL}', '{1, 2}', '0', 1)$$,
+    $$shedlock_wait_any('{}', '{}', '0', 1)$$,
+    $$shedlock_wait_any('{{a}}', '{1}', '0', 1)$$,
+    $$shedlock_wait_any('{a}', NULL, '0', 1)$$,
+    $$shedlock_wait_any('{a}', '{NULL}', '0', 1)$$,
+    $$shedlock_wait_any('{a}', '{1, 2}', '0', 1)$$,
+    $$shedlock_wait_any('{a}', '{1}', NULL, 1)$$,
+    $$shedlock_wait_any('{a}', '{1}', '-1 s', 1)$$,
+    $$shedlock_wait_any('{a}', '{1}', '0', NULL)$$,
+    $$shedlock_end_wait(NULL)$$
+]) c;
+
 -- None of these left anything behind.
 SELECT count(*) FROM shedlock;
 
@@ -119,12 +134,13 @@ SELECT attempt($$shedlock_acquire_token(NULL::text)$$) AS "acquire_token";
 SELECT attempt($$shedlock_release_token(NULL::text, NULL)$$) AS "release_token";
 SELECT attempt($$shedlock_extend_token(NULL::text, NULL, NULL)$$) AS "extend_token";
 SELECT attempt($$shedlock_guard_token(NULL, NULL)$$) AS "guard_token";
+SELECT attempt($$shedlock_wait_any(NULL, NULL, NULL, NULL)$$) AS "wait_any";
+SELECT attempt($$shedlock_end_wait(NULL)$$) AS "end_wait";
 SELECT name FROM shedlock_locks WHERE name = 'long';
 COMMIT;
 
 -- Settings refuse what makes no sense.
 \set VERBOSITY sqlstate
-SET shedlock.poll_interval = 0;
 SET shedlock.default_at_most = -1;
 DROP FUNCTION attempt;
 DELETE FROM shedlock;

@@ -19,7 +19,7 @@ SELECT proname, pg_get_function_arguments(oid) AS arguments, pg_get_function_res
 -- Settings exist once the library is loaded, and a misspelt one is refused.
 SELECT shedlock_session_alive(NULL, NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
-SET shedlock.poll_intervall = 1;
+SET shedlock.async_releases = 1;
 
 -- It can be moved to another schema and still finds its table; an untyped literal finds its function.
 CREATE SCHEMA elsewhere;

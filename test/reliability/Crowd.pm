@@ -23,8 +23,9 @@ sub seconds
 sub crowd_settings
 {
 	return <<'CONF';
+shared_preload_libraries = 'shedlock'
 fsync = on
-max_connections = 120
+max_connections = 220
 max_prepared_transactions = 100
 log_min_messages = fatal
 log_statement = none
@@ -35,7 +36,7 @@ CONF
 sub connection
 {
 	my ($place, $settings) = @_;
-	return "$place application_name=crowd options='-c client_min_messages=error -c shedlock.poll_interval=5ms " . ($settings // '') . "'";
+	return "$place application_name=crowd options='-c client_min_messages=error " . ($settings // '') . "'";
 }
 
 my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;

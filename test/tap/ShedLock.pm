@@ -36,7 +36,7 @@ sub pgbench_script
 	my $file = PostgreSQL::Test::Utils::tempdir() . '/script.sql';
 	PostgreSQL::Test::Utils::append_to_file($file, $script);
 	my ($out, $err) = ('', '');
-	local $ENV{PGOPTIONS} = '-c shedlock.poll_interval=1ms -c client_min_messages=error';
+	local $ENV{PGOPTIONS} = '-c client_min_messages=error';
 	my $ok = IPC::Run::run([ 'pgbench', '-n', '-f', $file, @options, '-h', $node->host, '-p', $node->port, $database ],
 		'>', \$out, '2>', \$err);
 	my ($done) = $out =~ /transactions actually processed: (\d+)/;

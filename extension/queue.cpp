@@ -1,0 +1,298 @@
+#include "queue.hpp"
+
+namespace shedlock::queue {
+
+namespace {
+
+// Places for as many as there can be sessions, and for those who wait for many locks at once.
+constexpr uint32 places_for_many = 8192;
+constexpr uint32 bucket_count = 256;
+
+// The first looks once a second, if it can.
+constexpr int64 lately = 1'500'000;
+
+constexpr uint32 nobody = 0; // places are counted from one
+
+struct waiter {
+    key what;
+    Latch *latch;
+    int64 looked; // when, in microseconds of the clock that all processes share and nobody sets
+    uint32 next;  // in its bucket, or of the vacant places
+    uint32 previous;
+    bool is_woken; // and has not noticed
+    bool is_satisfied;
+};
+
+struct bucket {
+    uint32 first;
+    uint32 last;
+};
+
+// Followed by the places.
+struct shared_state {
+    LWLock lock; // for all of it; held for no longer than a walk along a bucket
+    uint32 vacant;
+    uint32 vacant_count;
+    bucket buckets[bucket_count];
+};
+
+shared_state *state = nullptr;
+
+// Where this session stands.
+struct standing {
+    uint32 place;
+    bool was_woken; // when it last asked
+};
+standing *mine = nullptr;
+size_t mine_count = 0;
+
+// Whose rows this transaction has written.
+struct wakeup {
+    key what;
+    ends when;
+};
+constexpr size_t few = 32;
+wakeup few_to_wake[few];
+wakeup *to_wake = few_to_wake;
+size_t to_wake_room = few;
+size_t to_wake_count = 0;
+
+uint32 capacity()
+{
+    return static_cast<uint32>(MaxBackends) + places_for_many;
+}
+
+waiter &at(uint32 place)
+{
+    return reinterpret_cast<waiter *>(reinterpret_cast<char *>(state) + MAXALIGN(sizeof(shared_state)))[place - 1];
+}
+
+bucket &bucket_of(key what)
+{
+    return state->buckets[what % bucket_count];
+}
+
+uint32 find_sleeper(uint32 from, key what)
+{
+    while (from != nobody && (at(from).what != what || at(from).is_woken))
+        from = at(from).next;
+    return from;
+}
+
+bool wake_from(uint32 place, key what)
+{
+    const uint32 found = find_sleeper(place, what);
+    if (found == nobody)
+        return false;
+    at(found).is_woken = true;
+    SetLatch(at(found).latch);
+    return true;
+}
+
+uint32 first_of(key what)
+{
+    uint32 place = bucket_of(what).first;
+    while (place != nobody && at(place).what != what)
+        place = at(place).next;
+    return place;
+}
+
+int64 now()
+{
+    instr_time time;
+    INSTR_TIME_SET_CURRENT(time);
+    return static_cast<int64>(INSTR_TIME_GET_MICROSEC(time));
+}
+
+uint32 take_place(key what)
+{
+    const uint32 place = state->vacant;
+    waiter &me = at(place);
+    bucket &queue = bucket_of(what);
+    state->vacant = me.next;
+    state->vacant_count--;
+    me = {what, MyLatch, now(), nobody, queue.last, false, false};
+    (queue.last == nobody ? queue.first : at(queue.last).next) = place;
+    queue.last = place;
+    return place;
+}
+
+void leave_place(uint32 place)
+{
+    waiter &me = at(place);
+    bucket &queue = bucket_of(me.what);
+    if (!me.is_satisfied && (me.is_woken || first_of(me.what) == place))
+        wake_from(me.next, me.what);
+    (me.previous == nobody ? queue.first : at(me.previous).next) = me.next;
+    (me.next == nobody ? queue.last : at(me.next).previous) = me.previous;
+    me.next = state->vacant;
+    state->vacant = place;
+    state->vacant_count++;
+}
+
+} // namespace
+
+Size size()
+{
+    return MAXALIGN(sizeof(shared_state)) + MAXALIGN(sizeof(waiter) * capacity());
+}
+
+void initialize(void *memory, int tranche)
+{
+    auto *const made = static_cast<shared_state *>(memory);
+    auto *const places = reinterpret_cast<waiter *>(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)));
+    LWLockInitialize(&made->lock, tranche);
+    std::fill_n(made->buckets, bucket_count, bucket{nobody, nobody});
+    made->vacant = 1;
+    made->vacant_count = capacity();
+    for (uint32 place = 1; place <= capacity(); place++)
+        places[place - 1].next = place < capacity() ? place + 1 : nobody;
+}
+
+void use(void *memory)
+{
+    state = static_cast<shared_state *>(memory);
+}
+
+key key_of(Oid table, const lock_name &name)
+{
+    return pg::hash_of(name.bytes, static_cast<uint64>(MyDatabaseId) << 32 | table);
+}
+
+// No table has the OID 0.
+key key_of_room(int64 room)
+{
+    return pg::hash_of({reinterpret_cast<const char *>(&room), sizeof room}, static_cast<uint64>(MyDatabaseId) << 32);
+}
+
+void wake_at(ends which, Oid table, const lock_name &name)
+{
+    if (!state)
+        return;
+    if (to_wake_count == to_wake_room) {
+        auto *const more =
+            static_cast<wakeup *>(MemoryContextAlloc(TopTransactionContext, 2 * to_wake_room * sizeof(wakeup)));
+        std::copy_n(to_wake, to_wake_count, more);
+        to_wake = more;
+        to_wake_room *= 2;
+    }
+    to_wake[to_wake_count++] = {key_of(table, name), which};
+}
+
+// Those who wait stand there before they look; we look there after the transaction's end is to be seen. So either they
+// see it, or we see them.
+void at_end(ends which)
+{
+    if (to_wake_count == 0)
+        return;
+    pg_memory_barrier();
+    for (size_t i = 0; i < to_wake_count; i++)
+        if (to_wake[i].when == ends::any || which == ends::abort)
+            wake(to_wake[i].what);
+    to_wake = few_to_wake;
+    to_wake_room = few;
+    to_wake_count = 0;
+}
+
+bool wake(key what)
+{
+    // Most locks are waited for by nobody. A bucket that is just being filled is one of those who have yet to look.
+    if (!state || *const_cast<volatile uint32 *>(&bucket_of(what).first) == nobody)
+        return false;
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    const bool found = wake_from(bucket_of(what).first, what);
+    LWLockRelease(&state->lock);
+    return found;
+}
+
+void enter(std::span<const key> what)
+{
+    mine_count = 0;
+    if (!state)
+        return;
+    mine = static_cast<standing *>(palloc(sizeof(standing) * what.size()));
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    if (what.size() <= state->vacant_count)
+        for (const key one : what)
+            mine[mine_count++] = {take_place(one), false};
+    LWLockRelease(&state->lock);
+}
+
+void leave()
+{
+    if (mine_count == 0)
+        return;
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    while (mine_count > 0)
+        leave_place(mine[--mine_count].place);
+    LWLockRelease(&state->lock);
+}
+
+bool is_standing()
+{
+    return mine_count > 0;
+}
+
+bool was_woken(size_t i)
+{
+    if (i >= mine_count)
+        return false;
+    mine[i].was_woken = *const_cast<volatile bool *>(&at(mine[i].place).is_woken);
+    if (mine[i].was_woken) {
+        LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+        at(mine[i].place).is_woken = false;
+        LWLockRelease(&state->lock);
+    }
+    return mine[i].was_woken;
+}
+
+size_t count_ahead(size_t i)
+{
+    size_t count = 0;
+    if (i >= mine_count)
+        return count;
+    LWLockAcquire(&state->lock, LW_SHARED);
+    const waiter &me = at(mine[i].place);
+    for (uint32 place = me.previous; place != nobody; place = at(place).previous)
+        count += at(place).what == me.what;
+    LWLockRelease(&state->lock);
+    return count;
+}
+
+void note_look(size_t i)
+{
+    if (i < mine_count)
+        at(mine[i].place).looked = now();
+}
+
+bool is_looked_after(size_t i)
+{
+    if (i >= mine_count)
+        return false;
+    LWLockAcquire(&state->lock, LW_SHARED);
+    const uint32 first = first_of(at(mine[i].place).what);
+    const bool is = first != mine[i].place && now() - at(first).looked < lately;
+    LWLockRelease(&state->lock);
+    return is;
+}
+
+void pass_on(size_t i)
+{
+    if (i >= mine_count || !mine[i].was_woken)
+        return;
+    const waiter &me = at(mine[i].place);
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    wake_from(me.next, me.what);
+    LWLockRelease(&state->lock);
+}
+
+void satisfy(size_t i)
+{
+    if (i >= mine_count)
+        return;
+    LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+    at(mine[i].place).is_satisfied = true;
+    LWLockRelease(&state->lock);
+}
+
+} // namespace shedlock::queue
