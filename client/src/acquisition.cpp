@@ -1,6 +1,7 @@
 #include "literal.hpp"
 #include "protocol.hpp"
 #include "refusal.hpp"
+#include "waiting.hpp"
 
 #include <algorithm>
 #include <new>
@@ -42,11 +43,12 @@ token to_token(std::optional<std::string> const &field)
 // One call of acquire, which may send several requests.
 class acquiring {
 public:
-    acquiring(session &session, names const &names, options const &options, refusal *why)
-        : session_{session}, names_{names}, options_{options}, refusal_{why}, mark_{random_mark()},
-          arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
-                     options.retry ? "true" : "false",
-                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
+    acquiring(session &session, waiting &waiting, names const &names, options const &options, refusal *why)
+        : session_{session}, place_{waiting, names}, names_{names}, options_{options}, refusal_{why},
+          mark_{random_mark()}, arguments_{names_literal(names), interval_literal(options.at_most),
+                                           interval_literal(options.at_least), options.retry ? "true" : "false",
+                                           text_literal("holder", mark_ + (options.holder.empty() ? program_at_host()
+                                                                                                  : options.holder))},
           tick_{options.tick}
     {
         if (options.tick && options.every)
@@ -58,6 +60,7 @@ public:
         over_ = later(end, session_.patience());
         for (;;) {
             bool const is_last = clock::now() >= end || stop.stop_requested();
+            bool is_refused = false;
             try {
                 if (auto granted = in_doubt_ ? find_out() : ask(is_last))
                     return granted;
@@ -66,6 +69,7 @@ public:
                         explain(look());
                     return std::nullopt;
                 }
+                is_refused = !in_doubt_;
             } catch (reply_lost const &failure) {
                 begin_doubt(failure.what());
             } catch (std::bad_alloc const &) { // perhaps while the reply was read
@@ -85,7 +89,10 @@ public:
             if (in_doubt_ && clock::now() >= doubt_ends_)
                 throw in_doubt{"it is not known whether " + names_.to_text() +
                                " was acquired; if so, it is free again after at_most. " + why_};
-            rest(in_doubt_ ? doubt_ends_ : end, in_doubt_ ? std::stop_token{} : stop);
+            if (is_refused)
+                place_.wait(end, stop);
+            else
+                rest(in_doubt_ ? doubt_ends_ : end, in_doubt_ ? std::stop_token{} : stop);
         }
     }
 
@@ -258,6 +265,7 @@ private:
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }
 
     session &session_;
+    waiting::place place_;
     names const &names_;
     options const &options_;
     refusal *const refusal_;
@@ -275,10 +283,10 @@ private:
 
 } // namespace
 
-std::optional<grant> acquire(session &session, names const &names, options const &options, clock::time_point until,
-                             std::stop_token const &stop, refusal *why)
+std::optional<grant> acquire(session &session, waiting &waiting, names const &names, options const &options,
+                             clock::time_point until, std::stop_token const &stop, refusal *why)
 {
-    return acquiring{session, names, options, why}.until(until, stop);
+    return acquiring{session, waiting, names, options, why}.until(until, stop);
 }
 
 } // namespace shedlock::internal

@@ -64,7 +64,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
                                     std::stop_token stop, refusal *why)
 {
     auto &core = require();
-    auto const granted = internal::acquire(core.shared, what, how, end_of(wait), stop, why);
+    auto const granted = internal::acquire(core.shared, core.waits, what, how, end_of(wait), stop, why);
     if (!granted)
         return std::nullopt;
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
@@ -118,12 +118,14 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
     auto const until = end_of(wait);
     fields const arguments{text_literal("name", name),
                            reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
+    names const what{name};
+    waiting::place place{core.waits, what};
     for (;;) {
         if (persist(until, [&] { return core.ask_bool("shedlock_pause($1, $2)", arguments); }))
             return true;
         if (clock::now() >= until)
             return false;
-        rest(until);
+        place.wait(until);
     }
 }
 

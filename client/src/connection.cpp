@@ -6,6 +6,8 @@
 #include <libpq-fe.h>
 #include <memory>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace shedlock::internal {
 
@@ -135,6 +137,33 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
 
 } // namespace
 
+// Can be polled beside a socket: readable once a stop was requested. Without descriptors it never is, and the stop is
+// found out later.
+class stop_signal {
+public:
+    explicit stop_signal(std::stop_token const &stop)
+        : stop_{stop}, descriptor_{stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC) : -1},
+          when_stopped_{std::in_place, stop, [this] { ::eventfd_write(descriptor_, 1); }}
+    {
+    }
+    ~stop_signal()
+    {
+        when_stopped_.reset(); // it writes, perhaps just now
+        if (descriptor_ >= 0)
+            ::close(descriptor_);
+    }
+    stop_signal(stop_signal const &) = delete;
+    stop_signal &operator=(stop_signal const &) = delete;
+
+    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+    [[nodiscard]] bool is_requested() const noexcept { return stop_.stop_requested(); }
+
+private:
+    std::stop_token const &stop_;
+    int const descriptor_;
+    std::optional<std::stop_callback<std::function<void()>>> when_stopped_;
+};
+
 std::string reply::notice() const
 {
     std::string all;
@@ -171,11 +200,11 @@ void connection::remember(void *self, pg_result const *notice) noexcept
     }
 }
 
-bool connection::is_ready(short events, clock::time_point until) const noexcept
+bool connection::is_ready(short events, clock::time_point until, int stopped) const noexcept
 {
-    pollfd one{PQsocket(connection_), events, 0};
-    auto const pause = std::min<clock::duration>(nap(until), 200ms); // a stop is looked for between
-    return ::poll(&one, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(pause).count())) > 0;
+    pollfd all[]{{PQsocket(connection_), events, 0}, {stopped, POLLIN, 0}};
+    auto const pause = std::chrono::ceil<std::chrono::milliseconds>(nap(until));
+    return ::poll(all, std::size(all), static_cast<int>(pause.count())) > 0;
 }
 
 // Whatever has come while nothing was asked: a closed connection shows itself so, before a request is lost with it.
@@ -189,26 +218,31 @@ bool connection::is_open() noexcept
     return PQstatus(connection_) == CONNECTION_OK;
 }
 
+int connection::backend() const noexcept
+{
+    return PQbackendPID(connection_);
+}
+
 // The next part of an answer; nothing: that was all.
-pg_result *connection::receive(clock::time_point until, std::stop_token const &stop)
+pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
 {
     auto const asked = clock::now();
     for (;;) {
         auto const unsent = PQflush(connection_);
         if (unsent == 0 && !PQisBusy(connection_))
             return PQgetResult(connection_);
-        if (clock::now() >= until || stop.stop_requested()) {
+        if (clock::now() >= until || stop.is_requested()) {
             auto const waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
             throw unanswered{"PostgreSQL did not answer within " + std::to_string(waited.count()) + " ms"};
         }
-        is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until);
+        is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until, stop.descriptor());
         if (unsent < 0 || !PQconsumeInput(connection_)) // also if not: TLS may have read more than it gave
             raise_lost(one_line(PQerrorMessage(connection_)));
     }
 }
 
 // The first error, if there is one: also when the rows were sent before, and the commit then failed.
-pg_result *connection::receive_last(clock::time_point until, std::stop_token const &stop)
+pg_result *connection::receive_last(clock::time_point until, stop_signal const &stop)
 {
     result last;
     while (result next{receive(until, stop)})
@@ -230,7 +264,7 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(),
                            nullptr, nullptr, 0))
         raise_lost(one_line(PQerrorMessage(connection_)));
-    result const said{receive_last(until, stop)};
+    result const said{receive_last(until, stop_signal{stop})};
     if (!said)
         raise_lost(one_line(PQerrorMessage(connection_)));
     if (is_error(said.get())) {

@@ -31,6 +31,8 @@ public:
     using reply_lost::reply_lost;
 };
 
+class stop_signal;
+
 class connection {
 public:
     // Opens it. Our defaults are used for what neither the string nor PG* variables say:
@@ -43,6 +45,8 @@ public:
 
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
+    // The server process that was named to us. If another one answers, a pooler stands between.
+    [[nodiscard]] int backend() const noexcept;
 
     // One statement, a transaction of its own. Throws reply_lost, also when there is no answer until then or a stop is
     // requested; the connection is of no use any more then. Otherwise throws the error that the server reported, and
@@ -51,9 +55,9 @@ public:
 
 private:
     static void remember(void *self, pg_result const *notice) noexcept;
-    pg_result *receive(clock::time_point until, std::stop_token const &);
-    pg_result *receive_last(clock::time_point until, std::stop_token const &);
-    bool is_ready(short events, clock::time_point until) const noexcept;
+    pg_result *receive(clock::time_point until, stop_signal const &);
+    pg_result *receive_last(clock::time_point until, stop_signal const &);
+    bool is_ready(short events, clock::time_point until, int stopped = -1) const noexcept;
 
     pg_conn *const connection_;
     std::vector<std::string> notices_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "keeper.hpp"
+#include "waiting.hpp"
 
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ struct core {
     teller tell;
     timer time;
     session shared; // by all calls
+    waiting waits;
     keeper keeping; // the last member: it uses the others
 };
 

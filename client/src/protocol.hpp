@@ -5,6 +5,8 @@
 
 namespace shedlock::internal {
 
+class waiting;
+
 struct grant {
     shedlock::token token;
     clock::time_point sent; // the lease lasts at_most from here on, at least
@@ -13,7 +15,7 @@ struct grant {
 
 // Asks at once, and again until then or a stop; it is over within the session's patience after that. Nothing: refused,
 // and why. Throws in_doubt; connection_error when the server could not be asked until then.
-std::optional<grant> acquire(session &, names const &, options const &, clock::time_point until,
+std::optional<grant> acquire(session &, waiting &, names const &, options const &, clock::time_point until,
                              std::stop_token const &stop, refusal *why);
 
 // When the request was sent whose success is certain. Throws lock_lost; in_doubt when it may have happened, or the

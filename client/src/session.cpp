@@ -59,11 +59,14 @@ void session::give_up(char const *why)
     throw connection_error{why};
 }
 
-void session::try_to_open(clock::time_point until, std::stop_token const &stop)
+bool session::try_to_open(clock::time_point until, std::stop_token const &stop)
 try {
-    if (std::unique_lock const mine{turn_, until}; mine)
+    std::unique_lock const mine{turn_, until};
+    if (mine)
         open(until, stop);
+    return mine.owns_lock();
 } catch (std::exception const &) { // who asks will be told
+    return false;
 }
 
 void session::close()
@@ -109,7 +112,8 @@ try {
     auto const found =
         send("SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
              "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
-             "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END"
+             "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END,"
+             "       pg_catalog.pg_backend_pid()"
              "  FROM (SELECT) AS one"
              "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
              "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
@@ -119,6 +123,7 @@ try {
         throw usage_error{"extension shedlock is not installed in database \"" + *found[2] +
                           "\": an administrator must run CREATE EXTENSION shedlock there"};
     require_version(*found[1]);
+    is_direct_ = found[4] == std::to_string(connection_->backend());
     std::lock_guard const hold{schema_mutex_};
     schema_ = *found[0];
 } catch (reply_lost const &failure) {

@@ -26,11 +26,14 @@ public:
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
               std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
-    void try_to_open(clock::time_point until, std::stop_token const &);
+    bool try_to_open(clock::time_point until, std::stop_token const &);
     void close(); // until asked again; not while somebody asks
 
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
     [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
+
+    // No pooler was seen between us and the server, which needs its few connections for work.
+    [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
 
     // For those who come one after the other, and are to take no longer than the patience together: half of it, and
     // half of that after each silence.
@@ -51,6 +54,7 @@ private:
     std::chrono::milliseconds const patience_;
     bool const to_write_;
     std::atomic<int> silences_ = 0; // in a row: there was no answer in time
+    std::atomic<bool> is_direct_ = false;
 
     mutable std::mutex schema_mutex_; // is never held while anybody waits
     std::string schema_;              // quoted

@@ -197,7 +197,7 @@ private:
         auto *const command = add("pause", "Keep a job from running until it is resumed; 1: somebody holds it", pause);
         add_name(command);
         add_text(command, "--reason", asked_.reason, "Why, for people");
-        add_duration(command, "--wait", asked_.run.wait, "Try again for that long while somebody holds it");
+        add_duration(command, "--wait", asked_.run.wait, "Wait for that long while somebody holds it");
     }
 
     CLI::Option *add_names(CLI::App *to, char const *help = "The lock, or several: all or none, one token")
@@ -221,7 +221,7 @@ private:
     void add_acquisition(CLI::App *to)
     {
         add_lease(to);
-        add_duration(to, "--wait", asked_.run.wait, "Try again for that long, instead of skipping at once");
+        add_duration(to, "--wait", asked_.run.wait, "Wait for that long, instead of skipping at once");
         add_duration(to, "--every", asked_.run.how.every, "Once per such period (of UTC) in the whole fleet, e.g. 1h");
         add_instant(to, "--tick", asked_.run.how.tick,
                     "Instead: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");

@@ -151,6 +151,18 @@ TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
     expect_as_before(*mine, granted);
 }
 
+TEST_F(fork_test, also_when_somebody_waits)
+{
+    auto mine = own->try_acquire(name, {.at_most = 1min});
+    auto const granted = server::token(name);
+    auto waiting = std::async(std::launch::async, [&] { return own->acquire(name, {.at_most = 1min}, 10min); });
+    std::this_thread::sleep_for(300ms);
+    EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
+    expect_as_before(*mine, granted);
+    mine.reset();
+    EXPECT_TRUE(waiting.get());
+}
+
 TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
 {
     if (!may_have_threads_in_a_child)

@@ -288,7 +288,8 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
     auto const again = run(under_lock(say_ran, a_minute({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
     EXPECT_EQ(again.status, 9);
     EXPECT_EQ(again.out, "");
-    EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos) << again.err;
+    EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos)
+        << again.err;
 }
 
 TEST(run, every_counts_a_run_that_failed)

@@ -272,9 +272,10 @@ private:
 
 // ---- Client ----
 
-// A connection, opened when it is first needed and again whenever it broke. Nothing depends on its session, so it may
-// go through PgBouncer in any pooling mode. Any thread may call anything at any time; requests wait for each other, but
-// not for each other's waits. Moved-from, everything throws usage_error.
+// A connection, opened when it is first needed and again whenever it broke; a second one while leases are kept alive, a
+// third one while somebody waits for a lock. Nothing depends on their sessions, so they may go through PgBouncer in any
+// pooling mode. Any thread may call anything at any time; requests wait for each other, but not for each other's waits.
+// Moved-from, everything throws usage_error.
 //
 // Everything throws connection_error, usage_error (arguments are checked by the server) and error.
 class SHEDLOCK_EXPORT client {
@@ -299,9 +300,11 @@ public:
     // Never waits for another holder or transaction. Throws in_doubt.
     [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);
 
-    // Asks again, every 50 to 100 ms, until granted, or wait has passed, or stop is requested. Also waits for a server
-    // that cannot be reached: connection_error is thrown only when wait has passed. A tick that has had its run is
-    // refused at once; with retry, one whose run is known to be done.
+    // Waits until granted, or wait has passed, or stop is requested. The server wakes who waits: one connection, and
+    // next to no load, for all who wait through this client. Where it cannot (behind a pooler; up to PostgreSQL 16
+    // without shared_preload_libraries), asks every 50 to 100 ms. Also waits for a server that cannot be reached:
+    // connection_error is thrown only when wait has passed. A tick that has had its run is refused at once; with retry,
+    // one whose run is known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 

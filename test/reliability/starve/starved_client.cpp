@@ -100,6 +100,8 @@ try {
     if (!lock)
         return refused;
     lock->extend(1h);
+    if (locks.acquire(name, {.at_most = 1h}, 20ms)) // waits
+        return dropped;
     lock.reset();
     if (is_warned)
         return warned;

@@ -1,0 +1,254 @@
+#include "waiting.hpp"
+
+#include "literal.hpp"
+#include "protocol.hpp"
+#include "thread.hpp"
+
+#include <algorithm>
+#include <random>
+#include <sstream>
+
+namespace shedlock::internal {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// The server finds out only then that we have gone, and keeps back VACUUM for that long.
+constexpr clock::duration longest_slice = 5s;
+// The server that says nothing may not be the one that is asked: after a fail-over it may be alone with its truth.
+constexpr clock::duration longest_wait = 10s;
+// Once the server's wait was of no use.
+constexpr clock::duration without = 1s;
+// As long as one rests without: who waits for less, again and again, does not wait.
+constexpr clock::duration short_wait = 50ms;
+// Who was told, and has not asked by then, keeps the others waiting no longer.
+constexpr clock::duration longest_claim = 1s;
+
+std::string random_room()
+{
+    std::random_device random;
+    return std::to_string(static_cast<std::int64_t>(std::uint64_t{random()} << 32 | random()));
+}
+
+} // namespace
+
+waiting::waiting(session::source source, session &shared)
+    : shared_{shared}, session_{std::move(source), shared.patience()},
+      grace_{std::min<clock::duration>(shared.patience(), 1s)}, room_{random_room()}
+{
+}
+
+waiting::~waiting() = default;
+
+waiting::place::place(waiting &owner, names const &names) : owner_{owner}, names_{names}
+{
+}
+
+waiting::place::~place()
+{
+    owner_.leave(*this);
+}
+
+void waiting::place::wait(clock::time_point until, std::stop_token const &stop)
+{
+    owner_.leave(*this);
+    if (in_vain_ > 2) { // others are quicker, or what looks free is not
+        auto const pause = std::min(short_wait, clock::duration{1ms} * (1 << (in_vain_ - 3)));
+        sleep_until(std::min(until, later(clock::now(), pause)), stop);
+    }
+    auto const began = clock::now();
+    until_ = std::min(until, later(began, longest_wait));
+    try {
+        owner_.wait(*this, stop);
+    } catch (std::exception const &) { // no thread, no memory, no answer
+        owner_.leave(*this);
+        state_ = sent_away;
+    }
+    bool const is_short = state_ == told && clock::now() - began < short_wait;
+    in_vain_ = is_short ? std::min(in_vain_ + 1, 9) : 0;
+    if (state_ == sent_away)
+        rest(until, stop);
+}
+
+void waiting::wait(place &one, std::stop_token const &stop)
+{
+    std::stop_callback const when_stopped{stop, [&] {
+                                              std::lock_guard const hold{mutex_};
+                                              one.changed_.notify_all();
+                                          }};
+    std::unique_lock hold{mutex_};
+    one.state_ = place::sent_away;
+    if (clock::now() < no_use_until_ || !shared_.is_direct())
+        return;
+    if (!thread_.joinable())
+        thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
+    if (one.number_ == 0)
+        one.number_ = ++last_number_;
+    places_.emplace(one.number_, &one);
+    one.state_ = place::waits;
+    changed_.notify_all();
+    while (one.state_ == place::waits && clock::now() < one.until_ && !stop.stop_requested())
+        if (!ends_it_ && is_missing(one))
+            end_slice_for(one, hold);
+        else
+            one.changed_.wait_for(hold, nap(one.until_));
+    bool const gives_up = one.state_ == place::waits;
+    hold.unlock();
+    if (gives_up)
+        leave(one);
+}
+
+// Those are next who could not be told because of him, or whom he would have had a slice ended for.
+void waiting::leave(place &one) noexcept
+{
+    if (one.number_ == 0)
+        return;
+    std::lock_guard const hold{mutex_};
+    one.state_ = place::elsewhere;
+    places_.erase(one.number_);
+    for (auto const &name : one.names_.list())
+        if (auto const found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
+            claims_.erase(found);
+    if (ends_it_ == &one)
+        ends_it_ = nullptr;
+    changed_.notify_all();
+    auto const next = std::ranges::find_if(places_, [this](auto const &other) { return is_missing(*other.second); });
+    if (next != places_.end())
+        next->second->changed_.notify_all();
+}
+
+bool waiting::may_be_told(place const &one) const
+{
+    return std::ranges::none_of(one.names_.list(), [this](std::string const &name) {
+        auto const found = claims_.find(name);
+        return found != claims_.end() && clock::now() < found->second.end;
+    });
+}
+
+bool waiting::is_missing(place const &one) const
+{
+    return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
+}
+
+// Whoever comes meanwhile is in the next one as well. Has the session's time, not his own: cutting the connection would
+// hurt others.
+void waiting::end_slice_for(place &one, std::unique_lock<std::mutex> &hold)
+{
+    ends_it_ = &one;
+    hold.unlock();
+    auto const answer = shared_.ask("SELECT @extschema@.shedlock_end_wait($1::pg_catalog.int8)", {room_});
+    hold.lock();
+    if (ends_it_ != &one || answer.rows.at(0)[0] == "t")
+        return;
+    one.changed_.wait_for(hold, std::clamp<clock::duration>(clock::now() - began_, 1ms, short_wait)); // not there yet
+    if (ends_it_ == &one)
+        ends_it_ = nullptr;
+}
+
+void waiting::work(std::stop_token const &end)
+{
+    this_is_ours = true;
+    while (!end.stop_requested())
+        try {
+            if (wait_for_places(end))
+                run_slice(end);
+        } catch (std::exception const &) { // it was ended, is not allowed, or says nothing
+            send_away();
+        }
+}
+
+bool waiting::wait_for_places(std::stop_token const &end)
+{
+    std::unique_lock hold{mutex_};
+    bool const are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
+        return std::ranges::any_of(places_, [this](auto const &one) { return may_be_told(*one.second); });
+    });
+    if (places_.empty() && clock::now() >= later(no_use_until_, without))
+        session_.close();
+    return are_there;
+}
+
+void waiting::run_slice(std::stop_token const &end)
+{
+    if (!session_.try_to_open(later(clock::now(), grace_), end) || !session_.is_direct())
+        return send_away();
+    auto const mine = begin_slice();
+    if (mine.places.empty())
+        return;
+    auto const answer =
+        session_.ask("SELECT pg_catalog.array_to_string(@extschema@.shedlock_wait_any($1::pg_catalog.text[],"
+                     " $2::pg_catalog.int4[], $3::pg_catalog.interval, $4::pg_catalog.int8), ' ')",
+                     {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), room_},
+                     later(clock::now(), mine.wait + grace_), end);
+    auto const &free = answer.rows.at(0)[0];
+    if (!free || !end_slice(mine, clock::now() - answer.sent, *free))
+        send_away();
+}
+
+// All who wait. Nobody, if they have left meanwhile.
+waiting::slice waiting::begin_slice()
+{
+    std::lock_guard const hold{mutex_};
+    slice mine;
+    began_ = clock::now();
+    for (auto const &[number, one] : places_) {
+        if (!may_be_told(*one))
+            continue;
+        mine.places.push_back(number);
+        mine.wait = std::clamp(one->until_ - began_, mine.wait, longest_slice);
+        for (auto const &name : one->names_.list()) {
+            mine.names.push_back(name);
+            mine.which.push_back(std::to_string(mine.places.size()));
+        }
+        running_.insert(one->names_.list());
+    }
+    ends_it_ = nullptr;
+    return mine;
+}
+
+// False: it was too long, so the server has no time, or somebody hides between us. Or too short, though nobody ended
+// it.
+bool waiting::end_slice(slice const &mine, clock::duration took, std::string const &free)
+{
+    std::lock_guard const hold{mutex_};
+    bool const is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
+    if (took > mine.wait + grace_ / 2 || is_too_short)
+        return false;
+    running_.clear();
+    tell(mine, free);
+    return true;
+}
+
+// Of those who wait for a name the first, for the others would be refused: they are told in the next slice, if he has
+// not taken it.
+void waiting::tell(slice const &mine, std::string const &free)
+{
+    std::istringstream numbers{free};
+    for (std::size_t number = 0; numbers >> number;) {
+        auto const found = places_.find(mine.places.at(number - 1));
+        if (found == places_.end() || !may_be_told(*found->second))
+            continue;
+        auto &one = *found->second;
+        for (auto const &name : one.names_.list())
+            claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
+        one.state_ = place::told;
+        one.changed_.notify_all();
+        places_.erase(found);
+    }
+}
+
+// They ask as if the server had no wait.
+void waiting::send_away() noexcept
+{
+    std::lock_guard const hold{mutex_};
+    for (auto const &[number, one] : places_) {
+        one->state_ = place::sent_away;
+        one->changed_.notify_all();
+    }
+    places_.clear();
+    running_.clear();
+    no_use_until_ = later(clock::now(), without);
+}
+
+} // namespace shedlock::internal

@@ -1,0 +1,370 @@
+// Who waits waits on the server: he asks when he may be granted, not again and again.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+namespace {
+
+constexpr auto for_long = 10min;
+// Who asks every 50 to 100 ms asks 40 times meanwhile; who waits, twice, unless the machine is so slow that he does not
+// believe in it for a second.
+constexpr auto a_while = 3s;
+constexpr int few = 20;
+
+int attempts(std::string const &name)
+{
+    auto const count = server::ask("SELECT attempts FROM shedlock_stats WHERE name = '" + name + '\'');
+    return count.empty() ? 0 : std::stoi(count);
+}
+
+// Sessions that wait now.
+std::string sleepers(std::string const &application = "waits")
+{
+    return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '" +
+                       application + "' AND query LIKE '%shedlock_wait_any%'");
+}
+
+// What the server's wait does while this lives.
+class other_wait {
+public:
+    explicit other_wait(std::string const &body)
+    {
+        server::ask(
+            "CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint)"
+            " RETURNS integer[] LANGUAGE plpgsql AS $$ BEGIN " +
+            body + " END $$");
+    }
+    ~other_wait() { server::ask(found_); }
+    other_wait(other_wait const &) = delete;
+    other_wait &operator=(other_wait const &) = delete;
+
+private:
+    std::string found_ = server::ask(
+        "SELECT pg_get_functiondef('shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure)");
+};
+
+} // namespace
+
+class waiting_test : public with_server {
+protected:
+    void SetUp() override
+    {
+        if (!server::connection().empty())
+            GTEST_SKIP() << "behind a pooler it asks, see waiting_behind_a_pooler_test";
+    }
+
+    std::future<std::optional<shedlock::lock>> wait_for(shedlock::names const &what,
+                                                        std::chrono::milliseconds wait = for_long)
+    {
+        return std::async(std::launch::async,
+                          [this, what, wait] { return own.acquire(what, {.at_most = 1min}, wait, stop.get_token()); });
+    }
+
+    // Its callers' connection, which is opened first, goes straight to the server.
+    shedlock::client client_that_waits_over(std::string const &connection)
+    {
+        auto count = std::make_shared<std::atomic<int>>();
+        return shedlock::client{[=] { return (*count)++ == 0 ? "" : connection; }, {.on_event = heard.handler()}};
+    }
+
+    void expect_a_crowd_to_ask_one_after_the_other()
+    {
+        auto held = locks.try_acquire(name, {.at_most = 1min});
+        std::vector<std::future<void>> crowd;
+        for (int i = 0; i < 20; ++i)
+            crowd.push_back(std::async(std::launch::async, [&] {
+                auto const mine = own.acquire(name, {.at_most = 1min}, for_long);
+                EXPECT_TRUE(mine);
+                std::this_thread::sleep_for(10ms);
+            }));
+        EXPECT_TRUE(server::comes_true([&] { return attempts(name) >= 21; }));
+        EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+        auto const begin = shedlock::clock::now();
+        held->release();
+        for (auto &one : crowd)
+            one.get();
+        EXPECT_LE(attempts(name), 21 + 20 + 20) << "a crowd that asks at each release: 200";
+        EXPECT_LT(shedlock::clock::now() - begin, 10s) << "who has asked does not keep others waiting";
+    }
+
+    std::stop_source stop;
+    shedlock::client own = client("application_name=waits");
+};
+
+TEST_F(waiting_test, asks_when_it_may_be_granted)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    std::this_thread::sleep_for(a_while);
+    EXPECT_EQ(sleepers(), "1");
+    held->release();
+    EXPECT_TRUE(waiting.get());
+    EXPECT_LE(attempts(name), 1 + few);
+    EXPECT_GE(
+        std::stod(server::ask("SELECT extract(epoch FROM wait_time) FROM shedlock_stats WHERE name = '" + name + '\'')),
+        2);
+}
+
+TEST_F(waiting_test, and_when_a_lease_has_ended)
+{
+    locks.try_acquire(name, {.at_most = a_while})->detach();
+    EXPECT_TRUE(wait_for(name).get());
+    EXPECT_LE(attempts(name), 1 + few);
+}
+
+TEST_F(waiting_test, does_not_ask_for_several_while_one_is_held)
+{
+    auto held = locks.try_acquire(name + " b", {.at_most = 1min});
+    auto waiting = wait_for({name + " a", name + " b"});
+    std::this_thread::sleep_for(a_while);
+    held->release();
+    EXPECT_TRUE(waiting.get());
+    EXPECT_LE(attempts(name + " a"), few);
+}
+
+TEST_F(waiting_test, many_who_wait_for_one_name_are_one_session_and_ask_one_after_the_other)
+{
+    expect_a_crowd_to_ask_one_after_the_other();
+}
+
+TEST_F(waiting_test, also_when_the_server_tells_them_all)
+{
+    other_wait const tells_all{
+        "FOR i IN 1..100 LOOP"
+        " IF EXISTS (SELECT FROM shedlock_locks l WHERE l.name = names[1] AND state = 'free') THEN"
+        " RETURN (SELECT array_agg(one ORDER BY one) FROM unnest(which) AS one); END IF;"
+        " PERFORM pg_sleep(0.01); END LOOP; RETURN '{}';"};
+    expect_a_crowd_to_ask_one_after_the_other();
+}
+
+TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
+{
+    std::vector<shedlock::lock> held;
+    std::vector<std::future<std::optional<shedlock::lock>>> crowd;
+    auto const each = [&](int i) { return name + ' ' + std::to_string(i); };
+    own = client("application_name=waits options='-c track_functions=all'");
+    for (int i = 0; i < 20; ++i)
+        held.push_back(*locks.try_acquire(each(i), {.at_most = 1min}));
+    for (int i = 0; i < 20; ++i)
+        crowd.push_back(wait_for(each(i)));
+    std::this_thread::sleep_for(a_while);
+    EXPECT_EQ(sleepers(), "1");
+    for (int i = 19; i >= 0; --i) {
+        held[i].release();
+        EXPECT_TRUE(crowd[i].get());
+        EXPECT_LE(attempts(each(i)), 1 + few);
+    }
+    own = client("application_name=waits"); // those that have gone tell what they did
+    auto const calls = [] {
+        return std::stoi(server::ask("SELECT sum(calls) FROM pg_stat_user_functions"
+                                     " WHERE funcname IN ('shedlock_wait_any', 'shedlock_end_wait')"));
+    };
+    EXPECT_TRUE(server::comes_true([&] { return calls() >= 20; }));
+    EXPECT_LT(calls(), 100);
+}
+
+// Each of them would wait out the five seconds that the server has been asked to wait for the first.
+TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    auto const begin = shedlock::clock::now();
+    for (int i = 0; i < 5; ++i) {
+        auto const other = name + std::to_string(i);
+        auto others = locks.try_acquire(other, {.at_most = 1min});
+        auto later = wait_for(other);
+        EXPECT_TRUE(server::comes_true([&] { return attempts(other) == 2; }));
+        std::this_thread::sleep_for(50ms);
+        others->release();
+        EXPECT_TRUE(later.get());
+    }
+    EXPECT_LT(shedlock::clock::now() - begin, 5s);
+    stop.request_stop();
+    EXPECT_FALSE(waiting.get());
+}
+
+// Nobody waits out the five seconds.
+TEST_F(waiting_test, ends_at_once_when_told)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    shedlock::clock::duration waited{}, ended{};
+    for (auto const *const application : {"a", "b", "c", "d"}) {
+        own = client(std::string{"application_name="} + application);
+        stop = {};
+        auto waiting = wait_for(name);
+        EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
+        auto const begin = shedlock::clock::now();
+        stop.request_stop();
+        EXPECT_FALSE(waiting.get());
+        waited += shedlock::clock::now() - begin;
+        own = client(""); // while its thread is still at it
+        ended += shedlock::clock::now() - begin;
+    }
+    EXPECT_LT(waited, 2s);
+    EXPECT_LT(ended, 4s);
+}
+
+TEST_F(waiting_test, ends_when_its_time_is_over)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto other = locks.try_acquire(name + " other", {.at_most = 1min});
+    auto longer = wait_for(name + " other");
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    auto const begin = shedlock::clock::now();
+    EXPECT_FALSE(wait_for(name, 300ms).get());
+    EXPECT_GE(shedlock::clock::now() - begin, 300ms);
+    EXPECT_LT(shedlock::clock::now() - begin, 1500ms);
+    EXPECT_LE(attempts(name), few);
+    stop.request_stop();
+}
+
+TEST_F(waiting_test, gives_its_connection_back)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    EXPECT_FALSE(wait_for(name, 100ms).get());
+    EXPECT_TRUE(server::comes_true(
+        [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waits'") == "1"; }));
+}
+
+TEST_F(waiting_test, pause_waits_so_too)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto pausing = std::async(std::launch::async, [&] { return own.pause(name, std::nullopt, for_long); });
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    held->release();
+    EXPECT_TRUE(pausing.get());
+    EXPECT_TRUE(locks.resume(name));
+}
+
+// Whatever befalls the session that waits, the lock is got.
+
+TEST_F(waiting_test, bears_that_its_session_is_ended)
+{
+    for (auto const &end : {server::cancel, server::terminate}) {
+        auto held = locks.try_acquire(name, {.at_most = 1min});
+        auto waiting = wait_for(name);
+        EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+        EXPECT_GE(end("shedlock_wait_any"), 1);
+        held->release();
+        EXPECT_TRUE(waiting.get());
+        stop = {};
+    }
+}
+
+TEST_F(waiting_test, waits_again_after_that)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    server::terminate("shedlock_wait_any");
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "0"; }));
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    held->release();
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(waiting_test, bears_a_connection_that_does_not_come_about)
+{
+    proxy network;
+    network.hold_newcomers();
+    own = client_that_waits_over(network.connection() + " connect_timeout=60");
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([&] { return attempts(name) > few; })) << "it asks";
+    held->release();
+    EXPECT_TRUE(waiting.get());
+    network.let_go();
+}
+
+TEST_F(waiting_test, bears_a_connection_that_falls_silent)
+{
+    proxy network;
+    own = client_that_waits_over(network.connection() + " application_name=waits");
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    auto const begin = shedlock::clock::now();
+    network.hold_replies();
+    held->release();
+    EXPECT_TRUE(waiting.get());
+    EXPECT_LT(shedlock::clock::now() - begin, 8s) << "not before it would ask in any case";
+    network.let_go();
+}
+
+TEST_F(waiting_test, bears_a_server_that_is_away_for_a_while)
+{
+    proxy network;
+    own = client(network.connection() + " application_name=waits");
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    network.cut();
+    network.refuse_newcomers();
+    std::this_thread::sleep_for(a_while);
+    network.let_go();
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; })) << "waits again";
+    held->release();
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(waiting_test, finds_out_when_it_waits_on_another_server)
+{
+    other_wait const forgotten{"PERFORM pg_sleep(extract(epoch FROM wait)); RETURN '{}';"};
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    held->release();
+    EXPECT_TRUE(waiting.get());
+}
+
+// When the server's wait is of no use.
+
+TEST_F(waiting_test, asks_where_the_server_does_not_wait)
+{
+    for (auto const *const body :
+         {"RETURN NULL;", "RAISE insufficient_privilege;", "RETURN '{}';", "PERFORM pg_sleep(2.7); RETURN '{}';"}) {
+        other_wait const server_wait{body};
+        auto held = locks.try_acquire(name, {.at_most = 1min});
+        auto const before = attempts(name);
+        auto waiting = wait_for(name);
+        EXPECT_TRUE(server::comes_true([&] { return attempts(name) > before + few; })) << body;
+        held->release();
+        EXPECT_TRUE(waiting.get()) << body;
+    }
+}
+
+TEST_F(waiting_test, asks_no_more_often_than_without_when_it_is_told_so_in_vain)
+{
+    other_wait const always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    EXPECT_FALSE(wait_for(name, a_while).get());
+    EXPECT_LT(attempts(name), 100);
+}
+
+TEST_F(waiting_test, bears_a_statement_timeout)
+{
+    own = client("application_name=waits options='-c statement_timeout=400ms'");
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = wait_for(name);
+    std::this_thread::sleep_for(a_while);
+    held->release();
+    EXPECT_TRUE(waiting.get());
+    EXPECT_LE(attempts(name), 1 + few);
+}
+
+// A server session behind a pooler is there for work.
+TEST_F(with_server, waiting_behind_a_pooler_is_asking)
+{
+    if (server::connection().empty())
+        GTEST_SKIP();
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto waiting = std::async(std::launch::async, [&] { return locks.acquire(name, {.at_most = 1min}, for_long); });
+    EXPECT_TRUE(server::comes_true([&] { return attempts(name) > few; }));
+    EXPECT_EQ(server::ask("SELECT count(*) FROM pg_stat_activity"
+                          " WHERE pid <> pg_backend_pid() AND query LIKE '%shedlock_wait_any%'"),
+              "0");
+    held->release();
+    EXPECT_TRUE(waiting.get());
+}
