@@ -41,7 +41,7 @@ sub exact
 	my $runs = 1000;
 	Server::create_database('exact');
 	Server::set('autovacuum', 'off');
-	for my $workload (qw(refused cycle extend))
+	for my $workload (qw(refused cycle run extend))
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{

@@ -46,7 +46,7 @@ sub facts
 		redis => Redis::missing() ? 'none' : `redis-server --version` =~ s/.*v=(\S+).*\n/$1/sr,
 		commit => `git describe --always --dirty 2>/dev/null` =~ s/\n//r || 'unknown',
 		flush => flush(),
-		map { (lc($_ =~ s/^BENCH_//r) => $ENV{$_}) } qw(BENCH_SECONDS BENCH_REPEAT BENCH_FLUSH_DELAY BENCH_SETTINGS BENCH_COMMAND),
+		map { (lc($_ =~ s/^BENCH_//r) => $ENV{$_}) } qw(BENCH_SECONDS BENCH_REPEAT BENCH_FLUSH_DELAY BENCH_HANDOVERS BENCH_VAIN BENCH_SETTINGS BENCH_COMMAND),
 	);
 	{
 		local @ENV{qw(LD_PRELOAD)} = $ENV{BENCH_SLOW_FLUSH};

@@ -6,6 +6,7 @@ use warnings;
 use utf8;
 use Sides;
 use Targets;
+use Delays;
 use Format;
 
 my $results;
@@ -40,6 +41,32 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
+# All speeds in short: ours a second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with who
+# flushes as much: each commit, or not the release's.
+sub ratios
+{
+	my @columns = (
+		[ 'refused', 'refused', 'ours', [ 1, 8, 32 ] ],
+		[ 'cycle, each commit flushed', 'cycle', 'ours_sync', [ 1, 8, 32 ], qw(plain java_first java_again redis_always) ],
+		[ 'cycle, asynchronous release', 'cycle', 'ours', [ 1, 8, 32 ], grep { $_ ne 'plain' } map { $_->{key} } Sides::sides_for('cycle') ],
+		[ 'one name', 'one', 'ours', [ 8, 32 ] ]);
+	my $row = sub {
+		my ($title, $cell) = @_;
+		return [ $title, map { my $column = $_; join(' · ', map { $cell->($column, $_) // () } @{ $column->[3] }) } @columns ];
+	};
+	my @rows = map {
+		my $side = $_;
+		$row->($side->{title}, sub {
+			my ($title, $workload, $ours, undef, @sides) = @{ $_[0] };
+			return undef if @sides && !grep { $_ eq $side->{key} } @sides;
+			my $ratio = $results->ratio(map { "$workload/$_[1]//$_" } $ours, $side->{key}) or return undef;
+			return Format::factor($ratio->{median});
+		})
+	} grep { $_->{key} !~ /^ours/ } @Sides::sides;
+	my $ours = $row->('**ours, a second**', sub { Format::number($results->value("$_[0][1]/$_[1]//$_[0][2]")) });
+	return Format::table([ 'ours against', map { $_->[0] } @columns ], $ours, grep { "@$_[1..$#$_]" =~ /\d/ } @rows);
+}
+
 # A row a side, a column a number of clients: ours divided by the side, then what the side did in a second.
 sub speeds
 {
@@ -60,12 +87,13 @@ sub speeds
 sub speed
 {
 	my ($workload) = @_;
-	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], Sides::sides_for($workload));
+	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # that one belongs to `durable`
+	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], @sides);
 }
 
 sub durable
 {
-	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync java_first java_again plpgsql));
+	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync plain java_first java_again redis_always));
 }
 
 sub slow
@@ -79,29 +107,24 @@ sub slow_one
 	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 }
 
-# A row a side, a column a variant of the workload.
-sub variants
-{
-	my ($workloads, $variants, $sides) = @_;
-	return map {
-		my ($workload, $title) = @$_;
-		map {
-			my $side = Sides::side($_);
-			my @cells = map {
-				my ($one, $other) = map { "$workload/8/$variants->[$_]/" } 0, $_;
-				my $value = Format::number($results->value("$other$side->{key}"));
-				my $against = $side->{key} eq 'ours' ? '' : Format::ratio($results->ratio("${other}ours", "$other$side->{key}")) . ' ';
-				"$against$value/s"
-			} 0 .. $#$variants;
-			[ "$title, " . ($side->{key} eq 'ours' ? '**ours**' : $side->{title}), @cells ]
-		} @$sides
-	} @$workloads;
-}
-
+# A row a side, a column a number of names: ours divided by the side, then what is left of the side's speed with ten.
 sub names
 {
-	return Format::table([ '', '10 names', '10,000', '1,000,000' ],
-		variants([ [ names_refused => 'refused' ], [ names_cycle => 'cycle' ] ], [ 10, 10_000, 1_000_000 ], [qw(ours java_first java_again)]));
+	my @sizes = (10, 10_000, 1_000_000);
+	my @rows = map {
+		my $workload = $_;
+		map {
+			my $side = $_;
+			my @cells = map {
+				my ($ten, $key) = map { "names_$workload/8/$_" } 10, $_;
+				my $against = $side eq 'ours' ? '' : Format::ratio($results->ratio("$key/ours", "$key/$side")) . ' ';
+				my $left = $_ == 10 ? undef : $results->ratio("$key/$side", "$ten/$side");
+				$against . Format::number($results->value("$key/$side")) . '/s' . ($left ? ', ' . Format::factor($left->{median}) . ' of ten' : '')
+			} @sizes;
+			[ "$workload, " . ($side eq 'ours' ? '**ours**' : Sides::side($side)->{title}), @cells ]
+		} @{ $Sides::with_many_names{$workload} }
+	} qw(refused cycle);
+	return Format::table([ '', '10 names', '10,000', '1,000,000' ], @rows);
 }
 
 sub snapshot
@@ -136,7 +159,7 @@ sub exact
 				defined $values[2] ? sprintf('%.0f', $values[2]) : '–', defined $values[3] ? sprintf('%.2f', $values[3]) =~ s/\.?0+$//r : '–', Format::number($instructions) ]
 				: ()
 		} grep { !$_->{redis} } Sides::sides_for($workload)
-	} qw(refused cycle extend);
+	} qw(refused cycle run extend);
 	return Format::table([ '', 'transaction ids', 'flushes', 'WAL bytes', 'row locks', 'instructions' ], @rows);
 }
 
@@ -194,10 +217,8 @@ sub value { return Format::number($results->value(@_)) }
 
 sub databases { return Format::ratio($results->ratio('databases_cycle/32/2/ours', 'databases_cycle/32/1/ours')) }
 
-sub standby
-{
-	my ($clients) = @_;
-	return Format::ratio($results->ratio("standby_cycle/$clients/sync/ours", "standby_cycle/$clients/async/ours"));
-}
+sub delays { return Delays->can($_[0])->($results) }
+
+sub one_work { return speeds('ours_wait', '', 'one_work', [32], map { Sides::side($_) } qw(ours_wait advisory_wait)) }
 
 1;

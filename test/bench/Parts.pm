@@ -19,7 +19,7 @@ sub available
 sub measure
 {
 	my ($plan, $part, $side, $workload, $clients) = @_;
-	my $names = { cycle => $clients, refused => $plan->{few} // $few, one => 1, extend => $clients }->{$workload};
+	my $names = { cycle => $clients, refused => $plan->{few} // $few, one => 1, one_work => 1, extend => $clients, run => $clients }->{$workload};
 	my $speed;
 	if ($side->{redis})
 	{
@@ -50,7 +50,7 @@ sub prepare
 {
 	my ($plan) = @_;
 	Server::admit();
-	Server::create_database($_) for qw(cycle refused one extend);
+	Server::create_database($_) for qw(cycle refused one extend run);
 	Server::sql('postgres', map { "SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()" } 1 .. 100);
 	Server::sql('postgres', 'CHECKPOINT');
 }
@@ -69,7 +69,7 @@ sub speed
 	my $holder = hold_advisory();
 	for my $repetition (1 .. $plan->{repeat})
 	{
-		for my $workload (qw(cycle refused one extend))
+		for my $workload (qw(cycle refused one extend run))
 		{
 			side_by_side($plan, $repetition, '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], available(Sides::sides_for($workload)));
 		}
@@ -103,17 +103,17 @@ sub slow_flush
 	Server::restart();
 }
 
-# Ten names to a million, 8 clients: all held and attempted, then all free and cycled. Attempted for longer, because each
-# session first learns where the rows are.
+# Ten names to a million, 8 clients: all held and attempted, then all free and cycled; beside what plain SQL loses by so many
+# rows. Attempted for longer, because each session first learns where the rows are.
 sub names
 {
 	my ($plan) = @_;
-	my @sides = map { Sides::side($_) } qw(ours java_first java_again);
 	my @sizes = (10, 10_000, 1_000_000);
 	Server::create_database("names_$_") for @sizes;
 	Server::sql('postgres', 'CHECKPOINT');
 	for my $workload (qw(refused cycle))
 	{
+		my @sides = map { Sides::side($_) } @{ $Sides::with_many_names{$workload} };
 		for my $side (@sides)
 		{
 			Server::sql("names_$_", Table::fill($side, $_, $workload eq 'refused' ? 'held' : 'free')) for @sizes;

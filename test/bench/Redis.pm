@@ -12,7 +12,6 @@ my ($folder, %script, @servers, @clients);
 
 my %lua = (
 	compare_delete => q{if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end},
-	compare_expire => q{if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end},
 );
 
 sub missing
@@ -47,6 +46,7 @@ sub spawn
 sub start
 {
 	my (@sides) = @_;
+	return if !@sides;
 	$folder = tempdir('shedlock-redis.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 	my @as;
 	if ($> == 0)
@@ -101,19 +101,17 @@ sub counters
 	my $info = cli($side, 'INFO', 'everything');
 	my %count = $info =~ /^cmdstat_(\w+):calls=(\d+)/mg;
 	($count{changes}) = $info =~ /^rdb_changes_since_last_save:(\d+)/m;
-	return map { ($_ => $count{$_} // 0) } qw(set evalsha del pexpire changes);
+	return map { ($_ => $count{$_} // 0) } qw(set evalsha del changes);
 }
 
 sub start_clients
 {
 	my ($side, $workload, $clients, $names) = @_;
-	if ($workload eq 'refused' || $workload eq 'extend')
+	if ($workload eq 'refused')
 	{
-		my $statement = $side->{ $workload eq 'refused' ? 'acquire' : 'extend' };
-		my ($value, $holder) = $workload eq 'refused' ? ('we', 'somebody') : ('we', 'we');
-		cli($side, command('SET lock:%name %value', sprintf('%012d', $_), $holder)) for 0 .. $names - 1;
+		cli($side, command('SET lock:%name %value', sprintf('%012d', $_), 'somebody')) for 0 .. $names - 1;
 		push @clients, spawn('redis-benchmark', '-s', "$folder/$side->{key}.sock", '-l', '-q', '-c', $clients, '-n', 100_000_000, '-r', $names,
-			command($statement, '__rand_int__', $value));
+			command($side->{acquire}, '__rand_int__', 'we'));
 		return;
 	}
 	for my $client (1 .. $clients)
@@ -142,8 +140,7 @@ sub measure
 		{
 			cycle => [ $done{del}, 2 * $done{del} ],
 			one => [ $done{del}, 2 * $done{del} ],
-			refused => [ $done{set}, 0 ],
-			extend => [ $done{pexpire}, $done{pexpire} ]
+			refused => [ $done{set}, 0 ]
 		}->{$workload}
 	};
 	my $refused = $workload eq 'cycle' ? $done{set} - $done{del} : 0;

@@ -4,6 +4,7 @@ package Results;
 
 use strict;
 use warnings;
+use POSIX 'ceil';
 use List::Util qw(min max);
 
 sub new
@@ -50,7 +51,21 @@ sub median
 sub value
 {
 	my ($self, $what) = @_;
-	return median(@{ $self->{values}{$what} // [] });
+	return median($self->all($what));
+}
+
+sub all
+{
+	my ($self, $what) = @_;
+	return @{ $self->{values}{$what} // [] };
+}
+
+# What so great a part of the values does not exceed: 0.99 of them, or all (1).
+sub quantile
+{
+	my ($self, $what, $part) = @_;
+	my @sorted = sort { $a <=> $b } $self->all($what);
+	return $part == 0.5 ? median(@sorted) : @sorted ? $sorted[ ceil($part * @sorted) - 1 ] : undef;
 }
 
 # Median, least and greatest of a/b, each within one repetition; nothing when one of them was not measured.

@@ -2,6 +2,8 @@
 #   cycle     acquire and release a name of the client's own slice of the names
 #   refused   acquire one of the names at random, all held by somebody else
 #   one       acquire the one name; release it if it was granted
+#   one_work  the same, with a millisecond of work in between
+#   run       some work under a name of the client's own
 #   extend    extend a name of the client's own, acquired by its first run
 package Script;
 
@@ -22,6 +24,15 @@ sub expect
 	return "$side->{acquire} \\gset\n\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
 }
 
+# Work under the lock: a line of pgbench's.
+sub one_name
+{
+	my ($side, $work) = @_;
+	my $acquire = $side->{acquire} . ($side->{told} // '');
+	my $release = $side->{done} // $side->{release};
+	return "$host\\set name 1\n\\set got 0\n$acquire \\aset\n\\if :got\n$work$release;\n\\endif\n";
+}
+
 my %script = (
 	cycle => sub {
 		my ($side) = @_;
@@ -31,11 +42,11 @@ my %script = (
 		my ($side) = @_;
 		return "$host\\set name random(1, :names)\n" . expect($side, 0);
 	},
-	one => sub {
+	one => sub { return one_name($_[0], '') },
+	one_work => sub { return one_name($_[0], "\\sleep 1 ms\n") },
+	run => sub {
 		my ($side) = @_;
-		my $acquire = $side->{acquire} . ($side->{told} // '');
-		my $release = $side->{done} // $side->{release};
-		return "$host\\set name 1\n\\set got 0\n$acquire \\aset\n\\if :got\n$release;\n\\endif\n";
+		return "$own$side->{run};\n";
 	},
 	extend => sub {
 		my ($side) = @_;
@@ -63,7 +74,7 @@ sub save
 {
 	my ($folder) = @_;
 	my %file = ('setup.sql' => Table::setup(), list => '');
-	for my $workload (qw(refused cycle extend))
+	for my $workload (qw(refused cycle run extend))
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{

@@ -97,11 +97,11 @@ sub pgbench
 		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
 }
 
-# How often rows of the side's table were inserted or updated, so far.
+# How often rows of the side's tables were inserted or updated, so far.
 sub changes
 {
 	my ($side, $database) = @_;
-	return sql($database, "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relid = '${\Table::table($side)}'::regclass") if Sides::has_table($side);
+	return sql($database, "SELECT sum(n_tup_ins + n_tup_upd) FROM pg_stat_user_tables WHERE schemaname = '${\Sides::schema($side)}'") if Sides::has_table($side);
 	return 2 * sql($database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
 }
 
@@ -113,10 +113,10 @@ sub measure
 	my $before = changes($side, $database);
 	my ($runs, $rate) = pgbench($side, $workload, $database, $clients, $names, @limit);
 	my $changes = changes($side, $database) - $before;
-	my $wanted = { cycle => 2 * $runs, refused => 0, one => $changes - $changes % 2, extend => $runs + $clients }->{$workload};
+	my $wanted = { cycle => 2 * $runs, refused => 0, one => $changes - $changes % 2, one_work => $changes - $changes % 2, extend => $runs + $clients, run => 3 * $runs }->{$workload};
 	die "$side->{key}, $workload, $clients clients: $changes changes in $runs runs, not $wanted"
-		if $changes != $wanted && (Sides::has_table($side) || $workload eq 'one');
-	return $workload eq 'one' ? $rate * $changes / 2 / $runs : $rate;
+		if $changes != $wanted && (Sides::has_table($side) || $workload =~ /^one/);
+	return $workload =~ /^one/ ? $rate * $changes / 2 / $runs : $rate;
 }
 
 sub create_database

@@ -1,11 +1,12 @@
 # Who is measured: one entry a side, and whoever adds a side adds an entry; everything else is read from here.
 #   key, title     its name in the results, and on the page
 #   note           what the page says of it
-#   acquire, release, extend   its statements, without the semicolon. Parameters: :name, :host (another one for each
-#                  client), :at_most (interval), :seconds (the same as a number), :zero
+#   acquire, release, extend, run   its statements, without the last semicolon. Parameters: :name, :host (another one for
+#                  each client), :at_most (interval), :seconds (the same as a number), :zero
 #   told           what has to follow acquire so that it gives a column `got`: a true one, or no row, or a false one
 #   done           release, and count it: only for a side without a table, whose completed cycles nobody counts otherwise
-#   setup          SQL that makes its lock table, in a schema of its own. schema: where that is, if not there
+#   setup          SQL that makes its tables, in a schema of its own. schema: where that is, if not there; whoever comes first in
+#                  a schema makes them
 #   table          false: it has none
 #   loose          a crash loses what it has granted
 #   options        settings of its sessions
@@ -33,17 +34,15 @@ my $unlock = "UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interv
 	. " THEN locked_at + make_interval(secs => :zero) ELSE $now END WHERE name = :name AND locked_by = :host";
 my $extend = "UPDATE shedlock SET lock_until = $until WHERE name = :name AND locked_by = :host AND lock_until > $now";
 
-sub in_function
-{
-	my ($statement) = @_;
-	my %argument = (name => 'p_name', seconds => 'p_seconds', host => 'p_host', zero => '0');
-	return $statement =~ s/(?<!:):(\w+)/$argument{$1}/gr;
-}
-my $functions = join '', map {
-	my ($function, $statement) = @$_;
-	"CREATE FUNCTION $function(p_name text, p_seconds double precision, p_host text) RETURNS boolean LANGUAGE plpgsql AS "
-		. '$$ BEGIN ' . in_function($statement) . "; RETURN FOUND; END \$\$;\n"
-} [ acquire => $upsert ], [ release => $unlock ], [ extend => $extend ];
+# The same table with a number for a key, as short as SQL's own way can be.
+my $plain = <<'SQL';
+CREATE TABLE shedlock (name bigint PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)
+	WITH (fillfactor = 90);
+SQL
+my $plain_update = 'UPDATE shedlock SET lock_until = now() WHERE name = :name';
+
+# What shedlock_run is measured with: one row a run.
+my $work = 'INSERT INTO work VALUES (1)';
 
 my $key = 'hashtextextended(:name, 0)';
 
@@ -52,10 +51,11 @@ our @sides = (
 		key => 'ours', title => 'ours',
 		note => 'the session functions `shedlock_acquire`, `shedlock_release` and `shedlock_extend`, counted for `shedlock_stats`;'
 			. ' `shedlock.async_release` on, the default: the commit of a release does not wait for the disk',
-		schema => 'public', setup => 'CREATE EXTENSION shedlock;',
+		schema => 'public', setup => 'CREATE EXTENSION shedlock; CREATE TABLE work (done int);',
 		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
 		release => 'SELECT shedlock_release(:name)',
 		extend => 'SELECT shedlock_extend(:name, :at_most)',
+		run => "CALL shedlock_run(:name, '$work', :at_most)",
 	},
 	{
 		key => 'ours_sync', title => 'ours, async_release off',
@@ -72,6 +72,38 @@ our @sides = (
 		release => 'SELECT shedlock_release(:name)',
 	},
 	{
+		key => 'ours_apart', title => 'ours, three statements',
+		note => "`shedlock_acquire`, then the work with `shedlock_guard` in one statement, then `shedlock_release`: what `CALL shedlock_run` does in one",
+		schema => 'public', only => ['run'],
+		run => "SELECT shedlock_acquire(:name, :at_most);\n${\($work =~ s/VALUES \(1\)/SELECT 1 FROM shedlock_guard(:name)/r)};\nSELECT shedlock_release(:name)",
+	},
+	{
+		key => 'nothing', title => 'a statement that does nothing',
+		note => 'a SELECT of a false value made of the same two arguments: what the statement itself costs',
+		schema => 'public', only => ['refused'],
+		acquire => 'SELECT :name::text IS NULL AND :at_most::interval IS NULL AS got',
+	},
+	{
+		key => 'plain_select', title => 'SELECT by primary key',
+		note => 'whether the row with that number is free: a refusal as plain SQL can know it',
+		schema => 'plain', setup => $plain, only => ['refused'],
+		acquire => 'SELECT lock_until <= now() AS got FROM shedlock WHERE name = :name',
+	},
+	{
+		key => 'plain', title => 'two UPDATEs by primary key',
+		note => "twice `$plain_update`, unconditionally, in a table with the same fillfactor whose key is a bigint: the least that an acquire and"
+			. ' a release of one row can be in SQL',
+		schema => 'plain', only => ['cycle'],
+		acquire => $plain_update, release => $plain_update,
+	},
+	{
+		key => 'plain_async', title => 'two UPDATEs, second async',
+		note => 'the same; the second one turns `synchronous_commit` off for its own transaction, as our release does. In one statement'
+			. ' that takes a call of `set_config`; `SET LOCAL` would take three more statements, and the setting of a session would be for both',
+		schema => 'plain', only => ['cycle'],
+		acquire => $plain_update, release => "$plain_update RETURNING set_config('synchronous_commit', 'off', true)",
+	},
+	{
 		key => 'java_first', title => 'Java, first attempt',
 		note => 'the literal statements of Java\'s ShedLock 7.9 with `usingDbTime()`: `INSERT … ON CONFLICT`, as a JVM sends it the'
 			. ' first time it tries a name, and its unlock',
@@ -84,14 +116,6 @@ our @sides = (
 		setup => $table, acquire => $update, told => ' RETURNING 1 AS got', release => $unlock, extend => $extend,
 	},
 	{
-		key => 'plpgsql', title => 'PL/pgSQL',
-		note => 'the first attempt\'s statements, each in a PL/pgSQL function',
-		setup => $table . $functions,
-		acquire => 'SELECT acquire(:name, :seconds, :host) AS got',
-		release => 'SELECT release(:name, :zero, :host)',
-		extend => 'SELECT extend(:name, :seconds, :host)',
-	},
-	{
 		key => 'advisory', title => 'advisory lock',
 		note => '`pg_try_advisory_lock` and `pg_advisory_unlock` of the name\'s hash: nothing is stored, nothing survives the session',
 		table => 0, loose => 1,
@@ -100,15 +124,26 @@ our @sides = (
 		release => "SELECT pg_advisory_unlock($key)",
 		done => "SELECT pg_advisory_unlock($key), nextval('completed')",
 	},
+	{
+		key => 'advisory_wait', title => 'advisory lock, wait',
+		note => '`pg_advisory_lock`, which waits; else the same',
+		table => 0, loose => 1, only => ['one'],
+		setup => 'CREATE UNLOGGED SEQUENCE completed;',
+		acquire => "SELECT true AS got FROM pg_advisory_lock($key)",
+		release => "SELECT pg_advisory_unlock($key)",
+		done => "SELECT pg_advisory_unlock($key), nextval('completed')",
+	},
 	map({
 		key => "redis_$_", title => "Redis, appendfsync $_", redis => $_, table => 0, loose => $_ ne 'always',
-		note => '`SET … NX PX` and a script that compares and deletes (extend: compares and expires), append-only file with'
+		note => '`SET … NX PX` and a script that compares and deletes, append-only file with'
 			. ($_ eq 'always' ? ' a flush before each reply' : ' a flush each second: up to a second of grants is lost in a crash'),
 		acquire => 'SET lock:%name %value NX PX 60000',
 		release => 'EVALSHA %compare_delete 1 lock:%name %value',
-		extend => 'EVALSHA %compare_expire 1 lock:%name %value 60000',
 	}, qw(always everysec)),
 );
+
+# Who is measured with up to a million names: what plain SQL loses by them, ours may lose, too.
+our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side
 {
@@ -116,13 +151,13 @@ sub side
 	return (first { $_->{key} eq $key } @sides) // die "no side $key";
 }
 
-# The sides that can do a workload: cycle, refused, one, extend.
+# The sides that can do a workload: cycle, refused, one, extend, run.
 sub sides_for
 {
 	my ($workload) = @_;
 	return grep {
 		my $side = $_;
-		$side->{only} ? grep({ $_ eq $workload } @{ $side->{only} }) : $workload ne 'extend' || $side->{extend}
+		$side->{only} ? grep({ $_ eq $workload } @{ $side->{only} }) : $workload !~ /^(extend|run)$/ || $side->{$workload}
 	} @sides;
 }
 

@@ -33,7 +33,7 @@ sub fill
 	my $table = table($side);
 	my ($until) = $state{$state} =~ /= (.*)/;
 	return ("TRUNCATE $table",
-		"INSERT INTO $table (name, lock_until, locked_at, locked_by) SELECT n::text, $until, "
+		"INSERT INTO $table (name, lock_until, locked_at, locked_by) SELECT n, $until, "
 			. "timezone('utc', now()) - interval '1 minute', 'job\@elsewhere#1' FROM generate_series(1, $names) n",
 		"VACUUM ANALYZE $table");
 }

@@ -1,0 +1,79 @@
+# What the page says of the parts waits and standby.
+package Delays;
+
+use strict;
+use warnings;
+use utf8;
+use Format;
+
+my ($crowd, $queue) = (200, 100);
+my @who = ([ sessions => 'sessions' ], [ clients => 'clients of the library' ], [ threads => 'threads of one client' ]);
+my %side = (ours => 'ours, SQL', library => 'ours, C++ library', advisory => 'advisory lock');
+
+sub ms { return defined $_[0] ? Format::number(sprintf '%.3g', $_[0] / 1000) . ' ms' : '–' }
+
+# A row a side: the middle, what one in a hundred exceeds, the greatest.
+sub spread
+{
+	my ($results, $what, @sides) = @_;
+	my @rows = map {
+		my $side = $_;
+		[ ($side eq 'advisory' ? $side{$side} : "**$side{$side}**"), map { ms($results->quantile("$what//$side", $_)) } 0.5, 0.99, 1 ]
+	} @sides;
+	return Format::table([ '', 'median', '99 %', 'greatest' ], @rows);
+}
+
+sub handovers { return spread($_[0], 'handover/2', qw(ours library advisory)) }
+
+sub queued { return spread($_[0], "queue/$queue", qw(ours advisory)) }
+
+sub cost
+{
+	my ($results) = @_;
+	my @rows = map {
+		my ($who, $title) = @$_;
+		[ "$crowd $title", map { my $value = $results->value("vain/$crowd/$_/$who"); defined $value ? sprintf '%.2f', $value : '–' } qw(cpu statements attempts) ]
+	} @who;
+	return Format::table([ '', '% of one core', 'statements', 'attempts' ], @rows);
+}
+
+# What was asked before it was measured: a row of the page's first table each.
+sub targets
+{
+	my ($results) = @_;
+	my $time = sub { my ($side, $part) = @_; return $results->quantile("handover/2//$side", $part) };
+	my $limit = 2 * ($time->('advisory', 0.5) // 0) + $results->fact('flush', 0);
+	my $late = grep { $_ > 10_000 } $results->all("queue/$queue//ours");
+	my $row = sub {
+		my ($what, $asked, $limit, $said, @values) = @_;
+		my $verdict = grep({ !defined } @values) || !@values ? '?' : grep({ $_ > $limit } @values) ? '**not met**' : 'met';
+		return [ $what, $asked, $said, $verdict ];
+	};
+	my $each = sub {
+		my ($what, $format) = @_;
+		my @values = map { $results->value("vain/$crowd/$what/$_->[0]") } @who;
+		return (join(', ', map { defined $values[$_] ? sprintf("$format $who[$_][1]", $values[$_]) : () } 0 .. $#who) || 'not measured', @values);
+	};
+	return (
+		$row->('handed over, SQL, median', '≤ 2x advisory lock + a flush: ' . ms($limit), $limit, map({ (ms($_), $_) } $time->('ours', 0.5))),
+		$row->('handed over, SQL, median', '≤ 1 ms', 1000, map({ (ms($_), $_) } $time->('ours', 0.5))),
+		$row->('handed over, SQL, 99 %', '≤ 5 ms', 5000, map({ (ms($_), $_) } $time->('ours', 0.99))),
+		$row->('handed over, C++ library, median', '≤ 3 ms', 3000, map({ (ms($_), $_) } $time->('library', 0.5))),
+		$row->("$crowd wait in vain: of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
+		$row->("$crowd wait in vain: statements a second, each", '≤ 1', 1, $each->('statements', '%.2f')),
+		$row->("a queue of $queue: hand-overs of more than 10 ms", '0', 0, $late, $results->all("queue/$queue//ours") ? $late : undef),
+	);
+}
+
+sub replicated
+{
+	my ($results) = @_;
+	my @rows = map {
+		my ($kind, $title) = @$_;
+		[ $title, map({ Format::number($results->value("standby_$_/$kind/ours")) . '/s' } qw(cycle/1 cycle/8 cycle/32 refused/8)),
+			map({ ms($results->quantile("standby_handover/2/$kind//ours", $_)) } 0.5, 0.99) ]
+	} [ async => 'asynchronous' ], [ sync => 'synchronous' ], [ far => 'synchronous, 1 ms added' ];
+	return Format::table([ 'the standby', 'cycle, 1 client', '8 clients', '32 clients', 'refused, 8 clients', 'handed over, median', '99 %' ], @rows);
+}
+
+1;

@@ -1,0 +1,239 @@
+// How long a lock takes from who releases it to who waits for it. Run by Waits.pm, with the PG* variables set.
+//
+//   handover pairs ROUNDS SIDE...   One holds, another waits, the first releases; the sides in turn, ROUNDS times.
+//   handover queue COUNT SIDE       COUNT sessions wait for one lock; it is released, and each who gets it releases it.
+//   handover vain COUNT WHO         COUNT wait for a lock that stays held: sessions, clients of the library, or threads
+//                                   of one client. Prints "waiting"; ends with its standard input.
+//
+// A side is ours, library or advisory. A hand-over is a line: the side, and microseconds from just before the release
+// was sent until whoever waited had its answer.
+#include "shedlock/shedlock.hpp"
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <libpq-fe.h>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+
+shedlock::options const lease{.at_most = 1h};
+constexpr auto long_enough = 10min; // for a wait that ends well
+
+void tell(std::string const &side, clock_type::duration took)
+{
+    std::cout << side << '\t' << std::chrono::duration<double, std::micro>{took}.count() << '\n';
+}
+
+// ---- Who acquires and releases ----
+
+struct statements {
+    char const *acquire;
+    char const *release;
+};
+statements const ours{"SELECT shedlock_acquire('handover', '1 h', wait => '10 min')",
+                      "SELECT shedlock_release('handover')"};
+statements const advisory{"SELECT true FROM pg_advisory_lock(hashtextextended('handover', 0))",
+                          "SELECT pg_advisory_unlock(hashtextextended('handover', 0))"};
+
+class session {
+public:
+    explicit session(statements const &how) : connection_{PQconnectdb("")}
+    {
+        prepare("acquire", how.acquire);
+        prepare("release", how.release);
+    }
+
+    void send(char const *statement)
+    {
+        require(PQsendQueryPrepared(connection_.get(), statement, 0, nullptr, nullptr, nullptr, 0) == 1);
+    }
+    void finish() // it was granted, or released
+    {
+        while (auto const result = answer{PQgetResult(connection_.get())})
+            require(PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQgetvalue(result.get(), 0, 0)[0] == 't');
+    }
+    bool answered() // does not wait
+    {
+        require(PQconsumeInput(connection_.get()) == 1);
+        return PQisBusy(connection_.get()) == 0;
+    }
+    [[nodiscard]] int socket() const { return PQsocket(connection_.get()); }
+
+private:
+    template <auto Free> struct freed {
+        template <typename T> void operator()(T *what) const { Free(what); }
+    };
+    using answer = std::unique_ptr<PGresult, freed<PQclear>>;
+
+    void require(bool good) const
+    {
+        if (!good)
+            throw std::runtime_error{"not granted, or not released: " + std::string{PQerrorMessage(connection_.get())}};
+    }
+    void prepare(char const *name, char const *statement)
+    {
+        answer const result{PQprepare(connection_.get(), name, statement, 0, nullptr)};
+        require(PQresultStatus(result.get()) == PGRES_COMMAND_OK);
+    }
+
+    std::unique_ptr<PGconn, freed<PQfinish>> connection_;
+};
+
+struct party {
+    std::function<void()> acquire; // waits until it has the lock
+    std::function<void()> release;
+};
+
+party in_sql(statements const &how)
+{
+    auto const on = std::make_shared<session>(how);
+    auto const call = [on](char const *statement) {
+        return [=] {
+            on->send(statement);
+            on->finish();
+        };
+    };
+    return {call("acquire"), call("release")};
+}
+
+party in_library()
+{
+    struct holding {
+        shedlock::client locks;
+        std::optional<shedlock::lock> lock;
+    };
+    auto const mine = std::make_shared<holding>();
+    return {[=] { mine->lock.emplace(mine->locks.acquire("handover", lease, long_enough).value()); },
+            [=] { mine->lock->release(); }};
+}
+
+party make_party(std::string const &side)
+{
+    return side == "library" ? in_library() : in_sql(side == "advisory" ? advisory : ours);
+}
+
+// ---- One holds, another waits ----
+
+clock_type::duration hand_over(party const &holder, party const &waiter, clock_type::duration pause)
+{
+    holder.acquire();
+    auto granted = std::async(std::launch::async, [&] {
+        waiter.acquire();
+        return clock_type::now();
+    });
+    std::this_thread::sleep_for(pause); // the waiter has begun to wait long before the shortest
+    auto const released = clock_type::now();
+    holder.release();
+    auto const took = granted.get() - released;
+    waiter.release();
+    return took;
+}
+
+void pairs(int rounds, std::vector<std::string> const &sides)
+{
+    std::vector<party> holders;
+    std::vector<party> waiters;
+    for (auto const &side : sides) {
+        holders.push_back(make_party(side));
+        waiters.push_back(make_party(side));
+    }
+    std::minstd_rand random{std::random_device{}()};
+    std::uniform_int_distribution pause{10'000, 60'000};
+    for (int round = 0; round < rounds; round++)
+        for (std::size_t side = 0; side < sides.size(); side++)
+            tell(sides[side], hand_over(holders[side], waiters[side], std::chrono::microseconds{pause(random)}));
+}
+
+// ---- A queue ----
+
+std::size_t next_granted(std::vector<session> &waiters, std::vector<pollfd> &sockets)
+{
+    for (;;) {
+        ::poll(sockets.data(), sockets.size(), -1);
+        for (std::size_t i = 0; i < sockets.size(); i++)
+            if (sockets[i].revents != 0 && waiters[i].answered())
+                return i;
+    }
+}
+
+void queue(int count, std::string const &side)
+{
+    auto const &how = side == "advisory" ? advisory : ours;
+    session holder{how};
+    holder.send("acquire");
+    holder.finish();
+    std::vector<session> waiters;
+    std::vector<pollfd> sockets;
+    for (int i = 0; i < count; i++) {
+        sockets.push_back({waiters.emplace_back(how).socket(), POLLIN, 0});
+        waiters.back().send("acquire");
+    }
+    std::this_thread::sleep_for(1s); // until all wait
+    auto released = clock_type::now();
+    holder.send("release");
+    for (int i = 0; i < count; i++) {
+        auto const next = next_granted(waiters, sockets);
+        tell(side, clock_type::now() - released);
+        waiters[next].finish();
+        sockets[next].fd = -1;
+        released = clock_type::now();
+        waiters[next].send("release");
+    }
+}
+
+// ---- In vain ----
+
+void vain(int count, std::string const &who)
+{
+    session holder{ours};
+    holder.send("acquire");
+    holder.finish();
+    std::vector<session> sessions;
+    std::vector<std::shared_ptr<shedlock::client>> clients;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < count; i++) {
+        if (who == "sessions") {
+            sessions.emplace_back(ours).send("acquire");
+            continue;
+        }
+        if (who == "clients" || clients.empty())
+            clients.push_back(std::make_shared<shedlock::client>());
+        threads.emplace_back([locks = clients.back()] { (void) locks->acquire("handover", lease, long_enough); });
+    }
+    std::cout << "waiting" << std::endl;
+    for (std::string line; std::getline(std::cin, line);) {
+    }
+    std::_Exit(0); // they would wait on
+}
+
+} // namespace
+
+int main(int count, char **arguments)
+try {
+    std::vector<std::string> const given(arguments + 1, arguments + count);
+    auto const &what = given.at(0);
+    int const number = std::stoi(given.at(1));
+    if (what == "pairs")
+        pairs(number, {given.begin() + 2, given.end()});
+    else if (what == "queue")
+        queue(number, given.at(2));
+    else
+        vain(number, given.at(2));
+    return 0;
+} catch (std::exception const &failure) {
+    std::cerr << "handover: " << failure.what() << '\n';
+    return 1;
+}
