@@ -66,7 +66,7 @@ our @sides = (
 	},
 	{
 		key => 'ours_wait', title => 'ours, wait',
-		note => 'the same as ours, with `wait => \'1 min\'`: the server looks again, the client does not ask again',
+		note => 'the same as ours, with `wait => \'1 min\'`: who is refused sleeps until he is woken, and does not ask again',
 		schema => 'public', only => ['one'],
 		acquire => q{SELECT shedlock_acquire(:name, :at_most, wait => '1 min') AS got},
 		release => 'SELECT shedlock_release(:name)',
