@@ -215,7 +215,7 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
             sleep_after(result.next, pauses, request, watch);
         }
         for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
-            queue::satisfy(i); // the end of this transaction wakes the next one
+            queue::satisfy(i); // the next one would find it taken
     });
     return result;
 }

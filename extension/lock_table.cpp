@@ -1,7 +1,7 @@
 #include "lock_table.hpp"
 
 #include "place.hpp"
-#include "waiting.hpp"
+#include "queue.hpp"
 #include "whereabouts.hpp"
 
 namespace shedlock {
@@ -29,7 +29,7 @@ private:
 // Before those who wait look by themselves.
 bool will_be_free_soon(const lease &times)
 {
-    return times.lock_until < pg::clock_now() + longest_nap;
+    return times.lock_until < pg::clock_now() + queue::longest_nap;
 }
 
 template <typename T> T *allocate(int count)

@@ -8,8 +8,8 @@ namespace {
 constexpr uint32 places_for_many = 8192;
 constexpr uint32 bucket_count = 256;
 
-// The first looks once a second, if it can.
-constexpr int64 lately = 1'500'000;
+// The first looks that often, if it can.
+constexpr int64 lately = duration{longest_nap * 3 / 2}.count();
 
 constexpr uint32 nobody = 0; // places are counted from one
 

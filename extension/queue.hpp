@@ -8,6 +8,9 @@
 
 namespace shedlock::queue {
 
+// The first in a queue sleeps no longer before it looks by itself.
+inline constexpr duration longest_nap = std::chrono::seconds{1};
+
 // Its part of the shared memory.
 Size size();
 void initialize(void *memory, int tranche);

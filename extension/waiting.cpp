@@ -50,7 +50,7 @@ duration next_due(std::span<const wanted> all)
 // each.
 void look_where_due(Oid function, std::span<wanted> all, duration elapsed)
 {
-    const auto until = next_due(all) <= elapsed ? elapsed + longest_nap / 4 : elapsed;
+    const auto until = next_due(all) <= elapsed ? elapsed + queue::longest_nap / 4 : elapsed;
     lock_table table = lock_table::open(function);
     for (auto &one : all) {
         const bool woken = queue::was_woken(one.place);
@@ -59,7 +59,7 @@ void look_where_due(Oid function, std::span<wanted> all, duration elapsed)
         if (woken || (one.due <= until && !(one.is_known && queue::is_looked_after(one.place))))
             look_at(table, one, elapsed);
         else if (one.due <= until)
-            one.due = elapsed + longest_nap;
+            one.due = elapsed + queue::longest_nap;
     }
     table.close(false);
 }
@@ -107,11 +107,11 @@ duration naps::next(const outlook &what)
 {
     const double spread = 0.5 + 0.5 * pg_prng_double(&pg_global_prng_state);
     if (const size_t ahead = queue::count_ahead(what.place))
-        return std::chrono::duration_cast<duration>(longest_nap * std::min(ahead, most_ahead) * spread);
+        return std::chrono::duration_cast<duration>(queue::longest_nap * std::min(ahead, most_ahead) * spread);
 
-    const auto longest = queue::is_standing() && what.will_wake ? longest_nap : longest_nap_alone;
+    const auto longest = queue::is_standing() && what.will_wake ? queue::longest_nap : longest_nap_alone;
     const auto nap = std::chrono::duration_cast<duration>(std::min(next_, longest) * spread);
-    next_ = std::min(2 * next_, longest_nap);
+    next_ = std::min(2 * next_, queue::longest_nap);
     const auto now = pg::clock_now();
     return what.lease_ends > now ? std::min(nap, duration{what.lease_ends - now}) : nap;
 }
@@ -159,8 +159,9 @@ ArrayType *wait_for_any(Oid function, const wait_request &request)
     });
     if (!count)
         return nullptr;
+    const auto waited = watch.elapsed();
     for (const auto &one : all)
-        stats::record_wait(one.name, watch.elapsed());
+        stats::record_wait(one.name, waited);
     return construct_array(found, static_cast<int>(*count), INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 

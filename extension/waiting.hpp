@@ -34,8 +34,6 @@ struct outlook {
 // spread, so that many do not look in step. Of those who stand in a queue only the first looks, and sets its alarm at
 // the end of the lease. The others look whether it still does: the second once a second, the third every two, and so
 // on.
-inline constexpr duration longest_nap = std::chrono::seconds{1};
-
 class naps {
 public:
     void start_anew() { next_ = shortest; }
