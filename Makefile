@@ -90,8 +90,10 @@ else
 MODULE_big = shedlock
 SOURCES = $(sort $(wildcard extension/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
+version := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" extension/shedlock.control)
 EXTENSION = extension/shedlock
-DATA = $(sort $(wildcard extension/shedlock--*.sql))
+DATA_built = extension/shedlock--$(version).sql
+DATA = $(filter-out $(DATA_built),$(sort $(wildcard extension/shedlock--*.sql)))
 
 REGRESS = install $(filter-out install,$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
@@ -101,7 +103,6 @@ EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
 # The server is C: an error jumps over our frames, and there is no C++ runtime to count on (make check-abi).
 # PostgreSQL's headers are -isystem, because they are not written for our warnings.
 thin = -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden
-version := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" extension/shedlock.control)
 PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -DSHEDLOCK_VERSION='"$(version)"'
 PG_CXXFLAGS = $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
 
@@ -114,6 +115,14 @@ include $(PGXS)
 BITCODE_CXXFLAGS += $(thin) -Wno-register
 -include $(SOURCES:.cpp=.d)
 $(SOURCES:.cpp=.bc): $(wildcard extension/*.hpp)
+
+# Sections of the portable edition that this one shares. An extension that may be moved is not told where it is, and
+# none may replace what others have put there.
+$(DATA_built): extension/shedlock.sql extension/portable/shedlock.sql
+	awk '/^-- [A-Z][a-z]* -+$$/ { section = $$2 } \
+	     NR == FNR { gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)"); gsub("CREATE OR REPLACE", "CREATE"); \
+	                 shared[section] = shared[section] $$0 "\n"; next } \
+	     /^-- include / { printf "%s", shared[$$3]; next } { print }' extension/portable/shedlock.sql extension/shedlock.sql >$@
 
 # Symbols that only the C++ runtime has. That it loads proves nothing: the server has libstdc++ loaded for ICU.
 check-abi: shedlock.so

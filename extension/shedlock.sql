@@ -1,0 +1,206 @@
+\echo Use "CREATE EXTENSION shedlock" to load this file. \quit
+
+-- What this edition shares with the portable one stands there; make puts it in here and calls the whole
+-- shedlock--VERSION.sql.
+
+-- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
+-- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.
+
+-- The table: made, or adopted if a Java team's migration has made it.
+CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
+    LANGUAGE c AS 'MODULE_PATHNAME';
+SELECT shedlock_make_or_adopt_table();
+DROP FUNCTION shedlock_make_or_adopt_table();
+
+-- Acquire -------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_acquire(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_acquire(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_all';
+
+CREATE FUNCTION shedlock_acquire_token(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_acquire_token(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_token_all';
+
+-- Wait ----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+-- Extend --------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_all';
+
+CREATE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_token_all';
+
+-- Release -------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_all';
+
+CREATE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_token_all';
+
+-- Guard ---------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_guard(name text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+-- include Ticks
+
+-- Run -----------------------------------------------------------------------------------------------------------------
+
+CREATE PROCEDURE shedlock_run(
+    name text,
+    command text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    INOUT executed boolean DEFAULT NULL
+)
+    LANGUAGE c AS 'MODULE_PATHNAME';
+
+-- Intervene -----------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+-- See -----------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_session_alive(integer, bigint) IS
+'For the view shedlock_locks: whether the backend with this pid and start, in microseconds since 1970, still runs. NULL on a standby.';
+
+CREATE FUNCTION shedlock_table() RETURNS regclass
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_table() IS
+'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
+
+CREATE VIEW shedlock_link AS SELECT FROM shedlock;
+COMMENT ON VIEW shedlock_link IS
+'For the functions: leads to the lock table wherever it is. Nobody reads it.';
+
+CREATE FUNCTION shedlock_rows(
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_rows() IS
+'For the view shedlock_locks: the lock table''s rows, after a check of its shape (SQLSTATE 55000).';
+
+-- include Locks
+
+CREATE FUNCTION shedlock_stats_rows(
+    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
+    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_stats_rows() IS
+'For the view shedlock_stats.';
+
+CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
+
+CREATE FUNCTION shedlock_stats_reset() RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_routines() RETURNS SETOF regprocedure
+    LANGUAGE sql STABLE AS $$
+SELECT d.objid::pg_catalog.regprocedure
+  FROM pg_catalog.pg_depend d
+ WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
+   AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
+   AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
+   AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e
+                                           WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock'::pg_catalog.name)
+$$;
+COMMENT ON FUNCTION shedlock_routines() IS
+'For shedlock_grant: what a role must be allowed to execute.';
+
+CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'extension', '1.0' $$;
+
+-- include Doctor
+
+-- include Grant
+
+-- include Comments
+
+-- Privileges ----------------------------------------------------------------------------------------------------------
+
+-- Functions come executable for everybody. Whoever creates the extension keeps that right, and may pass it on by
+-- shedlock_grant; it matters in a trusted installation, whose objects belong to a superuser.
+DO $$
+DECLARE
+    routine regprocedure;
+BEGIN
+    FOR routine IN SELECT shedlock_routines() LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', routine, $owner$@extowner@$owner$);
+    END LOOP;
+END
+$$;
+GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
