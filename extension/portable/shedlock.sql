@@ -1,3 +1,1121 @@
+-- ShedLock for PostgreSQL, portable edition 1.0: the functions of the extension, in plain SQL and PL/pgSQL, for servers where no
+-- library can be loaded. Same names, arguments, table and SQLSTATEs; docs/where-it-runs.md tells what it cannot promise.
+--
+--     psql -v ON_ERROR_STOP=1 -f shedlock.sql
+--     psql -c "SELECT shedlock_grant('app')"
+--
+-- As any role that may create functions and a table in the current schema, on PostgreSQL 14 or later. Run again, it
+-- brings the functions up to date, and leaves the table and its locks. A table shedlock of Java's that is there is
+-- adopted, if the role that runs this owns it. CREATE EXTENSION shedlock in the same schema takes over.
+--
+-- The functions act with their owner's rights, so all of them but shedlock_run have a search_path of their own, and what
+-- begins with two underscores is called by those only. @extschema@ is replaced by the schema at the end.
+
+BEGIN;
+SET LOCAL check_function_bodies = off;
+
+-- Table ---------------------------------------------------------------------------------------------------------------
+
+DO $$
+DECLARE
+    home CONSTANT text := quote_ident(current_schema());
+    existing regclass;
+    row_owner regrole;
+BEGIN
+    IF current_setting('server_version_num')::int < 140000 THEN
+        RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock needs PostgreSQL 14 or later';
+    ELSIF home IS NULL OR home ~ '[''@\\]' THEN
+        RAISE invalid_schema_name USING MESSAGE = 'there is no current schema, or its name has a quote, an @ or a backslash',
+            HINT = 'Set search_path to the schema in which shedlock is to be.';
+    ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home::regnamespace) THEN
+        RAISE duplicate_object USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
+    END IF;
+    -- So that nothing temporary stands before what is made here.
+    PERFORM set_config('search_path', home || ', pg_temp', true);
+    existing := to_regclass(home || '.shedlock');
+    IF existing IS NULL THEN
+        -- As the extension makes it, but for what only a heap has.
+        EXECUTE format('CREATE TABLE %s.shedlock (
+            name varchar(255) COLLATE "C" PRIMARY KEY,
+            lock_until timestamp NOT NULL,
+            locked_at timestamp NOT NULL,
+            locked_by varchar(255) NOT NULL,
+            lock_at_least_until timestamp)', home);
+        RETURN;
+    END IF;
+    -- Whoever owns the table could do as they like with the locks, and have the functions run what they attach to it.
+    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
+    IF row_owner <> current_user::regrole THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
+                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = existing AND attname = 'lock_at_least_until') THEN
+        EXECUTE format('ALTER TABLE %s ADD COLUMN lock_at_least_until timestamp', existing);
+    END IF;
+END
+$$;
+
+-- Arguments -----------------------------------------------------------------------------------------------------------
+
+-- Each gives what was asked for, or the extension's error.
+
+CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s on a standby', function),
+            HINT = 'Connect to the primary, for example with target_session_attrs=read-write.';
+    ELSIF current_setting('transaction_read_only')::boolean THEN
+        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s in a read-only transaction', function),
+            HINT = 'Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.';
+    END IF;
+END
+$$;
+
+-- RAISE knows no way to leave out a detail or hint that is not there.
+CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF is_warning AND hint <> '' THEN
+        RAISE WARNING USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+        RETURN;
+    ELSIF is_warning THEN
+        RAISE WARNING USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+        RETURN;
+    ELSIF detail <> '' AND hint <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+    ELSIF detail <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+    ELSIF hint <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__not_null(value anyelement, argument text, hint text DEFAULT '') RETURNS anyelement
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF value IS NULL THEN
+        PERFORM @extschema@.shedlock_raise('22004', argument || ' must not be NULL', '', hint);
+    END IF;
+    RETURN value;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__standing_name(name text) RETURNS text[]
+    LANGUAGE sql AS $$ SELECT ARRAY[@extschema@.shedlock__not_null(name, 'name')] $$;
+
+CREATE OR REPLACE FUNCTION shedlock__name(name text) RETURNS text[]
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF name IS NULL OR name = '' THEN
+        RAISE EXCEPTION USING ERRCODE = CASE WHEN name = '' THEN '22023' ELSE '22004' END,
+            MESSAGE = CASE WHEN name = '' THEN 'name must not be empty' ELSE 'name must not be NULL' END;
+    END IF;
+    RETURN ARRAY[name];
+END
+$$;
+
+-- In one order for everybody.
+CREATE OR REPLACE FUNCTION shedlock__names(names text[]) RETURNS text[]
+    LANGUAGE plpgsql AS $$
+DECLARE
+    twin text;
+BEGIN
+    PERFORM @extschema@.shedlock__not_null(names, 'name');
+    IF array_ndims(names) > 1 THEN
+        RAISE array_subscript_error USING MESSAGE = 'name must be an array of one dimension';
+    ELSIF cardinality(names) = 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'name must not be an empty array';
+    ELSIF array_position(names, NULL) IS NOT NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'name must not contain NULL elements';
+    ELSIF '' = ANY (names) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'an element of name must not be empty';
+    END IF;
+    SELECT min(n COLLATE "C") INTO twin FROM (SELECT n FROM unnest(names) n GROUP BY n HAVING count(*) > 1) twins;
+    IF twin IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('name must not contain "%s" twice', twin);
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(names) n ORDER BY n COLLATE "C");
+END
+$$;
+
+-- A finite interval, in which now plus several of it stays inside timestamp's range.
+CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT isfinite(span) THEN
+        RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
+    ELSIF abs(extract(epoch FROM span)) > 4.5e12 THEN
+        RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
+    END IF;
+    RETURN span;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__not_negative(span interval, argument text) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__not_null(span, argument);
+    IF @extschema@.shedlock__span(span, argument) < interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = argument || ' must not be negative';
+    END IF;
+    RETURN span;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := @extschema@.shedlock__not_null(COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval), 'at_most',
+        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.');
+    IF @extschema@.shedlock__span(at_most, 'at_most') < interval '1 ms' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'at_most must be at least 1 millisecond';
+    END IF;
+    RETURN at_most;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+DECLARE
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
+BEGIN
+    IF @extschema@.shedlock__span(at_least, 'at_least') < interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be negative';
+    ELSIF now + at_least > now + at_most THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
+            HINT = 'at_least keeps the lock that long even if it is released earlier; at_most ends it even if it is not released.';
+    END IF;
+    RETURN at_least;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__tick(tick timestamptz, retry boolean) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT isfinite(tick) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'tick must be finite';
+    ELSIF tick > clock_timestamp() + interval '1 minute' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'tick must not be more than one minute ahead of the database server''s clock',
+            HINT = 'Pass the instant that the schedule meant, for example shedlock_tick(''1 hour'').';
+    ELSIF @extschema@.shedlock__not_null(retry, 'retry') AND tick IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'retry needs a tick',
+            HINT = 'It means that a tick is still due when its last run was not done.';
+    END IF;
+    RETURN tick AT TIME ZONE 'UTC';
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__token(token bigint) RETURNS bigint
+    LANGUAGE sql AS $$
+SELECT @extschema@.shedlock__not_null(token, 'token', 'A NULL token is what shedlock_acquire_token gives when the lock was refused.')
+$$;
+
+-- For a lock that has no row: what cannot be stored nobody has ever held.
+CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    room CONSTANT int := (SELECT name_limit FROM @extschema@.shedlock__columns());
+BEGIN
+    PERFORM @extschema@.shedlock__name(name);
+    IF length(name) > room THEN
+        RAISE string_data_right_truncation
+            USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s', length(name), room),
+                  DETAIL = format('The name begins with "%s".', left(name, 40));
+    END IF;
+END
+$$;
+
+-- Row -----------------------------------------------------------------------------------------------------------------
+
+-- How many characters the columns hold, and the resolution of the times.
+CREATE OR REPLACE FUNCTION shedlock__columns(OUT name_limit int, OUT locked_by_limit int, OUT unit interval)
+    LANGUAGE sql STABLE AS $$
+SELECT max(CASE WHEN attname = 'name' THEN CASE WHEN atttypmod < 4 THEN 255 ELSE atttypmod - 4 END END),
+       max(CASE WHEN attname = 'locked_by' THEN CASE WHEN atttypmod < 4 THEN 255 ELSE atttypmod - 4 END END),
+       make_interval(secs => 10.0 ^ -min(CASE WHEN attname IN ('lock_until', 'locked_at', 'lock_at_least_until')
+                                              THEN CASE WHEN atttypmod < 0 THEN 6 ELSE atttypmod END END))
+  FROM pg_attribute WHERE attrelid = '@extschema@.shedlock'::regclass AND attnum > 0
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__round_down(t timestamp, unit interval) RETURNS timestamp
+    LANGUAGE sql IMMUTABLE AS $$ SELECT date_bin(unit, t, timestamp '2000-01-01') $$;
+
+CREATE OR REPLACE FUNCTION shedlock__round_up(t timestamp, unit interval) RETURNS timestamp
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN date_bin(unit, t, timestamp '2000-01-01') = t THEN t ELSE date_bin(unit, t, timestamp '2000-01-01') + unit END
+$$;
+
+-- An at_least of zero promises nothing, so rounding it up would only keep a released lock from the next holder.
+CREATE OR REPLACE FUNCTION shedlock__kept_until(now timestamp, at_least interval, unit interval) RETURNS timestamp
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN at_least = interval '0' THEN @extschema@.shedlock__round_down(now, unit)
+            ELSE @extschema@.shedlock__round_up(now + at_least, unit) END
+$$;
+
+-- Microseconds since 1970.
+CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
+    LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
+
+-- What locked_by ends with in a lock of this session. pids come back, so the session's start is part of it. An ordinary
+-- role may not see when the sessions of others have begun, its callers': then it is when this one first came here, kept
+-- in a setting. (Who forges that gets what an earlier session of the same pid has left.)
+CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    start text := current_setting('shedlock_portable.session_start', true);
+BEGIN
+    IF start IS NULL OR start !~ '^[0-9]{1,18}$' THEN
+        start := COALESCE((SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())), clock_timestamp()) AT TIME ZONE 'UTC';
+        start := @extschema@.shedlock__number(start::timestamp);
+        PERFORM set_config('shedlock_portable.session_start', start, false);
+    END IF;
+    RETURN format('/%s.%s', pg_backend_pid(), start);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF pid IS NULL OR backend_start IS NULL OR pg_is_in_recovery() THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
+    RETURN EXISTS (SELECT FROM pg_stat_get_activity(pid) a
+                    WHERE a.backend_start IS NULL -- another role's
+                       OR @extschema@.shedlock__number(a.backend_start AT TIME ZONE 'UTC') = shedlock_session_alive.backend_start);
+END
+$$;
+
+-- locked_by taken apart, as the view does. is_ours: otherwise a Java client's, or nobody's yet.
+CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT tick timestamp)
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    part CONSTANT text[] := regexp_match(locked_by, '^(.*?)(?:/tick([0-9]{1,18}))?(?:(/run)?/([0-9]{1,9})[.]([0-9]{1,18})|#(-?[0-9]+))$');
+BEGIN
+    is_ours := part IS NOT NULL
+        AND (part[4] IS NOT NULL OR isfinite(locked_at) AND part[6] = @extschema@.shedlock__number(locked_at)::text);
+    holder := CASE WHEN is_ours THEN part[1] ELSE locked_by END;
+    IF is_ours AND part[2] IS NOT NULL THEN
+        tick := timestamp '1970-01-01' + part[2]::bigint * interval '1 microsecond';
+    END IF;
+END
+$$;
+
+-- The lock_until that counts: a run ends with its session, at_least honoured. And 55000 where a value is missing.
+CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock, now timestamp) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
+DECLARE
+    part text[];
+BEGIN
+    IF seen.lock_until IS NULL OR seen.locked_at IS NULL OR seen.locked_by IS NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('column "%s" of the lock table is NULL in a row',
+                                   CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
+                  HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
+    END IF;
+    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity' AND strpos(seen.locked_by, '/run/') > 0 THEN
+        part := regexp_match(seen.locked_by, '/run/([0-9]{1,9})[.]([0-9]{1,18})$');
+        IF part IS NOT NULL AND NOT @extschema@.shedlock_session_alive(part[1]::int, part[2]::bigint) THEN
+            RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+        END IF;
+    END IF;
+    RETURN seen.lock_until;
+END
+$$;
+
+-- A tick had its turn when an acquisition happened at or after it; with retry, unless that was one of ours, for this tick
+-- or an earlier one, and was not released as done.
+CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock, asked_tick timestamp, retry boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    from_whom record;
+BEGIN
+    IF asked_tick IS NULL OR seen.locked_at < asked_tick THEN
+        RETURN false;
+    ELSIF NOT retry OR seen.lock_at_least_until IS NULL THEN
+        RETURN true;
+    END IF;
+    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    RETURN NOT (from_whom.is_ours AND COALESCE(from_whom.tick <= GREATEST(asked_tick, timestamp '1970-01-01'), false));
+END
+$$;
+
+-- The holder, given or application_name@client_addr, then what belongs to the acquisition; cut so that it fits.
+CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, suffix text, tick timestamp, room int) RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    remarks CONSTANT text :=
+        CASE WHEN tick IS NULL THEN '' ELSE '/tick' || @extschema@.shedlock__number(GREATEST(tick, timestamp '1970-01-01')) END || suffix;
+BEGIN
+    IF COALESCE(holder, '') = '' THEN
+        holder := COALESCE(NULLIF(current_setting('application_name'), ''), session_user)
+            || '@' || COALESCE(host(inet_client_addr()), '[local]');
+    END IF;
+    RETURN left(holder, room - length(remarks)) || remarks;
+END
+$$;
+
+-- What counts must not be forgotten in a crash; with synchronous replication, neither by a fail-over.
+CREATE OR REPLACE FUNCTION shedlock__require_durability() RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- Acquire -------------------------------------------------------------------------------------------------------------
+
+-- Makes the rows that are missing; false when others are at it. Ours are told apart by an advisory lock, until the
+-- transaction ends; for Java's, which insert without asking, it is waited for a millisecond.
+CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    usual CONSTANT text := current_setting('lock_timeout');
+    missing text;
+BEGIN
+    FOREACH missing IN ARRAY names LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = missing);
+        PERFORM @extschema@.shedlock__require_storable(missing);
+        IF NOT pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint)) THEN
+            RETURN false;
+        END IF;
+        PERFORM set_config('lock_timeout', '1ms', true);
+        INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
+            VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
+        PERFORM set_config('lock_timeout', usual, true);
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+-- All of the rows, locked, or NULL: without waiting for whoever has one.
+CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock[]
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock[];
+BEGIN
+    SELECT array_agg(l) INTO seized
+      FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
+    RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
+END
+$$;
+
+-- One attempt. Without a token: refused, and for good where this tick has had its turn. An at_most of NULL is a pause, of
+-- one name.
+CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
+                                         suffix text, holder text, OUT token bigint, OUT for_good boolean)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamp;
+    seen @extschema@.shedlock;
+    seized @extschema@.shedlock[];
+    previous timestamp;
+    columns record;
+    acquired_at timestamp;
+    outcome timestamp;
+    from_whom record;
+BEGIN
+    for_good := false;
+    -- A look, so that who is refused has locked nothing and written nothing.
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    FOR seen IN SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
+        for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+        IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+            RETURN;
+        END IF;
+    END LOOP;
+
+    BEGIN -- so that what was locked for a refusal, or made for it, is given back at once
+        seized := @extschema@.shedlock__seize(names);
+        IF seized IS NULL AND @extschema@.shedlock__make_rows(names) THEN
+            seized := @extschema@.shedlock__seize(names);
+        END IF;
+        IF seized IS NULL THEN
+            RAISE SQLSTATE 'SL002';
+        END IF;
+
+        -- The clock, now that all rows are ours to change.
+        now := clock_timestamp() AT TIME ZONE 'UTC';
+        FOREACH seen IN ARRAY seized LOOP
+            for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+            IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+                RAISE SQLSTATE 'SL002';
+            ELSIF seen.locked_at = timestamp 'infinity' THEN
+                RAISE object_not_in_prerequisite_state
+                    USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
+                          HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
+            END IF;
+            previous := GREATEST(previous, seen.locked_at);
+        END LOOP;
+
+        columns := @extschema@.shedlock__columns();
+        acquired_at := @extschema@.shedlock__new_token(now, asked_tick, previous, columns.unit);
+        token := @extschema@.shedlock__number(acquired_at);
+        outcome := @extschema@.shedlock__kept_until(now, at_least, columns.unit);
+        IF at_most IS NULL THEN
+            from_whom := @extschema@.shedlock__last_run(seen);
+            outcome := from_whom.outcome;
+            asked_tick := from_whom.tick;
+        END IF;
+        UPDATE @extschema@.shedlock s
+           SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
+               locked_at = acquired_at,
+               locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(suffix, '#' || token), asked_tick, columns.locked_by_limit),
+               lock_at_least_until = outcome
+         WHERE s.name = ANY (names);
+    EXCEPTION
+        -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
+        WHEN SQLSTATE 'SL002' OR lock_not_available OR serialization_failure THEN
+            token := NULL;
+            RETURN;
+    END;
+    PERFORM @extschema@.shedlock__require_durability();
+END
+$$;
+
+-- now, raised to the tick and above every locked_at that it replaces.
+CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    token timestamp := @extschema@.shedlock__round_down(now, unit);
+BEGIN
+    IF token < tick THEN
+        token := @extschema@.shedlock__round_up(tick, unit);
+    END IF;
+    RETURN CASE WHEN token <= previous THEN @extschema@.shedlock__round_down(previous, unit) + unit ELSE token END;
+END
+$$;
+
+-- What pause and force_release, which are no runs, keep of the last one, so that a tick that was done does not become due
+-- by them, nor one that failed done.
+CREATE OR REPLACE FUNCTION shedlock__last_run(seen shedlock, OUT outcome timestamp, OUT tick timestamp)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    from_whom CONSTANT record := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+BEGIN
+    IF seen.locked_at = timestamp '-infinity' THEN -- a new row: every tick is due
+        outcome := '-infinity';
+        tick := '1970-01-01';
+    ELSE
+        outcome := CASE WHEN from_whom.is_ours AND seen.lock_at_least_until IS NOT NULL THEN timestamp '-infinity' END;
+        tick := from_whom.tick;
+    END IF;
+END
+$$;
+
+-- In REPEATABLE READ and above the row looks as it did when the transaction began, however long one waits.
+CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
+                                             suffix text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    until CONSTANT timestamptz := clock_timestamp() + wait;
+    attempt record;
+BEGIN
+    IF wait > interval '0' AND current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock can wait in READ COMMITTED only',
+            HINT = 'In higher levels a transaction does not see what others commit meanwhile.';
+    END IF;
+    LOOP
+        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, suffix, holder);
+        EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
+        -- Not all at the same time.
+        PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
+    END LOOP;
+    RETURN attempt.token;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
+                                             suffix text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := @extschema@.shedlock__at_most(at_most);
+    PERFORM @extschema@.shedlock__not_null(at_least, 'at_least', 'An at_least of ''0'' frees the lock as soon as it is released.');
+    RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
+        @extschema@.shedlock__not_negative(wait, 'wait'), @extschema@.shedlock__tick(tick, retry), retry, suffix, holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+        @extschema@.shedlock__session(), NULL) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+        @extschema@.shedlock__session(), NULL) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire_token(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token');
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, NULL, holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire_token(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token');
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, NULL, holder);
+END
+$$;
+
+-- For the client library, which asks when there is nobody to wake it.
+CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+    LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
+
+CREATE OR REPLACE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+    LANGUAGE sql VOLATILE AS $$ SELECT false $$;
+
+-- Change --------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
+    LANGUAGE sql STABLE AS $$
+SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
+$$;
+
+-- Whether a lease is not ours and live, and why; NULL: it is. The token is NULL for a session's.
+CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock, suffix text, token bigint, now timestamp,
+                                               OUT reason text, OUT advice text)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    holder text;
+    found_token bigint;
+BEGIN
+    IF seen.name IS NULL THEN
+        reason := 'Nobody ever acquired it, or its row has been deleted.';
+        RETURN;
+    END IF;
+    PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
+    found_token := CASE WHEN isfinite(seen.locked_at) THEN @extschema@.shedlock__number(seen.locked_at) END;
+    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
+    IF seen.lock_until <> timestamp 'infinity' AND right(seen.locked_by, length(suffix)) = suffix AND (token IS NULL OR token = found_token) THEN
+        IF COALESCE(seen.lock_at_least_until, '-infinity') = timestamp '-infinity' THEN
+            reason := 'It has been released before.';
+        ELSIF seen.lock_until <= now THEN
+            reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
+            advice := 'Choose a longer at_most, or extend the lock in time.';
+        END IF;
+    ELSIF seen.lock_until = timestamp 'infinity' THEN
+        reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
+        reason := 'No acquisition has had this token.';
+    ELSIF token = found_token THEN
+        reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token IS NOT NULL THEN
+        reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSE
+        reason := format(CASE WHEN seen.lock_until <= now THEN 'It is free. It was last held by "%s", since %s.'
+                              ELSE 'It is held by another session: "%s", since %s.' END,
+                         holder, @extschema@.shedlock__utc(seen.locked_at));
+        advice := 'Session functions change only what the same session acquired. Behind a connection pooler use '
+               || 'shedlock_acquire_token and its token.';
+    END IF;
+END
+$$;
+
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not.
+CREATE OR REPLACE FUNCTION shedlock__change(names text[], suffix text, token bigint, at_most interval, at_least interval, done boolean,
+                                            tell boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock[];
+    seen @extschema@.shedlock;
+    wanted text;
+    now timestamp;
+    unit interval;
+    found record;
+BEGIN
+    BEGIN -- so that somebody else's row is not kept locked
+        SELECT array_agg(l) INTO seized
+          FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        now := clock_timestamp() AT TIME ZONE 'UTC';
+        FOREACH wanted IN ARRAY names LOOP
+            seen := NULL;
+            SELECT l.* INTO seen FROM unnest(seized) l WHERE l.name = wanted;
+            IF seen.name IS NULL THEN
+                PERFORM @extschema@.shedlock__require_storable(wanted);
+            END IF;
+            found := @extschema@.shedlock__complaint(seen, suffix, token, now);
+            IF found.reason IS NOT NULL THEN
+                RAISE SQLSTATE 'SL002';
+            END IF;
+        END LOOP;
+
+        unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
+        IF at_most IS NULL THEN
+            UPDATE @extschema@.shedlock s
+               SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
+                   lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END
+             WHERE s.name = ANY (names);
+        ELSE
+            UPDATE @extschema@.shedlock s
+               SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
+                   lock_at_least_until = k.keep
+              FROM (SELECT l.name, COALESCE(@extschema@.shedlock__kept_until(now, at_least, unit), l.lock_at_least_until) AS keep
+                      FROM unnest(seized) l) k
+             WHERE s.name = k.name;
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'SL002' THEN
+        IF tell THEN
+            PERFORM @extschema@.shedlock_raise('SL001',
+                format('lock "%s" was not %s', wanted, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
+                found.reason, COALESCE(found.advice, ''), true);
+        END IF;
+        RETURN false;
+    END;
+    -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
+    IF at_most IS NOT NULL OR done AND (SELECT bool_or((@extschema@.shedlock__origin(l.locked_by, l.locked_at)).tick IS NOT NULL)
+                                          FROM unnest(seized) l) THEN
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], suffix text, token bigint, at_most interval, at_least interval) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := @extschema@.shedlock__at_most(at_most);
+    RETURN @extschema@.shedlock__change(names, suffix, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend');
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend');
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token');
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token');
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release');
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL, NULL, NULL,
+        @extschema@.shedlock__not_null(done, 'done'));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release');
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL, NULL, NULL,
+        @extschema@.shedlock__not_null(done, 'done'));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token');
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, NULL, NULL,
+        @extschema@.shedlock__not_null(done, 'done'));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token');
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, NULL, NULL,
+        @extschema@.shedlock__not_null(done, 'done'));
+END
+$$;
+
+-- Guard ---------------------------------------------------------------------------------------------------------------
+
+-- The row is share-locked until the transaction ends, so nobody can take the lock before it has committed.
+CREATE OR REPLACE FUNCTION shedlock__guard(name text, suffix text, token bigint) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seen @extschema@.shedlock;
+    reason text;
+BEGIN
+    SELECT s.* INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
+    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
+        PERFORM @extschema@.shedlock__require_storable(name);
+        reason := 'Nobody ever acquired it, or its row has been deleted.';
+    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
+        reason := 'No acquisition has had this token.';
+    ELSIF right(seen.locked_by, length(suffix)) <> suffix
+          OR token <> @extschema@.shedlock__number(seen.locked_at)
+          OR NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
+        reason := format('Its latest acquisition is by "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+    END IF;
+    IF reason IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
+            HINT = 'The guarded transaction is rolled back, since another run may be under way.';
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard');
+    PERFORM @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), NULL);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token');
+    PERFORM @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__guard(name, '', @extschema@.shedlock__token(token));
+END
+$$;
+
+-- Run -----------------------------------------------------------------------------------------------------------------
+
+-- For shedlock_run, which may not have its owner's rights, or it could not commit.
+CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval, wait interval, tick timestamptz,
+                                              retry boolean) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    names text[];
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_run');
+    names := @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__not_null(command, 'command');
+    IF command ~ '^[ \t-\r]*$' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
+    END IF;
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run' || @extschema@.shedlock__session(), NULL);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
+END
+$$;
+
+-- Gives by how much the lease was overrun.
+CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint, done boolean, tell boolean) RETURNS interval
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
+    until timestamp;
+BEGIN
+    IF done THEN
+        -- Guarded, so whether the lease has ended does not matter.
+        UPDATE @extschema@.shedlock s SET lock_until = now + interval '1 minute'
+          FROM (SELECT l.name, l.lock_until FROM @extschema@.shedlock l WHERE l.name = shedlock_run_end.name) before
+         WHERE s.name = before.name AND s.lock_until <= now AND s.lock_at_least_until > timestamp '-infinity'
+        RETURNING before.lock_until INTO until;
+    END IF;
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, done, tell);
+    RETURN now - until;
+END
+$$;
+
+CREATE OR REPLACE PROCEDURE shedlock_run(
+    name text,
+    command text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    INOUT executed boolean DEFAULT NULL
+)
+    LANGUAGE plpgsql AS $$
+-- Runs with the caller's search_path, as the command must: no operator stands here, and every function has its schema.
+DECLARE
+    token bigint;
+    overrun interval;
+    failed boolean := false;
+    code text;
+    message text;
+    detail text;
+    hint text;
+BEGIN
+    COMMIT; -- fails at once where shedlock_run cannot, 2D000
+    token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry);
+    executed := token IS NOT NULL;
+    IF NOT executed THEN
+        RETURN;
+    END IF;
+    COMMIT;
+
+    BEGIN
+        PERFORM @extschema@.shedlock_run_guard(name, token);
+        EXECUTE command;
+        overrun := @extschema@.shedlock_run_end(name, token, true, true);
+        SET CONSTRAINTS ALL IMMEDIATE; -- what fails at the commit is to fail here
+    EXCEPTION WHEN query_canceled OR assert_failure OR OTHERS THEN
+        failed := true;
+        GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+            hint = PG_EXCEPTION_HINT;
+    END;
+    IF failed THEN
+        ROLLBACK;
+        PERFORM @extschema@.shedlock_run_end(name, token, false, code IS DISTINCT FROM 'SL001');
+        COMMIT;
+        PERFORM @extschema@.shedlock_raise(code, message, detail, hint);
+    END IF;
+    COMMIT;
+    IF overrun IS NOT NULL THEN
+        RAISE WARNING USING MESSAGE = pg_catalog.format('the run of lock "%s" overran its lease by %s', name, overrun),
+            DETAIL = 'Nobody had taken the lock, so the work is committed.',
+            HINT = 'Choose a longer at_most, or extend the lock in time.';
+    END IF;
+END
+$$;
+
+-- Intervene -----------------------------------------------------------------------------------------------------------
+
+-- The row, whoever is at it: an administrator's word holds. 22023 and 22001 where there is none.
+CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seen @extschema@.shedlock;
+BEGIN
+    SELECT s.* INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
+    IF seen.name IS NULL THEN
+        PERFORM @extschema@.shedlock__require_storable(name);
+    END IF;
+    RETURN seen;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen @extschema@.shedlock;
+    now timestamp;
+    columns CONSTANT record := @extschema@.shedlock__columns();
+    freed_at timestamp;
+    last record;
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release');
+    seen := @extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'));
+    IF seen.name IS NULL THEN
+        RETURN false;
+    END IF;
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
+    freed_at := @extschema@.shedlock__new_token(now, NULL, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
+    last := @extschema@.shedlock__last_run(seen);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
+           locked_at = freed_at,
+           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '#' || @extschema@.shedlock__number(freed_at), last.tick,
+                                                       columns.locked_by_limit),
+           lock_at_least_until = last.outcome
+     WHERE s.name = shedlock_force_release.name;
+    PERFORM @extschema@.shedlock__require_durability();
+    RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_pause');
+    RETURN @extschema@.shedlock__try_for(@extschema@.shedlock__standing_name(name), NULL, NULL, @extschema@.shedlock__not_negative(wait, 'wait'),
+        NULL, false, NULL, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_resume');
+    IF (@extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'))).lock_until IS DISTINCT FROM timestamp 'infinity' THEN
+        RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
+        RETURN false;
+    END IF;
+    UPDATE @extschema@.shedlock s
+       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns()))
+     WHERE s.name = shedlock_resume.name;
+    RETURN true;
+END
+$$;
+
+-- See -----------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock_rows(
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp
+) RETURNS SETOF record
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until FROM @extschema@.shedlock s
+$$;
+
+-- Statistics ----------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock_stats_rows(
+    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
+    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+) RETURNS SETOF record
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'shedlock_stats needs the extension',
+        HINT = 'The portable edition has no shared memory to count in.';
+END
+$$;
+
+CREATE OR REPLACE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
+
+CREATE OR REPLACE FUNCTION shedlock_stats_reset() RETURNS void
+    LANGUAGE sql AS $$ SELECT @extschema@.shedlock_stats_rows() $$;
+
+CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'portable', '1.0' $$;
+
+-- Shape ---------------------------------------------------------------------------------------------------------------
+
+-- As extension/shape.cpp: what is not known to be harmless is refused. Asked when this file runs, and by the doctor: with
+-- every call it would cost more than the call.
+CREATE OR REPLACE FUNCTION shedlock_table() RETURNS regclass
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    id CONSTANT oid := to_regclass('@extschema@.shedlock');
+    t pg_class;
+    what text;
+    remedy text;
+BEGIN
+    SELECT * INTO t FROM pg_class WHERE oid = id;
+    IF t.oid IS NULL THEN
+        RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
+    END IF;
+    WITH columns AS (SELECT a.*, pg_get_expr(d.adbin, d.adrelid) AS filled FROM pg_attribute a LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+                      WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
+         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until')),
+         indexes AS (SELECT i.*, i.indnatts = 1 AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
+                       FROM pg_index i WHERE i.indrelid = id)
+    SELECT f.what, f.remedy INTO what, remedy FROM (
+        SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
+        UNION ALL SELECT 2, 'it belongs to another role than the functions, who would run what that attaches to it', 'Run shedlock.sql again as the table''s owner.'
+            WHERE t.relowner <> current_user::regrole
+        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own.'
+            WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
+        UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
+        UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
+            WHERE g.tgrelid = id
+        UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
+        UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
+        UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
+                'Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see the README.'
+            FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
+        UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
+                CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
+                     WHEN atttypid = 'timestamptz'::regtype THEN format('The UTC values that Java ShedLock writes are read in the session''s time zone there, and are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     ELSE 'It must be timestamp without time zone, in UTC.' END
+            FROM wanted w JOIN columns USING (attname)
+            WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
+        UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
+        UNION ALL SELECT 40, 'column "lock_at_least_until" is NOT NULL', 'A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.'
+            FROM columns WHERE attname = 'lock_at_least_until' AND attnotnull
+        UNION ALL SELECT 41, format('column "locked_by" holds %s characters only', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
+            FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
+        UNION ALL SELECT 42, format('column "%s" is generated', attname), 'Make it an ordinary column.'
+            FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
+        UNION ALL SELECT 43, format('the further column "%s" is NOT NULL, has a default or is generated', attname), 'Further columns must be nullable and without default.'
+            FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
+        UNION ALL SELECT 50, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
+            FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL
+        UNION ALL SELECT 51, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
+            FROM indexes WHERE indisexclusion OR indisunique AND NOT is_on_name
+        UNION ALL SELECT 52, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
+            FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
+        UNION ALL SELECT 53, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
+            WHERE NOT EXISTS (SELECT FROM indexes WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
+    ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
+    IF what IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
+    END IF;
+    RETURN id;
+END
+$$;
+
+-- Routines ------------------------------------------------------------------------------------------------------------
+
+-- What a role must be allowed to execute.
+CREATE OR REPLACE FUNCTION shedlock_routines() RETURNS SETOF regprocedure
+    LANGUAGE sql STABLE AS $$
+SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
+ WHERE p.pronamespace = '@extschema@'::pg_catalog.regnamespace AND p.proname ~ '^shedlock_[^_]' AND p.proowner = current_user::pg_catalog.regrole
+$$;
+
 -- Ticks ---------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock_tick(
@@ -243,7 +1361,7 @@ BEGIN
     LOOP
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
-        EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        EXCEPTION WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
             NULL; -- there are no counters
         END;
     END LOOP;
@@ -333,3 +1451,24 @@ COMMENT ON VIEW shedlock_locks IS
 'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held and for Java''s.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
+
+-- Done ----------------------------------------------------------------------------------------------------------------
+
+-- Where they are; and whom they are for: so far, only who runs this.
+DO $$
+DECLARE
+    home CONSTANT text := quote_ident(current_schema());
+    routine record;
+BEGIN
+    FOR routine IN
+        SELECT oid, oid::regprocedure AS signature FROM pg_proc
+         WHERE pronamespace = home::regnamespace AND proname ~ '^shedlock_' AND proowner = current_user::regrole
+    LOOP
+        EXECUTE replace(pg_get_functiondef(routine.oid), '@extschema@', home);
+        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine.signature);
+    END LOOP;
+    EXECUTE format('SELECT %s.shedlock_table()', home);
+END
+$$;
+
+COMMIT;
