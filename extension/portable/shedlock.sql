@@ -142,7 +142,7 @@ BEGIN
 END
 $$;
 
--- A finite interval, in which now plus several of it stays inside timestamp's range.
+-- A finite interval; now plus several of it stays inside timestamp's range. Days that hours take back are not there.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -151,15 +151,15 @@ BEGIN
     ELSIF abs(extract(epoch FROM span)) > 4.5e12 THEN
         RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
     END IF;
-    RETURN span;
+    RETURN justify_hours(span);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__not_negative(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__not_null(span, argument);
-    IF @extschema@.shedlock__span(span, argument) < interval '0' THEN
+    span := @extschema@.shedlock__span(@extschema@.shedlock__not_null(span, argument), argument);
+    IF span < interval '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must not be negative';
     END IF;
     RETURN span;
@@ -169,9 +169,10 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
-    at_most := @extschema@.shedlock__not_null(COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval), 'at_most',
-        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.');
-    IF @extschema@.shedlock__span(at_most, 'at_most') < interval '1 ms' THEN
+    at_most := COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval);
+    at_most := @extschema@.shedlock__span(@extschema@.shedlock__not_null(at_most, 'at_most',
+        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'), 'at_most');
+    IF at_most < interval '1 ms' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_most must be at least 1 millisecond';
     END IF;
     RETURN at_most;
@@ -183,7 +184,8 @@ CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interva
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
 BEGIN
-    IF @extschema@.shedlock__span(at_least, 'at_least') < interval '0' THEN
+    at_least := @extschema@.shedlock__span(at_least, 'at_least');
+    IF at_least < interval '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be negative';
     ELSIF now + at_least > now + at_most THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
@@ -676,12 +678,10 @@ BEGIN
         SELECT array_agg(l) INTO seized
           FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         now := clock_timestamp() AT TIME ZONE 'UTC';
+        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
+          WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         FOREACH wanted IN ARRAY names LOOP
-            seen := NULL;
             SELECT l.* INTO seen FROM unnest(seized) l WHERE l.name = wanted;
-            IF seen.name IS NULL THEN
-                PERFORM @extschema@.shedlock__require_storable(wanted);
-            END IF;
             found := @extschema@.shedlock__complaint(seen, suffix, token, now);
             IF found.reason IS NOT NULL THEN
                 RAISE SQLSTATE 'SL002';
@@ -918,7 +918,11 @@ BEGIN
         PERFORM @extschema@.shedlock_run_guard(name, token);
         EXECUTE command;
         overrun := @extschema@.shedlock_run_end(name, token, true, true);
-        SET CONSTRAINTS ALL IMMEDIATE; -- what fails at the commit is to fail here
+        BEGIN
+            SET CONSTRAINTS ALL IMMEDIATE; -- what would fail at the commit is to fail here
+        EXCEPTION WHEN feature_not_supported THEN -- YugabyteDB
+            NULL;
+        END;
     EXCEPTION WHEN query_canceled OR assert_failure OR OTHERS THEN
         failed := true;
         GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,

@@ -1,0 +1,16 @@
+-- Drops what shedlock.sql has made in the current schema, but the table: psql -v ON_ERROR_STOP=1 -f uninstall.sql, as the
+-- same role.
+
+BEGIN;
+DROP VIEW IF EXISTS shedlock_locks, shedlock_stats;
+DO $$
+DECLARE
+    routine regprocedure;
+BEGIN
+    FOR routine IN SELECT oid FROM pg_proc
+                    WHERE pronamespace = current_schema()::regnamespace AND proname ~ '^shedlock_' AND proowner = current_user::regrole LOOP
+        EXECUTE format('DROP ROUTINE %s', routine);
+    END LOOP;
+END
+$$;
+COMMIT;
