@@ -11,6 +11,8 @@ namespace {
 // fillfactor: room for a row's next version on its own page. With 10,000 names 369 bytes of WAL a cycle instead of 469,
 // with 8 names and 8 writers a table of 9 to 26 pages instead of 67 to 162. Autovacuum's own settings do: nearly every
 // update is HOT, so what it would clean is pruned before.
+// No member of the extension: DROP EXTENSION would drop the rows of Java's clients, too. It belongs to whoever creates
+// the extension, as if he had made it himself; in a trusted installation the script runs as a superuser.
 constexpr const char *definition =
     "CREATE TABLE %1$s ("
     " name varchar(255) COLLATE pg_catalog.\"C\" PRIMARY KEY,"
@@ -26,7 +28,8 @@ constexpr const char *definition =
     "token.';"
     "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then /pid.start of its session or #token.';"
     "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'Released or not, held until then; NULL once released.';"
-    "SELECT pg_catalog.pg_extension_config_dump(%2$s, '')";
+    "ALTER EXTENSION shedlock DROP TABLE %1$s;"
+    "ALTER TABLE %1$s OWNER TO %2$s";
 
 constexpr const char *addition = "ALTER TABLE %1$s ADD COLUMN lock_at_least_until timestamp";
 
@@ -78,8 +81,7 @@ void adopt(Oid table_id, const char *name)
     // CREATE EXTENSION silences notices while its script runs; this one must be heard.
     const int level = client_min_messages;
     client_min_messages = std::min(level, NOTICE);
-    ereport(NOTICE, (errmsg("adopting the existing table %s, owned by role \"%s\"", name, owner),
-                     errdetail("DROP EXTENSION will leave it in place.")));
+    ereport(NOTICE, (errmsg("adopting the existing table %s, owned by role \"%s\"", name, owner)));
     client_min_messages = level;
     if (!OidIsValid(shape.index))
         ereport(WARNING,
@@ -89,23 +91,15 @@ void adopt(Oid table_id, const char *name)
                          name)));
     if (!AttributeNumberIsValid(shape.lock_at_least_until))
         execute(psprintf(addition, name));
-
-    // pg_dump then restores the table before it creates the extension, which finds it there to adopt.
-    const ObjectAddress extension = {ExtensionRelationId, CurrentExtensionObject, 0};
-    const ObjectAddress adopted = {RelationRelationId, table_id, 0};
-    recordDependencyOn(&extension, &adopted, DEPENDENCY_NORMAL);
 }
 
-void make(const char *name)
+// DROP TABLE is refused, then, while there is the extension; and pg_dump restores the table before it creates the
+// extension, which finds it there to adopt.
+void let_extension_depend_on(Oid table)
 {
-    execute(psprintf(definition, name, quote_literal_cstr(name)));
-
-    // In a trusted installation the table belongs to a superuser. Whoever installed it must be able to dump it, and to
-    // grant it to Java clients. Not TRIGGER: a superuser who writes to the table by hand would run the trigger.
-    const Oid installer = extension_owner();
-    if (installer != GetUserId())
-        execute(psprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s WITH GRANT OPTION", name,
-                         quote_identifier(GetUserNameFromId(installer, false))));
+    const ObjectAddress extension = {ExtensionRelationId, CurrentExtensionObject, 0};
+    const ObjectAddress needed = {RelationRelationId, table, 0};
+    recordDependencyOn(&extension, &needed, DEPENDENCY_NORMAL);
 }
 
 } // namespace
@@ -120,7 +114,8 @@ void make_or_adopt_table(Oid schema)
     if (OidIsValid(existing))
         adopt(existing, name);
     else
-        make(name);
+        execute(psprintf(definition, name, quote_identifier(GetUserNameFromId(extension_owner(), false))));
+    let_extension_depend_on(get_relname_relid("shedlock", schema));
 }
 
 } // namespace shedlock

@@ -1,5 +1,6 @@
 -- CREATE EXTENSION adopts the table that a Java team's migration made, with the rows that Java holds.
 DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE ROLE regress_java;
 GRANT ALL ON SCHEMA public TO regress_java;
 SET ROLE regress_java;

@@ -2,8 +2,8 @@
 -- attached to it, no code of theirs ever runs for those who use the locks, least of all as a superuser.
 \set VERBOSITY terse
 SELECT shedlock_stats_reset(); -- the doctor reads what other tests counted
-DELETE FROM shedlock;
 DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE ROLE regress_java;
 CREATE SCHEMA regress_attached AUTHORIZATION regress_java;
 CREATE SCHEMA regress_attached_too AUTHORIZATION regress_java;

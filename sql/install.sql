@@ -21,21 +21,33 @@ SELECT shedlock_session_alive(NULL, NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
 SET shedlock.async_releases = 1;
 
--- It can be moved to another schema and still finds its table; an untyped literal finds its function.
+-- It can be moved to another schema; the table, which Java's clients may use, stays and is found. An untyped literal finds its function.
 CREATE SCHEMA elsewhere;
 SELECT shedlock_acquire('moving', '1 min');
 ALTER EXTENSION shedlock SET SCHEMA elsewhere;
 SELECT elsewhere.shedlock_acquire('moving', '1 min') AS second, elsewhere.shedlock_release('moving') AS released;
 SELECT name, state FROM elsewhere.shedlock_locks;
+ALTER TABLE shedlock SET SCHEMA elsewhere;
+SELECT elsewhere.shedlock_acquire('moving', '1 min') AS moved_too;
 ALTER TABLE elsewhere.shedlock RENAME TO renamed;
 SELECT elsewhere.shedlock_acquire('moving', '1 min') AS after_rename;
 ALTER TABLE elsewhere.renamed RENAME TO shedlock;
 ALTER EXTENSION shedlock SET SCHEMA public;
+ALTER TABLE elsewhere.shedlock SET SCHEMA public;
 DROP SCHEMA elsewhere;
 
--- DROP EXTENSION drops a table of our own; a new one is found at once, by this session too.
+-- The table is nobody's but its owner's: DROP TABLE is refused while the extension uses it, DROP EXTENSION leaves it with
+-- all locks, those of Java's clients, too, and CREATE EXTENSION adopts it.
+INSERT INTO shedlock VALUES ('java', 'infinity', timezone('utc', now()), 'host');
+SELECT shedlock_acquire('held', '1 min');
+DROP TABLE shedlock;
 DROP EXTENSION shedlock;
-SELECT to_regclass('shedlock') AS gone;
+SELECT name FROM shedlock ORDER BY name;
+CREATE EXTENSION shedlock;
+SELECT shedlock_acquire('java', '1 min') AS refused, shedlock_release('held') AS still_ours;
+-- Without the table a new one is made, and found at once, by this session too.
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;

@@ -62,10 +62,10 @@ SELECT shedlock_pause('x', wait => NULL);
 BEGIN READ ONLY;
 SELECT shedlock_pause('x');
 ROLLBACK;
-DELETE FROM shedlock;
 
 -- Whatever stands in a table, also what nobody could acquire.
 DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by text NOT NULL);
 CREATE EXTENSION shedlock;
 INSERT INTO shedlock SELECT n, timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host' FROM unnest(ARRAY['', repeat('x', 300), repeat('y', 20000)]) n;

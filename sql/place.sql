@@ -93,6 +93,7 @@ SELECT count(*) FILTER (WHERE is_free('n' || i)) FROM generate_series(1, 600) i;
 
 -- Another table.
 DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE TABLE shedlock (note text, locked_by text NOT NULL, locked_at timestamp NOT NULL,
     lock_until timestamp NOT NULL, name text PRIMARY KEY);
 CREATE EXTENSION shedlock;

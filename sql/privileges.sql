@@ -101,9 +101,10 @@ SELECT regress_hidden.shedlock_grant('regress_shedlock_app');
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_hidden;
 
--- Trusted: whoever may create objects in the database may create the extension, and then dump and grant it.
-DELETE FROM shedlock;
+-- Trusted: whoever may create objects in the database may create the extension, and then dump and grant it. The table is
+-- theirs, the functions are a superuser's.
 DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 CREATE ROLE regress_shedlock_dba;
 SELECT current_database() AS database \gset
 GRANT CREATE ON DATABASE :"database" TO regress_shedlock_dba;
@@ -114,7 +115,11 @@ SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
 SELECT name, state FROM shedlock_locks;
 SELECT count(*) FROM shedlock;
 SELECT shedlock_grant('regress_shedlock_app');
+SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
 DROP EXTENSION shedlock;
+CREATE EXTENSION shedlock;
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 RESET ROLE;
 -- Objects planted in the schema beforehand stop the installation instead of being used.
 CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';

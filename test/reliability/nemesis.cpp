@@ -35,7 +35,7 @@ std::vector<table_change> const table_changes{
       "ALTER TABLE shedlock DROP IF EXISTS note"},
      false},
     {"TRUNCATE", {"TRUNCATE shedlock"}, true},
-    {"DROP and CREATE EXTENSION", {"DROP EXTENSION shedlock", "CREATE EXTENSION shedlock"}, true},
+    {"DROP and CREATE EXTENSION", {"DROP EXTENSION shedlock", "CREATE EXTENSION shedlock"}, false},
 };
 
 } // namespace

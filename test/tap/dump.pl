@@ -1,4 +1,4 @@
-# pg_dump and restore: the locks are there, the tokens grow (I6), and CREATE EXTENSION finds an adopted table restored.
+# pg_dump and restore: the locks are there, the tokens grow (I6), and CREATE EXTENSION finds the table restored.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -30,6 +30,16 @@ is(sql('copy', "SET ROLE app; SELECT shedlock_acquire('by app', '1 min')"), 't',
 is(sql('copy', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
 	sql('postgres', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
 	'the same members');
+restored('copy', 'copy_of_copy');
+my $in_place = PostgreSQL::Test::Utils::tempdir() . '/clean.sql';
+$node->command_ok([ 'pg_dump', '--clean', '--if-exists', '-f', $in_place, '-d', $node->connstr('copy') ], 'pg_dump --clean');
+$node->command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $in_place, '-d', $node->connstr('copy_of_copy') ], '... restored over what is there');
+for my $database (qw(copy copy_of_copy))
+{
+	is(sql($database, "SELECT shedlock_acquire('by app', '1 min')"), 'f', "held in $database");
+	sql($database, 'DROP EXTENSION shedlock');
+	is(sql($database, "SELECT count(*) FROM shedlock"), 3, "$database: DROP EXTENSION leaves the locks");
+}
 
 # An adopted table.
 sql('postgres', 'CREATE DATABASE java');
