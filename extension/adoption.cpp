@@ -1,6 +1,6 @@
 #include "adoption.hpp"
 
-#include "shape.hpp"
+#include "whereabouts.hpp"
 
 namespace shedlock {
 
@@ -95,11 +95,11 @@ void adopt(Oid table_id, const char *name)
 
 // DROP TABLE is refused, then, while there is the extension; and pg_dump restores the table before it creates the
 // extension, which finds it there to adopt.
-void let_extension_depend_on(Oid table)
+void record_dependency(Oid extension, Oid table)
 {
-    const ObjectAddress extension = {ExtensionRelationId, CurrentExtensionObject, 0};
+    const ObjectAddress dependent = {ExtensionRelationId, extension, 0};
     const ObjectAddress needed = {RelationRelationId, table, 0};
-    recordDependencyOn(&extension, &needed, DEPENDENCY_NORMAL);
+    recordDependencyOn(&dependent, &needed, DEPENDENCY_NORMAL);
 }
 
 } // namespace
@@ -115,7 +115,17 @@ void make_or_adopt_table(Oid schema)
         adopt(existing, name);
     else
         execute(psprintf(definition, name, quote_identifier(GetUserNameFromId(extension_owner(), false))));
-    let_extension_depend_on(get_relname_relid("shedlock", schema));
+    record_dependency(CurrentExtensionObject, get_relname_relid("shedlock", schema));
+}
+
+void record_dependency_again(Oid table)
+{
+    const Oid extension = get_extension_oid("shedlock", false);
+    LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+    if (get_extension_oid("shedlock", true) != extension)
+        report_dropped(); // while we waited
+    deleteDependencyRecordsForSpecific(ExtensionRelationId, extension, DEPENDENCY_NORMAL, RelationRelationId, table);
+    record_dependency(extension, table);
 }
 
 } // namespace shedlock

@@ -10,4 +10,7 @@ namespace shedlock {
 // belongs to the installing role. Either way it is no member of the extension, which only depends on it.
 void make_or_adopt_table(Oid schema);
 
+// pg_upgrade carries over what depends on the extension's members, but not what the extension itself depends on.
+void record_dependency_again(Oid table);
+
 } // namespace shedlock

@@ -273,7 +273,7 @@ Datum shedlock_stats_reset(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
-// For shedlock_doctor: the lock table, after a check of its shape. 55000, 42P01.
+// For shedlock_doctor and shedlock_grant: the lock table, after a check of its shape. 55000, 42P01.
 PG_FUNCTION_INFO_V1(shedlock_table);
 Datum shedlock_table(PG_FUNCTION_ARGS)
 {
@@ -298,6 +298,16 @@ PG_FUNCTION_INFO_V1(shedlock_make_or_adopt_table);
 Datum shedlock_make_or_adopt_table(PG_FUNCTION_ARGS)
 {
     make_or_adopt_table(get_func_namespace(fcinfo->flinfo->fn_oid));
+    PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(shedlock_after_pg_upgrade);
+Datum shedlock_after_pg_upgrade(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_after_pg_upgrade");
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    record_dependency_again(table.shape().table);
+    table.close(true);
     PG_RETURN_VOID();
 }
 

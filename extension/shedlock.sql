@@ -139,7 +139,12 @@ COMMENT ON FUNCTION shedlock_session_alive(integer, bigint) IS
 CREATE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_table() IS
-'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
+'For shedlock_doctor and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
+
+CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION shedlock_after_pg_upgrade() IS
+'Makes pg_dump restore the lock table before the extension again, when shedlock_doctor tells that pg_upgrade has forgotten it.';
 
 CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
@@ -188,6 +193,21 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 -- include Grant
 
 -- include Comments
+
+-- A second table is told of, though CREATE EXTENSION silences notices while its script runs. Ours is not the second if it
+-- has locks already. Whatever else the doctor finds was said, or is no business of this script.
+DO $$
+DECLARE
+    complaint record;
+BEGIN
+    PERFORM pg_catalog.set_config('client_min_messages', 'error', true);
+    FOR complaint IN SELECT d.finding, d.hint FROM shedlock_doctor() d
+                      WHERE pg_catalog.strpos(d.finding, 'looks like') OPERATOR(pg_catalog.>) 0 AND NOT EXISTS (SELECT FROM shedlock) LOOP
+        PERFORM pg_catalog.set_config('client_min_messages', 'notice', true);
+        RAISE NOTICE '%', complaint.finding USING HINT = complaint.hint;
+    END LOOP;
+END
+$$;
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 

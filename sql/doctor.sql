@@ -53,6 +53,28 @@ SELECT shedlock_stats_reset();
 INSERT INTO shedlock SELECT name, timezone('utc', now()), timezone('utc', now()), 'host' FROM unnest(ARRAY['a', 'a b', ' a', 'a ', E'a\t', E'\na']) name;
 SELECT severity, replace(replace(finding, E'\t', '<tab>'), E'\n', '<newline>') AS finding, hint FROM complaints;
 DELETE FROM shedlock;
+-- A second table, wherever it is and whatever it is called. None of the others is one.
+CREATE SCHEMA regress_java;
+CREATE TABLE regress_java.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz(3), locked_at timestamptz(3), locked_by varchar(255));
+CREATE TABLE regress_java."Job Locks" (id int, name text, locked_by text, locked_at timestamp, lock_until timestamp);
+CREATE VIEW regress_java.java_locks AS SELECT name, lock_until, locked_at, locked_by FROM shedlock;
+CREATE TABLE regress_java.lacks_one (name text, lock_until timestamp, locked_at timestamp, locked_by_nobody text);
+CREATE TABLE regress_java.of_other_types (name text, lock_until bigint, locked_at bigint, locked_by text);
+CREATE TEMP TABLE shedlock (LIKE public.shedlock);
+CREATE TABLE regress_java.of_an_extension (LIKE public.shedlock);
+ALTER EXTENSION plpgsql ADD TABLE regress_java.of_an_extension;
+SELECT * FROM complaints;
+ALTER EXTENSION plpgsql DROP TABLE regress_java.of_an_extension;
+DROP TABLE pg_temp.shedlock;
+SET client_min_messages = warning;
+DROP SCHEMA regress_java CASCADE;
+RESET client_min_messages;
+-- What pg_upgrade forgets, and what mends it.
+DELETE FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
+SELECT * FROM complaints;
+SELECT shedlock_after_pg_upgrade(), shedlock_after_pg_upgrade();
+SELECT * FROM complaints;
+SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
 -- Shape.
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 SELECT * FROM complaints;

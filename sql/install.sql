@@ -52,5 +52,20 @@ CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
+-- A second table, made by mistake, is told of, though CREATE EXTENSION silences notices; not so beside one that has locks.
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+CREATE SCHEMA regress_java;
+CREATE TABLE regress_java.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE EXTENSION shedlock;
+SHOW client_min_messages;
+SELECT shedlock_acquire('moving', '1 min');
+DROP EXTENSION shedlock;
+CREATE EXTENSION shedlock;
+DELETE FROM shedlock;
+SET client_min_messages = warning;
+DROP SCHEMA regress_java CASCADE;
+RESET client_min_messages;
+
 -- The function that makes the table is gone after installation.
 SELECT count(*) AS left_over FROM pg_proc WHERE proname = 'shedlock_make_or_adopt_table';

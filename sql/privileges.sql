@@ -94,10 +94,25 @@ SELECT attempt($$SELECT shedlock_acquire('o', '1 min')$$), attempt($$SELECT shed
 RESET ROLE;
 SELECT attempt($$SELECT shedlock_grant(NULL)$$) AS "NULL", attempt($$SELECT shedlock_grant('no such role')$$) AS unknown,
        attempt($$SELECT shedlock_grant('x TO PUBLIC; --')$$) AS injected;
+-- A role of Java's clients gets the table, too, to read, insert and update.
+CREATE ROLE regress_shedlock_java;
+SELECT shedlock_grant('regress_shedlock_java', java => true);
+SELECT privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 1;
+SET ROLE regress_shedlock_java;
+SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('j', now(), now(), 'host')
+                 ON CONFLICT (name) DO UPDATE SET lock_until = now(), locked_at = now(), locked_by = 'host' WHERE shedlock.lock_until <= now() RETURNING name$$) AS "insert",
+       attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
+       attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
+RESET ROLE;
+SELECT attempt($$SELECT shedlock_grant('regress_shedlock_app', NULL)$$) AS admin, attempt($$SELECT shedlock_grant('regress_shedlock_app', java => NULL)$$) AS java,
+       attempt($$SELECT shedlock_grant('no such role', java => true)$$) AS unknown, attempt($$SELECT shedlock_grant('x TO PUBLIC; --', java => true)$$) AS injected;
+REVOKE ALL ON shedlock FROM regress_shedlock_java;
 -- In a schema that the role cannot use, the grant says what is missing.
 CREATE SCHEMA regress_hidden;
 ALTER EXTENSION shedlock SET SCHEMA regress_hidden;
 SELECT regress_hidden.shedlock_grant('regress_shedlock_app');
+SELECT regress_hidden.shedlock_grant('regress_shedlock_app', java => true);
+REVOKE ALL ON shedlock FROM regress_shedlock_app;
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_hidden;
 
@@ -115,6 +130,8 @@ SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
 SELECT name, state FROM shedlock_locks;
 SELECT count(*) FROM shedlock;
 SELECT shedlock_grant('regress_shedlock_app');
+SELECT shedlock_grant('regress_shedlock_java', java => true);
+SELECT grantor::regrole, privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 2;
 SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
 DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;
@@ -138,4 +155,6 @@ REVOKE CREATE ON SCHEMA public FROM regress_shedlock_dba;
 DROP FUNCTION attempt;
 DROP ROLE regress_shedlock_dba;
 DROP ROLE regress_shedlock_app;
+DROP OWNED BY regress_shedlock_java;
+DROP ROLE regress_shedlock_java;
 DROP ROLE "regress shedlock ""oncall""";

@@ -1303,14 +1303,23 @@ BEGIN
                format('ALTER TABLE %s SET LOGGED', $1)
           FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 
-    -- An adopted one that pg_upgrade has moved: it keeps what depends on members, but not what the extension depends on.
+    -- pg_upgrade keeps what depends on members, but not what the extension depends on.
     $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
-               format('DROP EXTENSION shedlock; CREATE EXTENSION shedlock SCHEMA %s. The locks stay; repeat shedlock_grant', t.relnamespace::regnamespace)
-          FROM pg_class t, pg_extension e
-         WHERE t.oid = $1 AND e.extname = 'shedlock' AND NOT EXISTS (
-            SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) IN (
-                ('pg_class'::regclass, t.oid, 'pg_extension'::regclass, e.oid),
-                ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, t.oid))) $q$,
+               format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
+          FROM pg_extension e
+         WHERE extname = 'shedlock' AND NOT EXISTS (
+            SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
+
+    -- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
+    $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
+               'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+          FROM pg_class c
+         WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+           AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+           AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+                 WHERE a.attrelid = c.oid AND NOT a.attisdropped
+                   AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
+         ORDER BY c.oid::regclass::text $q$,
 
     $q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
                'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
@@ -1374,16 +1383,18 @@ $$;
 
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
     for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_doctor',
-        'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant'];
+        'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_after_pg_upgrade'];
     routine record;
+    lock_table regclass;
+    place regnamespace;
 BEGIN
-    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role and admin must not be NULL';
+    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
     END IF;
     FOR routine IN EXECUTE format('SELECT p.oid::regprocedure AS signature, p.proname AS name
                                      FROM %s.shedlock_routines() r JOIN pg_proc p ON p.oid = r ORDER BY 1', home) LOOP
@@ -1392,10 +1403,16 @@ BEGIN
         END IF;
     END LOOP;
     EXECUTE format('GRANT SELECT ON %1$s.shedlock_locks, %1$s.shedlock_stats TO %2$I', home, shedlock_grant.role);
-    IF NOT has_schema_privilege(shedlock_grant.role, home::oid, 'USAGE') THEN
-        RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, home
-            USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', home, shedlock_grant.role);
+    IF shedlock_grant.java THEN
+        EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
+    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+        END IF;
+    END LOOP;
 END
 $$;
 
@@ -1445,8 +1462,8 @@ COMMENT ON FUNCTION shedlock_resume(text) IS
 'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
 COMMENT ON FUNCTION shedlock_doctor() IS
 'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions. No rows: nothing found.';
-COMMENT ON FUNCTION shedlock_grant(text, boolean) IS
-'Lets a role use the lock functions and read the views; with admin also the administrators'' functions. Nobody else may but superusers and whoever created the extension.';
+COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
+'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
