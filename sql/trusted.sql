@@ -1,0 +1,52 @@
+-- Who may create the extension, and what stands in its way.
+CREATE ROLE regress_shedlock_app;
+CREATE ROLE regress_shedlock_java;
+-- In a schema that the role cannot use, the grant says what is missing.
+CREATE SCHEMA regress_hidden;
+ALTER EXTENSION shedlock SET SCHEMA regress_hidden;
+SELECT regress_hidden.shedlock_grant('regress_shedlock_app');
+SELECT regress_hidden.shedlock_grant('regress_shedlock_app', java => true);
+REVOKE ALL ON shedlock FROM regress_shedlock_app;
+ALTER EXTENSION shedlock SET SCHEMA public;
+DROP SCHEMA regress_hidden;
+
+-- Trusted: whoever may create objects in the database may create the extension, and then dump and grant it. The table is
+-- theirs, the functions are a superuser's.
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+CREATE ROLE regress_shedlock_dba;
+SELECT current_database() AS database \gset
+GRANT CREATE ON DATABASE :"database" TO regress_shedlock_dba;
+GRANT CREATE ON SCHEMA public TO regress_shedlock_dba;
+SET ROLE regress_shedlock_dba;
+CREATE EXTENSION shedlock;
+SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
+SELECT name, state FROM shedlock_locks;
+SELECT count(*) FROM shedlock;
+SELECT shedlock_grant('regress_shedlock_app');
+SELECT shedlock_grant('regress_shedlock_java', java => true);
+SELECT grantor::regrole, privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 2;
+SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
+DROP EXTENSION shedlock;
+CREATE EXTENSION shedlock;
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+RESET ROLE;
+-- Objects planted in the schema beforehand stop the installation instead of being used.
+CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+\set VERBOSITY terse
+CREATE EXTENSION shedlock;
+DROP FUNCTION shedlock_release(text, boolean);
+CREATE VIEW shedlock AS SELECT 1 AS name;
+CREATE EXTENSION shedlock;
+DROP VIEW shedlock;
+CREATE VIEW shedlock_locks AS SELECT 1 AS name;
+CREATE EXTENSION shedlock;
+DROP VIEW shedlock_locks;
+CREATE EXTENSION shedlock;
+REVOKE CREATE ON DATABASE :"database" FROM regress_shedlock_dba;
+REVOKE CREATE ON SCHEMA public FROM regress_shedlock_dba;
+DROP ROLE regress_shedlock_dba;
+DROP ROLE regress_shedlock_app;
+DROP OWNED BY regress_shedlock_java;
+DROP ROLE regress_shedlock_java;
