@@ -6,6 +6,38 @@
 -- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
 -- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.
 
+-- The portable edition steps aside, if its owner's rights are those of whoever creates the extension. What it has granted
+-- is read off it at the end.
+DO $$
+DECLARE
+    home CONSTANT regnamespace := pg_catalog.current_schema()::regnamespace;
+    usual CONSTANT text := pg_catalog.current_setting('client_min_messages');
+    portable oid; -- its owner
+    thing record;
+BEGIN
+    SELECT p.proowner INTO portable FROM pg_catalog.pg_proc p
+     WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'shedlock_version'
+       AND pg_catalog.strpos(p.prosrc, 'portable') OPERATOR(pg_catalog.>) 0 AND pg_catalog.pg_has_role('@extowner@', p.proowner, 'USAGE');
+    FOR thing IN
+        SELECT 'ROUTINE' AS kind, p.oid::regprocedure::text AS signature, p.proname AS name FROM pg_catalog.pg_proc p
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
+           AND pg_catalog.starts_with(p.proname, 'shedlock_')
+        UNION ALL
+        SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
+           AND c.relkind OPERATOR(pg_catalog.=) 'v' AND pg_catalog.starts_with(c.relname, 'shedlock_')
+    LOOP
+        EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
+    END LOOP;
+    IF portable IS NOT NULL THEN
+        PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences its script's
+        RAISE NOTICE 'taking over from the portable edition of shedlock in schema %', home
+            USING DETAIL = 'Its functions are replaced. The table, its locks and what roles may do stay.';
+        PERFORM pg_catalog.set_config('client_min_messages', usual, true);
+    END IF;
+END
+$$;
+
 -- The table: made, or adopted if a Java team's migration has made it.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
@@ -224,3 +256,31 @@ BEGIN
 END
 $$;
 GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
+
+-- What the portable edition had granted, before it goes.
+DO $$
+DECLARE
+    home CONSTANT regnamespace := pg_catalog.current_schema()::regnamespace;
+    thing record;
+BEGIN
+    FOR thing IN
+        SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin
+          FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid
+           AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['portable shedlock_end_wait', 'portable shedlock_pause']::name[])
+           AND a.grantee OPERATOR(pg_catalog.<>) 0::oid AND a.grantee OPERATOR(pg_catalog.<>) p.proowner
+         GROUP BY 1
+    LOOP
+        PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin);
+    END LOOP;
+    FOR thing IN
+        SELECT 'VIEW' AS kind, c.oid::regclass::text AS signature FROM pg_catalog.pg_class c
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
+        UNION ALL
+        SELECT 'ROUTINE', p.oid::regprocedure::text FROM pg_catalog.pg_proc p
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
+    LOOP
+        EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signature);
+    END LOOP;
+END
+$$;

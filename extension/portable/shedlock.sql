@@ -511,7 +511,7 @@ BEGIN
 END
 $$;
 
--- In REPEATABLE READ and above the row looks as it did when the transaction began, however long one waits.
+-- In REPEATABLE READ and above a release is not seen, only the end of the lease.
 CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
                                              suffix text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -519,10 +519,6 @@ DECLARE
     until CONSTANT timestamptz := clock_timestamp() + wait;
     attempt record;
 BEGIN
-    IF wait > interval '0' AND current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock can wait in READ COMMITTED only',
-            HINT = 'In higher levels a transaction does not see what others commit meanwhile.';
-    END IF;
     LOOP
         attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, suffix, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
@@ -862,26 +858,36 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    -- For ourselves alone: a shared lock would have to be upgraded for the release, a deadlock with who waits for the row.
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock_run_guard.name FOR NO KEY UPDATE;
     PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
 END
 $$;
 
--- Gives by how much the lease was overrun.
-CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint, done boolean, tell boolean) RETURNS interval
+-- After the command: the release. Gives by how much the lease was overrun, which does not matter to who is guarded.
+CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS interval
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
     until timestamp;
 BEGIN
-    IF done THEN
-        -- Guarded, so whether the lease has ended does not matter.
-        UPDATE @extschema@.shedlock s SET lock_until = now + interval '1 minute'
-          FROM (SELECT l.name, l.lock_until FROM @extschema@.shedlock l WHERE l.name = shedlock_run_end.name) before
-         WHERE s.name = before.name AND s.lock_until <= now AND s.lock_at_least_until > timestamp '-infinity'
-        RETURNING before.lock_until INTO until;
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token); -- against the command itself
+    SELECT s.lock_until INTO until FROM @extschema@.shedlock s WHERE s.name = shedlock_run_end.name AND s.lock_at_least_until > timestamp '-infinity';
+    IF until <= now THEN
+        UPDATE @extschema@.shedlock s SET lock_until = now + interval '1 minute' WHERE s.name = shedlock_run_end.name;
     END IF;
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, done, tell);
-    RETURN now - until;
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, true);
+    RETURN CASE WHEN until <= now THEN now - until END;
+END
+$$;
+
+-- After the command has failed, with this SQLSTATE and hint; gives the hint. Who was told that the lock is lost is not
+-- told once more.
+CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, false, code <> 'SL001');
+    RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
 
@@ -917,7 +923,7 @@ BEGIN
     BEGIN
         PERFORM @extschema@.shedlock_run_guard(name, token);
         EXECUTE command;
-        overrun := @extschema@.shedlock_run_end(name, token, true, true);
+        overrun := @extschema@.shedlock_run_end(name, token);
         BEGIN
             SET CONSTRAINTS ALL IMMEDIATE; -- what would fail at the commit is to fail here
         EXCEPTION WHEN feature_not_supported THEN -- YugabyteDB
@@ -930,7 +936,7 @@ BEGIN
     END;
     IF failed THEN
         ROLLBACK;
-        PERFORM @extschema@.shedlock_run_end(name, token, false, code IS DISTINCT FROM 'SL001');
+        hint := @extschema@.shedlock_run_failed(name, token, code, hint);
         COMMIT;
         PERFORM @extschema@.shedlock_raise(code, message, detail, hint);
     END IF;
