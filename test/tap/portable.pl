@@ -1,0 +1,120 @@
+# The portable edition: how it is installed and leaves, what an open transaction of Java's does to it, and how the extension takes over from it.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = PostgreSQL::Test::Cluster->new('portable');
+$node->init;
+configure($node, "synchronous_commit = off\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE ROLE team; CREATE ROLE others; CREATE ROLE app; CREATE ROLE "On ""Call"');
+
+# A database with a schema of the team's; what psql says of the file when the team runs it.
+my $file = 'extension/portable/shedlock.sql';
+sub run_file
+{
+	my ($database, $path, $role) = @_;
+	my ($out, $error) = ('', '');
+	my $ok = IPC::Run::run([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-c', 'SET ROLE ' . ($role // 'team'), '-f', $path ], '>', \$out, '2>', \$error);
+	return ($ok, $error);
+}
+sub database
+{
+	my ($name, $before) = @_;
+	$node->safe_psql('postgres', "CREATE DATABASE $name");
+	$node->safe_psql($name, "CREATE SCHEMA jobs AUTHORIZATION team; ALTER DATABASE $name SET search_path = jobs; GRANT USAGE ON SCHEMA jobs TO PUBLIC; " . ($before // ''));
+}
+sub sql { return $node->safe_psql(@_); }
+sub refuses
+{
+	my ($database, $role, $message, $what) = @_;
+	my ($done, $error) = run_file($database, $file, $role);
+	ok(!$done && $error =~ $message, $what) or diag($error);
+	is(sql($database, q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']), $_[4] // 0, '... and nothing is left');
+}
+
+database('shop');
+ok((run_file('shop', $file))[0], 'an ordinary role installs it');
+my $held = sql('shop', q[SELECT shedlock_acquire_token('held', '1 h')]);
+ok((run_file('shop', $file))[0], '... twice');
+is(sql('shop', qq[SELECT shedlock_extend_token('held', $held, '1 h')]), 't', '... and a lock that was held is');
+is(sql('shop', q[SELECT edition, version FROM shedlock_version()]), 'portable|' . (slurp_file('extension/shedlock.control') =~ /default_version = '(.*)'/)[0], 'it has the version of the control file');
+is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'every function knows its schema');
+# Acquire asks for a flush, whatever the session's setting; who is refused has written nothing.
+is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting('synchronous_commit')]), 't|on', 'I7: an acquire is durable');
+is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
+
+# Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
+my ($in, $out, $client);
+sub open_transaction
+{
+	($in, $out) = ("BEGIN; $_[0];\n\\echo open\n", '');
+	$client = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('shop') ], '<', \$in, '>', \$out, IPC::Run::timeout(180));
+	$client->pump until $out =~ /open/;
+}
+open_transaction(q[INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host')]);
+for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
+{
+	is(sql('shop', qq[SET statement_timeout = '60s'; BEGIN ISOLATION LEVEL $level; SELECT shedlock_acquire('java', '1 h'); SELECT shedlock_acquire('another', '1 s'), current_setting('lock_timeout'); ROLLBACK]),
+		"f\nt|0", "I2: Java's uncommitted insert is not waited for, $level");
+}
+$in .= "COMMIT;\n";
+$client->finish;
+is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it overwritten');
+# Ours neither.
+open_transaction(q[SELECT shedlock_acquire('new', '1 h')]);
+is(sql('shop', q[SET lock_timeout = '60s'; SELECT shedlock_acquire('new', '1 h'), shedlock_acquire(ARRAY['another', 'new'], '1 h'), shedlock_acquire('another', '1 h')]), 'f|f|t', 'I2: nor is ours; an array takes nothing then');
+$in .= "ROLLBACK;\n";
+$client->finish;
+
+# Who may install it, and where.
+database('adopted', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+	INSERT INTO jobs.shedlock VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'); GRANT ALL ON SCHEMA jobs TO others; ALTER TABLE jobs.shedlock OWNER TO team]);
+refuses('adopted', 'others', qr/it belongs to role team, not to others/, "a table of somebody else's is not adopted");
+ok((run_file('adopted', $file))[0], '... but by its owner');
+is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sql', '1 h')]), 'f|t', "... with Java's locks");
+database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
+refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table that will not do');
+database('nowhere', 'ALTER DATABASE nowhere SET search_path = none');
+refuses('nowhere', 'team', qr/there is no current schema/, 'without a schema');
+database('other', 'CREATE EXTENSION shedlock SCHEMA jobs');
+refuses('other', 'postgres', qr/the extension shedlock is installed in this schema/, 'where the extension is', sql('other', q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']));
+
+# The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
+sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
+my $take_over = q[
+SELECT shedlock_acquire('of the session', '1 h');
+CREATE EXTENSION shedlock;
+SELECT edition FROM shedlock_version();
+SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks WHERE name IN ('held', 'of the session', 'java');
+SELECT shedlock_release('of the session');];
+my ($status, $told, $notices) = $node->psql('shop', $take_over);
+is($told, "t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
+like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs.*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
+is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
+is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
+is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... who was granted something has it');
+($status, undef, my $error) = $node->psql('shop', q[SET ROLE app; SELECT shedlock_pause('paused too')]);
+like($error, qr/permission denied for function shedlock_pause/, '... and no more');
+sql('shop', 'DROP EXTENSION shedlock');
+ok((run_file('shop', $file))[0], 'and back');
+is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
+
+# Not for whoever does not have its owner's rights; and not where something depends on the old functions.
+sql('adopted', 'CREATE ROLE dba LOGIN; GRANT CREATE ON DATABASE adopted TO dba; GRANT ALL ON SCHEMA jobs TO dba');
+($status, undef, $error) = $node->psql('adopted', 'SET ROLE dba; CREATE EXTENSION shedlock');
+like($error, qr/ERROR:  cannot adopt table "shedlock": it belongs to role "team"/, 'a role that could not act as its owner cannot take over');
+sql('adopted', 'CREATE VIEW public.mine AS SELECT * FROM shedlock_locks');
+($status, undef, $error) = $node->psql('adopted', 'CREATE EXTENSION shedlock');
+like($error, qr/cannot drop view .*because other objects depend on it.*view public.mine depends/s, 'nor is anything dropped that others use');
+is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... all stays as it was');
+
+# It leaves.
+sql('adopted', 'DROP VIEW public.mine');
+ok((run_file('adopted', 'extension/portable/uninstall.sql'))[0], 'uninstall.sql');
+is(sql('adopted', q[SELECT count(*) FILTER (WHERE proname ~ 'shedlock'), (SELECT count(*) FROM jobs.shedlock) FROM pg_proc]), '0|2', '... leaves the table');
+$node->stop;
+done_testing();
