@@ -1,0 +1,185 @@
+// leader [NAME [SECONDS]]: of all copies, on any host, one works at a time. With pgx; the database by the PG* variables.
+//
+//	go mod init leader && go get github.com/jackc/pgx/v5 && go run leader.go
+//
+// SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
+// Why it is done like this: docs/other-languages.md
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	name   = "leader"
+	atMost = 10 * time.Second
+	holder string
+	begun  = time.Now()
+	locks  *pgx.Conn // a connection for the lock alone, none of the application's pool
+)
+
+// A clock that nobody sets.
+func clock() time.Duration { return time.Since(begun) }
+
+// Our clock may run slower than the server's.
+func trusted() time.Duration { return atMost / 10 * 9 }
+
+func lasting() string { return fmt.Sprintf("%d ms", atMost.Milliseconds()) }
+
+// One at a time. No answer in a third of at_most: the connection is of no use any more.
+func ask(ctx context.Context, result any, statement string, arguments ...any) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, atMost/3)
+	defer cancel()
+	if locks == nil || locks.IsClosed() {
+		if locks, err = pgx.Connect(ctx, ""); err != nil {
+			return err
+		}
+	}
+	return locks.QueryRow(ctx, statement, arguments...).Scan(result)
+}
+
+// From an acquire to its release. It is extended by a goroutine of its own.
+type term struct {
+	token int64
+	until atomic.Int64 // by our clock
+	over  chan struct{}
+	kept  chan struct{}
+}
+
+func acquire(ctx context.Context) (*term, error) {
+	sent := clock() // before: however long the reply takes, the lease ends later than we think
+	var token *int64
+	err := ask(ctx, &token, "SELECT shedlock_acquire_token($1, $2::interval, holder => $3)", name, lasting(), holder)
+	if err != nil || token == nil {
+		return nil, err
+	}
+	t := &term{token: *token, over: make(chan struct{}), kept: make(chan struct{})}
+	t.until.Store(int64(sent + trusted()))
+	go t.keep()
+	return t, nil
+}
+
+func (t *term) trusted() bool { return int64(clock()) < t.until.Load() }
+
+func (t *term) keep() {
+	defer close(t.kept)
+	for pause := atMost / 3; t.trusted(); {
+		select {
+		case <-t.over:
+			return
+		case <-time.After(pause):
+		}
+		sent := clock()
+		var ours bool
+		err := ask(context.Background(), &ours, "SELECT shedlock_extend_token($1, $2, $3::interval)", name, t.token, lasting())
+		switch {
+		case err != nil: // there is time for some more tries
+			log.Println(holder, "cannot extend:", err)
+			pause = atMost / 10
+		case ours:
+			t.until.Store(int64(sent + trusted()))
+			pause = atMost / 3
+		default:
+			t.until.Store(0)
+		}
+	}
+}
+
+func (t *term) end(done bool) (released bool, err error) {
+	close(t.over)
+	<-t.kept
+	err = ask(context.Background(), &released, "SELECT shedlock_release_token($1, $2, $3)", name, t.token, done)
+	return
+}
+
+func work(application *pgxpool.Pool, token int64) error {
+	ctx := context.Background()
+	tx, err := application.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx) // nothing, after a commit
+	var n int64
+	if err := tx.QueryRow(ctx, "SELECT coalesce(max(n), 0) + 1 FROM worked").Scan(&n); err != nil {
+		return err
+	}
+	time.Sleep(100 * time.Millisecond) // what takes its time
+	if _, err := tx.Exec(ctx, "INSERT INTO worked VALUES ($1, $2, $3)", n, token, holder); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "SELECT shedlock_guard_token($1, $2)", name, token); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+func lead(stop context.Context, application *pgxpool.Pool, t *term) error {
+	log.Println(holder, "leads, token", t.token)
+	var failed error
+	for failed == nil && t.trusted() && stop.Err() == nil {
+		failed = work(application, t.token)
+	}
+	if failed != nil {
+		log.Println(holder, failed)
+	}
+	released, err := t.end(failed == nil && t.trusted())
+	if err != nil {
+		return err
+	}
+	log.Println(holder, map[bool]string{true: "released", false: "had lost the lock"}[released])
+	var refusal interface{ SQLState() string }
+	if errors.As(failed, &refusal) && refusal.SQLState() == "SL001" {
+		return nil
+	}
+	return failed // the work has failed: let whoever started us decide
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		name = os.Args[1]
+	}
+	if len(os.Args) > 2 {
+		seconds, err := strconv.ParseFloat(os.Args[2], 64)
+		check(err)
+		atMost = time.Duration(seconds * float64(time.Second))
+	}
+	host, _ := os.Hostname()
+	holder = fmt.Sprintf("%s:%d", host, os.Getpid())
+	log.SetFlags(0)
+	log.SetOutput(os.Stdout)
+
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer cancel()
+	application, err := pgxpool.New(context.Background(), "")
+	check(err)
+	for stop.Err() == nil {
+		t, err := acquire(context.Background())
+		check(err)
+		if t != nil {
+			check(lead(stop, application, t))
+			continue
+		}
+		select {
+		case <-stop.Done():
+		case <-time.After(atMost / 10):
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(holder, " ", err)
+	}
+}

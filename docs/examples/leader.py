@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""leader.py [NAME [SECONDS]]: of all copies, on any host, one works at a time. With psycopg 3; the database by the PG* variables.
+
+SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
+Why it is done like this: docs/other-languages.md
+"""
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import psycopg
+
+NAME = sys.argv[1] if len(sys.argv) > 1 else 'leader'
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
+AT_MOST = timedelta(seconds=SECONDS)
+TRUSTED = SECONDS * 0.9  # our clock may run slower than the server's
+HOLDER = f'{socket.gethostname()}:{os.getpid()}'
+
+stop = threading.Event()
+locks = None  # a connection for the lock alone, none of the application's pool
+
+
+def ask(statement, *parameters):
+    global locks
+    if locks is None or locks.closed:
+        locks = psycopg.connect('', autocommit=True, connect_timeout=3, tcp_user_timeout=3000, keepalives_idle=3)
+    return locks.execute(statement, parameters).fetchone()[0]
+
+
+class Term:
+    """From an acquire to its release. It is extended by a thread of its own."""
+
+    def __init__(self, token, sent):
+        self.token = token
+        self.until = sent + TRUSTED
+        self.over = threading.Event()
+        self.keeper = threading.Thread(target=self.keep)
+        self.keeper.start()
+
+    def trusted(self):
+        return time.monotonic() < self.until
+
+    def keep(self):
+        pause = SECONDS / 3
+        while not self.over.wait(pause) and self.trusted():
+            sent = time.monotonic()
+            try:
+                ours = ask('SELECT shedlock_extend_token(%s, %s, %s)', NAME, self.token, AT_MOST)
+                self.until = sent + TRUSTED if ours else 0
+                pause = SECONDS / 3
+            except psycopg.OperationalError as error:  # there is time for some more tries
+                print(HOLDER, 'cannot extend:', error, flush=True)
+                pause = SECONDS / 10
+
+    def end(self, done):
+        self.over.set()
+        self.keeper.join()
+        return ask('SELECT shedlock_release_token(%s, %s, %s)', NAME, self.token, done)
+
+
+def acquire():
+    sent = time.monotonic()  # before: however long the reply takes, the lease ends later than we think
+    token = ask('SELECT shedlock_acquire_token(%s, %s, holder => %s)', NAME, AT_MOST, HOLDER)
+    return None if token is None else Term(token, sent)
+
+
+def work(application, token):
+    with application.transaction():
+        n = application.execute('SELECT coalesce(max(n), 0) + 1 FROM worked').fetchone()[0]
+        time.sleep(0.1)  # what takes its time
+        application.execute('INSERT INTO worked VALUES (%s, %s, %s)', (n, token, HOLDER))
+        application.execute('SELECT shedlock_guard_token(%s, %s)', (NAME, token))
+
+
+def lead(application, term):
+    print(HOLDER, 'leads, token', term.token, flush=True)
+    done = False
+    try:
+        while term.trusted() and not stop.is_set():
+            work(application, term.token)
+        done = term.trusted()
+    except psycopg.Error as error:
+        if error.sqlstate != 'SL001':  # the work has failed: let whoever started us decide
+            raise
+        print(HOLDER, 'SL001:', error, flush=True)
+    finally:
+        print(HOLDER, 'released' if term.end(done) else 'had lost the lock', flush=True)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    with psycopg.connect('', autocommit=True) as application:  # in an application: its pool
+        while not stop.is_set():
+            if term := acquire():
+                lead(application, term)
+            else:
+                stop.wait(SECONDS / 10)
+
+
+main()
