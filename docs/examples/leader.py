@@ -24,10 +24,16 @@ stop = threading.Event()
 locks = None  # a connection for the lock alone, none of the application's pool
 
 
+def connect():
+    # prepare_threshold: not every pooler can have prepared statements. The rest: a dead network is not waited for.
+    return psycopg.connect('', autocommit=True, prepare_threshold=None, connect_timeout=3, keepalives_idle=3,
+                           tcp_user_timeout=int(SECONDS * 1000 / 3))
+
+
 def ask(statement, *parameters):
     global locks
     if locks is None or locks.closed:
-        locks = psycopg.connect('', autocommit=True, connect_timeout=3, tcp_user_timeout=3000, keepalives_idle=3)
+        locks = connect()
     return locks.execute(statement, parameters).fetchone()[0]
 
 
@@ -94,7 +100,7 @@ def lead(application, term):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    with psycopg.connect('', autocommit=True) as application:  # in an application: its pool
+    with connect() as application:  # in an application: its pool
         while not stop.is_set():
             if term := acquire():
                 lead(application, term)
