@@ -58,7 +58,7 @@ class Term:
                 ours = ask('SELECT shedlock_extend_token(%s, %s, %s)', NAME, self.token, AT_MOST)
                 self.until = sent + TRUSTED if ours else 0
                 pause = SECONDS / 3
-            except psycopg.OperationalError as error:  # there is time for some more tries
+            except psycopg.Error as error:  # there is time for some more tries
                 print(HOLDER, 'cannot extend:', error, flush=True)
                 pause = SECONDS / 10
 
