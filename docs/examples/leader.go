@@ -1,4 +1,4 @@
-// leader [NAME [SECONDS]]: of all copies, on any host, one works at a time. With pgx; the database by the PG* variables.
+// leader [NAME [SECONDS]]: of all copies, on any host, one works at a time. pgx; database by the PG* variables.
 //
 //	go mod init leader && go get github.com/jackc/pgx/v5 && go run leader.go
 //
@@ -27,6 +27,7 @@ var (
 	atMost = 10 * time.Second
 	holder string
 	begun  = time.Now()
+	always = context.Background()
 	locks  *pgx.Conn // a connection for the lock alone, none of the application's pool
 )
 
@@ -58,10 +59,10 @@ type term struct {
 	kept  chan struct{}
 }
 
-func acquire(ctx context.Context) (*term, error) {
+func acquire() (*term, error) {
 	sent := clock() // before: however long the reply takes, the lease ends later than we think
 	var token *int64
-	err := ask(ctx, &token, "SELECT shedlock_acquire_token($1, $2::interval, holder => $3)", name, lasting(), holder)
+	err := ask(always, &token, "SELECT shedlock_acquire_token($1, $2::interval, holder => $3)", name, lasting(), holder)
 	if err != nil || token == nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (t *term) keep() {
 		}
 		sent := clock()
 		var ours bool
-		err := ask(context.Background(), &ours, "SELECT shedlock_extend_token($1, $2, $3::interval)", name, t.token, lasting())
+		err := ask(always, &ours, "SELECT shedlock_extend_token($1, $2, $3::interval)", name, t.token, lasting())
 		switch {
 		case err != nil: // there is time for some more tries
 			log.Println(holder, "cannot extend:", err)
@@ -100,12 +101,12 @@ func (t *term) keep() {
 func (t *term) end(done bool) (released bool, err error) {
 	close(t.over)
 	<-t.kept
-	err = ask(context.Background(), &released, "SELECT shedlock_release_token($1, $2, $3)", name, t.token, done)
+	err = ask(always, &released, "SELECT shedlock_release_token($1, $2, $3)", name, t.token, done)
 	return
 }
 
 func work(application *pgxpool.Pool, token int64) error {
-	ctx := context.Background()
+	ctx := always
 	tx, err := application.Begin(ctx)
 	if err != nil {
 		return err
@@ -160,12 +161,12 @@ func main() {
 	log.SetFlags(0)
 	log.SetOutput(os.Stdout)
 
-	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	stop, cancel := signal.NotifyContext(always, syscall.SIGTERM, os.Interrupt)
 	defer cancel()
-	application, err := pgxpool.New(context.Background(), "")
+	application, err := pgxpool.New(always, "")
 	check(err)
 	for stop.Err() == nil {
-		t, err := acquire(context.Background())
+		t, err := acquire()
 		check(err)
 		if t != nil {
 			check(lead(stop, application, t))

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// leader.js [NAME [SECONDS]]: of all copies, on any host, one works at a time. With pg; the database by the PG* variables.
+// leader.js [NAME [SECONDS]]: of all copies, on any host, one works at a time. pg; database by the PG* variables.
 // SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
 // Why it is done like this: docs/other-languages.md
 'use strict';
@@ -19,85 +19,85 @@ const stop = new AbortController();
 let locks; // a connection for the lock alone, none of the application's pool
 
 async function ask(statement, parameters) {
-  try {
-    if (!locks) {
-      locks = new Client({ connectionTimeoutMillis: atMost / 3, query_timeout: atMost / 3 });
-      locks.on('error', () => {}); // whoever asks next is told
-      await locks.connect();
+    try {
+        if (!locks) {
+            locks = new Client({ connectionTimeoutMillis: atMost / 3, query_timeout: atMost / 3 });
+            locks.on('error', () => {}); // whoever asks next is told
+            await locks.connect();
+        }
+        return (await locks.query({ text: statement, values: parameters, rowMode: 'array' })).rows[0][0];
+    } catch (error) { // the next one who asks gets another connection
+        locks.end().catch(() => {});
+        locks = undefined;
+        throw error;
     }
-    return (await locks.query({ text: statement, values: parameters, rowMode: 'array' })).rows[0][0];
-  } catch (error) { // the next one who asks gets another connection
-    locks.end().catch(() => {});
-    locks = undefined;
-    throw error;
-  }
 }
 
 async function acquire() {
-  const sent = clock(); // before: however long the reply takes, the lease ends later than we think
-  const token = await ask('SELECT shedlock_acquire_token($1, $2::interval, holder => $3)', [name, lasting, holder]);
-  return token === null ? null : { token, until: sent + trusted };
+    const sent = clock(); // before: however long the reply takes, the lease ends later than we think
+    const token = await ask('SELECT shedlock_acquire_token($1, $2::interval, holder => $3)', [name, lasting, holder]);
+    return token === null ? null : { token, until: sent + trusted };
 }
 
 // A promise that is kept when the term is over; until then it extends.
 async function keep(term) {
-  for (let pause = atMost / 3; clock() < term.until;) {
-    await sleep(pause, null, { signal: term.over.signal }).catch(() => {});
-    if (term.over.signal.aborted) return;
-    const sent = clock();
-    try {
-      const ours = await ask('SELECT shedlock_extend_token($1, $2, $3::interval)', [name, term.token, lasting]);
-      term.until = ours ? sent + trusted : 0;
-      pause = atMost / 3;
-    } catch (error) { // there is time for some more tries
-      console.log(holder, 'cannot extend:', error.message);
-      pause = atMost / 10;
+    for (let pause = atMost / 3; clock() < term.until;) {
+        await sleep(pause, null, { signal: term.over.signal }).catch(() => {});
+        if (term.over.signal.aborted) return;
+        const sent = clock();
+        try {
+            const ours = await ask('SELECT shedlock_extend_token($1, $2, $3::interval)', [name, term.token, lasting]);
+            term.until = ours ? sent + trusted : 0;
+            pause = atMost / 3;
+        } catch (error) { // there is time for some more tries
+            console.log(holder, 'cannot extend:', error.message);
+            pause = atMost / 10;
+        }
     }
-  }
 }
 
 async function work(token) {
-  const client = await application.connect();
-  try {
-    await client.query('BEGIN');
-    const n = (await client.query('SELECT coalesce(max(n), 0) + 1 AS n FROM worked')).rows[0].n;
-    await sleep(100); // what takes its time
-    await client.query('INSERT INTO worked VALUES ($1, $2, $3)', [n, token, holder]);
-    await client.query('SELECT shedlock_guard_token($1, $2)', [name, token]);
-    await client.query('COMMIT');
-    client.release();
-  } catch (error) {
-    client.release(error); // and with the connection goes the transaction
-    throw error;
-  }
+    const client = await application.connect();
+    try {
+        await client.query('BEGIN');
+        const n = (await client.query('SELECT coalesce(max(n), 0) + 1 AS n FROM worked')).rows[0].n;
+        await sleep(100); // what takes its time
+        await client.query('INSERT INTO worked VALUES ($1, $2, $3)', [n, token, holder]);
+        await client.query('SELECT shedlock_guard_token($1, $2)', [name, token]);
+        await client.query('COMMIT');
+        client.release();
+    } catch (error) {
+        client.release(error); // and with the connection goes the transaction
+        throw error;
+    }
 }
 
 async function lead(term) {
-  console.log(holder, 'leads, token', term.token);
-  let done = false;
-  term.over = new AbortController();
-  const kept = keep(term);
-  try {
-    while (clock() < term.until && !stop.signal.aborted) await work(term.token);
-    done = clock() < term.until;
-  } catch (error) {
-    if (error.code !== 'SL001') throw error; // the work has failed: let whoever started us decide
-    console.log(holder, 'SL001:', error.message);
-  } finally {
-    term.over.abort();
-    await kept;
-    const released = await ask('SELECT shedlock_release_token($1, $2, $3)', [name, term.token, done]);
-    console.log(holder, released ? 'released' : 'had lost the lock');
-  }
+    console.log(holder, 'leads, token', term.token);
+    let done = false;
+    term.over = new AbortController();
+    const kept = keep(term);
+    try {
+        while (clock() < term.until && !stop.signal.aborted) await work(term.token);
+        done = clock() < term.until;
+    } catch (error) {
+        if (error.code !== 'SL001') throw error; // the work has failed: let whoever started us decide
+        console.log(holder, 'SL001:', error.message);
+    } finally {
+        term.over.abort();
+        await kept;
+        const released = await ask('SELECT shedlock_release_token($1, $2, $3)', [name, term.token, done]);
+        console.log(holder, released ? 'released' : 'had lost the lock');
+    }
 }
 
 async function main() {
-  for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => stop.abort());
-  while (!stop.signal.aborted) {
-    const term = await acquire();
-    if (term) await lead(term);
-    else await sleep(atMost / 10, null, { signal: stop.signal }).catch(() => {});
-  }
+    for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => stop.abort());
+    while (!stop.signal.aborted) {
+        const term = await acquire();
+        if (term) await lead(term);
+        else await sleep(atMost / 10, null, { signal: stop.signal }).catch(() => {});
+    }
 }
 
 main().then(() => process.exit(0), (error) => { console.error(holder, error); process.exit(1); });

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""leader.py [NAME [SECONDS]]: of all copies, on any host, one works at a time. With psycopg 3; the database by the PG* variables.
+"""leader.py [NAME [SECONDS]]: of all copies, on any host, one works at a time. psycopg 3; database by PG* variables.
 
 SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
 Why it is done like this: docs/other-languages.md
@@ -44,7 +44,7 @@ class Term:
         self.token = token
         self.until = sent + TRUSTED
         self.over = threading.Event()
-        self.keeper = threading.Thread(target=self.keep)
+        self.keeper = threading.Thread(target=self.keep, daemon=True)  # ends with the program
         self.keeper.start()
 
     def trusted(self):

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# leader.sh [NAME [SECONDS]]: of all copies, on any host, one works at a time. With psql; the database by the PG* variables.
-# SECONDS is at_most, the lease; whole ones. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
-# Why it is done like this: docs/other-languages.md. "shedlock run leader --wait 1d -- COMMAND" does all this for a command.
+# leader.sh [NAME [SECONDS]]: of all copies, on any host, one works at a time. psql; database by the PG* variables.
+# SECONDS is at_most, the lease, in whole ones. The work is done in a table:
+# CREATE TABLE worked (n bigint, token bigint, leader text)
+# Why it is done like this: docs/other-languages.md. For a command, "shedlock run leader --wait 1d -- COMMAND" does it.
 set -u
 
 name=${1:-leader}
@@ -17,7 +18,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 sql() { # [COMMAND...]: what stdin says, by psql under COMMAND
-    "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder"
+    "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
+        -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder"
 }
 ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, none of a pool's
 
