@@ -88,6 +88,36 @@ EXECUTE java_unlock('nightly ', 0, 'host');
 SELECT shedlock_acquire('nightly ', '1 h'), shedlock_release('nightly');
 EXECUTE java_again('nightly ', 3600, 'host');
 EXECUTE java_again('nightly', 3600, 'host');
+
+-- J is configured with another table's name, which is a view on the renamed table now, and J's role may use nothing else.
+DELETE FROM shedlock;
+CREATE ROLE regress_java;
+GRANT ALL ON SCHEMA public TO regress_java;
+CREATE VIEW java_locks AS SELECT name, lock_until, locked_at, locked_by FROM shedlock;
+GRANT SELECT, INSERT, UPDATE ON java_locks TO regress_java;
+SELECT shedlock_acquire('u', '1 h');
+SET ROLE regress_java;
+PREPARE view_first(text, int, text) AS
+    INSERT INTO java_locks(name, lock_until, locked_at, locked_by)
+    VALUES($1, timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2), timezone('utc', CURRENT_TIMESTAMP), $3)
+    ON CONFLICT (name) DO UPDATE SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
+      locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
+      WHERE java_locks.name = $1 AND java_locks.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
+PREPARE view_unlock(text, int, text) AS
+    UPDATE java_locks SET lock_until = CASE WHEN locked_at + make_interval(secs => $2) > timezone('utc', CURRENT_TIMESTAMP)
+      THEN locked_at + make_interval(secs => $2) ELSE timezone('utc', CURRENT_TIMESTAMP) END WHERE name = $1 AND locked_by = $3;
+EXECUTE view_first('u', 3600, 'host');
+EXECUTE view_first('j', 3600, 'host');
+EXECUTE view_first('j', 3600, 'host');
+RESET ROLE;
+SELECT shedlock_acquire('j', '1 h') AS refused;
+SET ROLE regress_java;
+EXECUTE view_unlock('j', 0, 'host');
+RESET ROLE;
+SELECT shedlock_acquire('j', '1 h') AS acquired;
+DROP VIEW java_locks;
+REVOKE ALL ON SCHEMA public FROM regress_java;
+DROP ROLE regress_java;
 \set QUIET on
 DEALLOCATE ALL;
 DELETE FROM shedlock;
