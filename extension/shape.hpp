@@ -19,6 +19,7 @@ struct table_shape {
     int name_limit;      // characters
     int locked_by_limit; // characters
     duration unit;       // resolution of the coarsest of the timestamps
+    bool is_on_worker;   // of Citus: other nodes have lock tables of their own. Set by shape_of
 };
 
 // 55000: what is wrong with it, and what to do.

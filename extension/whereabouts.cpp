@@ -14,6 +14,9 @@ Oid home = InvalidOid;
 uint32 hash_of_name = 0; // in the cache of relations by name
 constexpr const char *usual_name = "shedlock";
 
+// Where Citus keeps the number of this node, if it is installed.
+Oid citus_group = InvalidOid;
+
 void forget_table()
 {
     is_known = false;
@@ -22,11 +25,11 @@ void forget_table()
 
 void on_relation_change(Datum, Oid relation)
 {
-    if (relation == InvalidOid || relation == known.table)
+    if (relation == InvalidOid || relation == known.table || relation == citus_group)
         forget_table();
 }
 
-// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards.
+// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards, and Citus be there.
 void on_function_change(Datum, int, uint32)
 {
     forget_table();
@@ -95,6 +98,25 @@ void check_name(Relation table)
             "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
 }
 
+// CREATE EXTENSION on the coordinator, which is number 0, makes a lock table on every worker, too. Only superusers can
+// make a table in pg_catalog, so nobody else pretends. When the number changes, Citus invalidates the table (by a
+// trigger).
+bool is_citus_worker()
+{
+    citus_group = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);
+    const Relation groups = OidIsValid(citus_group) ? try_table_open(citus_group, AccessShareLock) : nullptr;
+    if (!groups)
+        return false;
+    const SysScanDesc scan = systable_beginscan(groups, InvalidOid, false, nullptr, 0, nullptr);
+    const HeapTuple row = systable_getnext(scan); // none while pg_upgrade is at it
+    bool is_null;
+    const bool is_worker =
+        HeapTupleIsValid(row) && DatumGetInt32(heap_getattr(row, 1, RelationGetDescr(groups), &is_null)) != 0;
+    systable_endscan(scan);
+    table_close(groups, AccessShareLock);
+    return is_worker;
+}
+
 } // namespace
 
 void report_dropped()
@@ -118,12 +140,21 @@ table_shape shape_of(Relation table)
     has_changed = false;
     known.table = RelationGetRelid(table);
     check_name(table);
-    const auto shape = inspect(table, purposes::use);
+    auto shape = inspect(table, purposes::use);
+    shape.is_on_worker = is_citus_worker();
     // What has changed meanwhile is nothing that our lock on the table would have kept out: next time is soon enough.
     // (With debug_discard_caches everything changes all the time.)
     known = shape;
     is_known = !has_changed;
     return shape;
+}
+
+void require_sole_table(const table_shape &shape)
+{
+    if (shape.is_on_worker)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("this server is a Citus worker, whose lock table is its own"),
+                        errhint("Connect to the coordinator: what is locked here is locked nowhere else.")));
 }
 
 } // namespace shedlock
