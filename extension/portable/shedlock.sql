@@ -1288,7 +1288,8 @@ DECLARE
         locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
                     FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
-        counters AS (SELECT * FROM %1$s.shedlock_stats) $sources$, home);
+        counters AS (SELECT * FROM %1$s.shedlock_stats),
+        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$, home);
     lock_table regclass;
     query text;
 BEGIN
@@ -1376,12 +1377,64 @@ BEGIN
          WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
            AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                         WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
-         ORDER BY pid $q$]
+         ORDER BY pid $q$,
+
+    -- Several writers. (A publication alone does no harm.)
+    $q$ SELECT 'error', format('subscription "%s" writes into table %s: the publisher grants the same locks', subname, $1), (TABLE advice)
+          FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
+         WHERE srrelid = $1 ORDER BY subname $q$]
+
+    -- @ is the extension. Only where it is installed: otherwise that schema may be anybody's, and a view there would be
+    -- computed with the rights that this function has.
+    || ARRAY(SELECT replace(v.query, '@', extname) FROM pg_extension JOIN (VALUES
+
+    (ARRAY['citus'],
+    $q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
+          FROM pg_dist_local_group WHERE groupid <> 0 $q$),
+
+    (ARRAY['citus'],
+    $q$ SELECT 'notice', format('this Citus coordinator has %s workers, on which nothing of its locks is known', count(DISTINCT groupid)),
+               'All clients must connect to the coordinator, Java''s, too'
+          FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
+        HAVING count(*) > 0 $q$),
+
+    -- The functions would not see what SQL does.
+    (ARRAY['citus'],
+    $q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
+          FROM pg_dist_partition WHERE logicalrelid = $1 $q$),
+
+    -- A subscriber is told of tables that it has copied, not of all that it is sent.
+    (ARRAY['pglogical', 'spock'],
+    $q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
+               format('subscription "%s" of @ %s into table %s: its provider grants the same locks',
+                      sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END, $1), (TABLE advice)
+          FROM @.subscription, LATERAL (SELECT $1 IN (
+            SELECT set_reloid FROM @.replication_set_table
+             UNION ALL
+            SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
+             WHERE sync_subid = sub_id) AS is_told) t
+         ORDER BY sub_name $q$),
+
+    (ARRAY['pgactive'],
+    $q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+          FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$),
+
+    (ARRAY['bdr'],
+    $q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+          FROM bdr.node HAVING count(*) > 1 $q$)
+
+    ) v(extensions, query) ON extname = ANY (v.extensions))
     LOOP
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
-        EXCEPTION WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
-            NULL; -- there are no counters
+        EXCEPTION
+            WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
+                NULL; -- there are no counters
+            WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
+                severity := 'error';
+                finding := format('not all could be looked at: %s', SQLERRM);
+                hint := format('Look there yourself, or let role "%s" read it', current_user);
+                RETURN NEXT;
         END;
     END LOOP;
 END
@@ -1467,7 +1520,7 @@ COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
 COMMENT ON FUNCTION shedlock_resume(text) IS
 'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
 COMMENT ON FUNCTION shedlock_doctor() IS
-'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions. No rows: nothing found.';
+'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
 'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
 COMMENT ON FUNCTION shedlock_stats_reset() IS

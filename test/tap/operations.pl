@@ -110,7 +110,13 @@ for my $part (qr/ERROR:  ZZ123: broken/, qr/DETAIL:  the detail/, qr/HINT:  the 
 
 # The doctor: what one session can't provoke.
 sub findings { return $plain->safe_psql('postgres', "SELECT severity || ': ' || finding FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync%'"); }
-is(findings(), '', 'a healthy server');
+$plain->safe_psql('postgres', 'CREATE PUBLICATION locks FOR TABLE shedlock');
+is(findings(), '', 'a healthy server, whose locks are published');
+$plain->safe_psql('postgres', 'CREATE DATABASE subscriber');
+$plain->safe_psql('subscriber', 'CREATE EXTENSION shedlock; CREATE SUBSCRIPTION locks CONNECTION $$' . $plain->connstr('postgres')
+		. '$$ PUBLICATION locks WITH (enabled = false, create_slot = false, slot_name = NONE)');
+like($plain->safe_psql('subscriber', 'SELECT severity, finding FROM shedlock_doctor()'),
+	qr/^error\|subscription "locks" writes into table public.shedlock: the publisher grants the same locks$/m, '... and the subscriber, which they are written to');
 my ($holder_in, $holder_out) = ('', '');
 my $holder = IPC::Run::start([ 'psql', '-XAtq', '-d', $plain->connstr('postgres') ], '<', \$holder_in, '>', \$holder_out);
 $holder_in .= "SET application_name = 'nightly';\nBEGIN;\nSELECT shedlock_acquire('open', '1 h');\n";
