@@ -103,6 +103,10 @@ INSERT INTO pgactive.pgactive_nodes VALUES ('a', 'r'), ('removed', 'k');
 SELECT * FROM complaints;
 INSERT INTO pgactive.pgactive_nodes VALUES ('joining', 'i');
 SELECT * FROM complaints;
+-- It puts a trigger on each table, which alone would not tell.
+CREATE TRIGGER truncate_trigger AFTER TRUNCATE ON shedlock EXECUTE FUNCTION suppress_redundant_updates_trigger();
+SELECT * FROM complaints;
+DROP TRIGGER truncate_trigger ON shedlock;
 DROP SCHEMA pgactive CASCADE;
 
 -- PGD.

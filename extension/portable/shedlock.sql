@@ -1293,14 +1293,14 @@ DECLARE
     lock_table regclass;
     query text;
 BEGIN
-    -- Without a sound table there is nothing more to look at.
+    -- Without a sound table nothing is found about it; but why it is not may be among the rest: multi-master extensions
+    -- put triggers on tables.
     BEGIN
         EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
     EXCEPTION WHEN object_not_in_prerequisite_state THEN
         severity := 'error';
         GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RETURN NEXT;
-        RETURN;
     END;
 
     -- One query each gives severity, finding and hint, in the order in which they are told. $1 is the table.
@@ -1380,7 +1380,7 @@ BEGIN
          ORDER BY pid $q$,
 
     -- Several writers. (A publication alone does no harm.)
-    $q$ SELECT 'error', format('subscription "%s" writes into table %s: the publisher grants the same locks', subname, $1), (TABLE advice)
+    $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
           FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
          WHERE srrelid = $1 ORDER BY subname $q$]
 
@@ -1406,8 +1406,8 @@ BEGIN
     -- A subscriber is told of tables that it has copied, not of all that it is sent.
     (ARRAY['pglogical', 'spock'],
     $q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
-               format('subscription "%s" of @ %s into table %s: its provider grants the same locks',
-                      sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END, $1), (TABLE advice)
+               format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
+                      sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
           FROM @.subscription, LATERAL (SELECT $1 IN (
             SELECT set_reloid FROM @.replication_set_table
              UNION ALL
@@ -1429,7 +1429,7 @@ BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
         EXCEPTION
             WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
-                NULL; -- there are no counters
+                NULL; -- there are no counters, or the table is not sound
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
                 finding := format('not all could be looked at: %s', SQLERRM);

@@ -116,7 +116,7 @@ $plain->safe_psql('postgres', 'CREATE DATABASE subscriber');
 $plain->safe_psql('subscriber', 'CREATE EXTENSION shedlock; CREATE SUBSCRIPTION locks CONNECTION $$' . $plain->connstr('postgres')
 		. '$$ PUBLICATION locks WITH (enabled = false, create_slot = false, slot_name = NONE)');
 like($plain->safe_psql('subscriber', 'SELECT severity, finding FROM shedlock_doctor()'),
-	qr/^error\|subscription "locks" writes into table public.shedlock: the publisher grants the same locks$/m, '... and the subscriber, which they are written to');
+	qr/^error\|subscription "locks" writes into the lock table: the publisher grants the same locks$/m, '... and the subscriber, which they are written to');
 my ($holder_in, $holder_out) = ('', '');
 my $holder = IPC::Run::start([ 'psql', '-XAtq', '-d', $plain->connstr('postgres') ], '<', \$holder_in, '>', \$holder_out);
 $holder_in .= "SET application_name = 'nightly';\nBEGIN;\nSELECT shedlock_acquire('open', '1 h');\n";
