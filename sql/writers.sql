@@ -40,7 +40,7 @@ SELECT * FROM complaints;
 CALL become(2);
 SELECT shedlock_acquire('new', '1 h');
 \echo :LAST_ERROR_SQLSTATE
-SELECT shedlock_acquire(ARRAY['new', 'newer'], '1 h', wait => '1 h');
+SELECT shedlock_acquire(ARRAY['new', 'newer'], '1 h', wait => '10 ms');
 SELECT shedlock_acquire_token('new', '1 h');
 SELECT shedlock_acquire_token('alone', '1 h');
 SELECT shedlock_pause('new');
