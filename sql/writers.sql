@@ -26,8 +26,7 @@ BEGIN
     ALTER TABLE pg_catalog.pg_dist_local_group SET (fillfactor = 100);
 END
 $$;
-\c
--- Without a number (pg_upgrade), without workers: like any server.
+-- This session, too, hears that it has come. Without a number (pg_upgrade), without workers: like any server.
 SELECT shedlock_acquire('upgrading', '1 h');
 CALL become(0);
 SELECT shedlock_acquire('alone', '1 h');
