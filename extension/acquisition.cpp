@@ -152,7 +152,8 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
 attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
 {
     lock_table table = lock_table::open(function);
-    require_sole_table(table.shape());
+    if (table.shape().is_on_worker)
+        report_worker();
     auto result = not_granted(outcomes::changed);
     for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++) {
         if (request.names.size() == 1)

@@ -16,10 +16,10 @@ struct table_shape {
     AttrNumber locked_at;
     AttrNumber locked_by;
     AttrNumber lock_at_least_until;
+    bool is_on_worker;   // of Citus: other nodes have lock tables of their own. Set by shape_of
     int name_limit;      // characters
     int locked_by_limit; // characters
     duration unit;       // resolution of the coarsest of the timestamps
-    bool is_on_worker;   // of Citus: other nodes have lock tables of their own. Set by shape_of
 };
 
 // 55000: what is wrong with it, and what to do.

@@ -149,12 +149,12 @@ table_shape shape_of(Relation table)
     return shape;
 }
 
-void require_sole_table(const table_shape &shape)
+void report_worker()
 {
-    if (shape.is_on_worker)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("this server is a Citus worker, whose lock table is its own"),
-                        errhint("Connect to the coordinator: what is locked here is locked nowhere else.")));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("this server is a Citus worker, whose lock table is its own"),
+                    errhint("Connect to the coordinator: what is locked here is locked nowhere else.")));
+    pg_unreachable();
 }
 
 } // namespace shedlock

@@ -16,8 +16,8 @@ Oid find_table(Oid function);
 // changed. 55000 as inspect.
 table_shape shape_of(Relation table);
 
-// 55000 on a Citus worker, for whatever takes a lock. Those that were taken before the server became one may still be
+// 55000: what takes a lock does not do so on a Citus worker. Those that were taken before it became one may still be
 // released.
-void require_sole_table(const table_shape &shape);
+[[noreturn]] void report_worker();
 
 } // namespace shedlock
