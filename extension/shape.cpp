@@ -27,11 +27,27 @@ void check_kind(Relation table)
         report_unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
 
-void check_no_code_attached(Relation table)
+// The trigger that shedlock_protect makes, and exactly that: our writes need not run it. The function is the one that
+// the extension's script made; nobody but its owner can replace or rename it.
+bool is_protection(const Trigger &trigger, Oid home)
+{
+    const Oid function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("shedlock_protect_row"),
+                                         PointerGetDatum(buildoidvector(nullptr, 0)), ObjectIdGetDatum(home));
+    constexpr int16 type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE;
+    return OidIsValid(function) && trigger.tgfoid == function &&
+           getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("shedlock", true) &&
+           strcmp(trigger.tgname, "shedlock_protect") == 0 && trigger.tgtype == type &&
+           trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN && trigger.tgnargs == 0 && trigger.tgnattr == 0 &&
+           !trigger.tgqual;
+}
+
+void check_no_code_attached(Relation table, Oid home)
 {
     if (table->rd_rules)
         report_unusable(table, "it has rules, which would not run", "Drop the rules.");
-    if (table->trigdesc)
+    const TriggerDesc *const triggers = table->trigdesc;
+    if (triggers && !std::all_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
+                                 [&](const Trigger &each) { return is_protection(each, home); }))
         report_unusable(table, "it has triggers or foreign keys, which would not run",
                         "Drop the triggers and foreign keys.");
     if (table->rd_rel->relrowsecurity)
@@ -261,10 +277,10 @@ void require_value(bool is_null, const char *column)
                         errhint("Somebody edited the table by hand. Set it, or delete the row.")));
 }
 
-table_shape inspect(Relation table, purposes purpose)
+table_shape inspect(Relation table, purposes purpose, Oid home)
 {
     check_kind(table);
-    check_no_code_attached(table);
+    check_no_code_attached(table, home);
     check_statistics(table);
 
     const Form_pg_attribute name = require_text(table, "name");

@@ -222,6 +222,8 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- include Doctor
 
+-- include Protect
+
 -- include Grant
 
 -- include Comments

@@ -140,7 +140,7 @@ table_shape shape_of(Relation table)
     has_changed = false;
     known.table = RelationGetRelid(table);
     check_name(table);
-    auto shape = inspect(table, purposes::use);
+    auto shape = inspect(table, purposes::use, home);
     shape.is_on_worker = is_citus_worker();
     // What has changed meanwhile is nothing that our lock on the table would have kept out: next time is soon enough.
     // (With debug_discard_caches everything changes all the time.)

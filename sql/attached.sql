@@ -143,6 +143,39 @@ SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIE
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
 SELECT * FROM after($x$DROP TABLE shedlock CASCADE$x$);
+-- The one trigger that is known is shedlock_protect's, if nobody has changed it.
+GRANT EXECUTE ON FUNCTION shedlock_protect_row() TO regress_java;
+SELECT shedlock_protect();
+SELECT * FROM after('SELECT');
+SELECT * FROM after($x$DROP TRIGGER shedlock_protect ON shedlock$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock DISABLE TRIGGER shedlock_protect$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ENABLE REPLICA TRIGGER shedlock_protect$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ENABLE ALWAYS TRIGGER shedlock_protect$x$);
+SELECT * FROM after($x$ALTER TRIGGER shedlock_protect ON shedlock RENAME TO other$x$);
+SELECT * FROM after($x$CREATE TRIGGER other BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION trap_trigger()$x$);
+SELECT * FROM after($x$CREATE TRIGGER other BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()$x$);
+SELECT * FROM after($x$TRUNCATE shedlock; CREATE TABLE other (name varchar(64) REFERENCES shedlock ON UPDATE CASCADE)$x$);
+SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM trap($$FUNCTION$$); RETURN NEW; END'$x$);
+SELECT * FROM after($x$ALTER FUNCTION shedlock_protect_row() RENAME TO other$x$);
+SELECT * FROM after($x$DROP FUNCTION shedlock_protect_row() CASCADE$x$);
+-- And made anew in another way.
+CREATE FUNCTION made_anew(how text) RETURNS text LANGUAGE sql AS $$ SELECT 'DROP TRIGGER shedlock_protect ON shedlock; CREATE TRIGGER shedlock_protect ' || how $$;
+SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('AFTER UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH STATEMENT EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('BEFORE UPDATE OF lock_until OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW WHEN (trap(''WHEN'')) EXECUTE FUNCTION shedlock_protect_row()'));
+SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row(''x'')'));
+SELECT * FROM after($x$CREATE FUNCTION regress_attached_too.shedlock_protect_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM trap($$FUNCTION$$); RETURN NEW; END';$x$
+    || made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION regress_attached_too.shedlock_protect_row()'));
+-- Nor does the name make the function ours.
+BEGIN;
+ALTER EXTENSION shedlock DROP FUNCTION shedlock_protect_row();
+SELECT * FROM after('ALTER TABLE shedlock SET (fillfactor = 50)');
+ROLLBACK;
+SELECT shedlock_protect(false);
+DROP FUNCTION made_anew;
 \pset tuples_only off
 \pset format aligned
 -- In two steps, with a call in between: what is called shedlock later is noticed, too.

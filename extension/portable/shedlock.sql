@@ -1440,14 +1440,71 @@ BEGIN
 END
 $$;
 
+-- Protect -------------------------------------------------------------------------------------------------------------
+
+-- What others write to a row that is not free and ours is left out, so that they see no row, as if it were held.
+--
+-- Others do not know lock_at_least_until: who changes it is one of us. The extension writes past triggers; in plain SQL a
+-- release changes it, and what would leave it as it is (an extend, a resume) sets it to infinity first. So the row tells,
+-- and no setting of the session, which an aborted or forgetful function could leave behind.
+--
+-- It runs with the rights of whoever writes, who may execute nothing of ours: it can call no function of ours.
+CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- The end that every locked_by of ours has, as in the view: {holder, pid, token}. A variable, for the column may have
+    -- a collation that knows no regular expressions.
+    locked_by CONSTANT text := OLD.locked_by;
+    parts CONSTANT text[] := regexp_match(locked_by,
+        '^(.*?)(?:/tick[0-9]{1,18})?(?:(?:/run)?/([0-9]{1,9})[.][0-9]{1,18}|#(-?[0-9]+))$');
+BEGIN
+    IF OLD.lock_until > timezone('utc', clock_timestamp())
+       AND (parts[2] IS NOT NULL OR parts[3] = trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text)
+       AND (TG_OP = 'DELETE' OR NEW.lock_at_least_until IS NOT DISTINCT FROM OLD.lock_at_least_until) THEN
+        RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, parts[1], TG_OP
+            USING DETAIL = format('It is taken until %s (UTC). The statement came from "%s@%s", role "%s".', OLD.lock_until,
+                      COALESCE(NULLIF(current_setting('application_name'), ''), session_user), COALESCE(host(inet_client_addr()), '[local]'), current_user),
+                  HINT = 'shedlock_force_release frees a lock whoever holds it.';
+        RETURN NULL;
+    ELSIF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    lock_table regclass;
+    is_on boolean;
+BEGIN
+    IF shedlock_protect."on" IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'on must not be NULL';
+    END IF;
+    EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
+    is_on := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = lock_table AND tgname = 'shedlock_protect');
+    IF is_on AND NOT shedlock_protect."on" THEN
+        EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
+    ELSIF shedlock_protect."on" AND NOT is_on THEN
+        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
+        -- Or an adopted table's trigger would keep the extension from being dropped.
+        IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
+            EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
+        END IF;
+    END IF;
+END
+$$;
+
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
-    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_doctor',
-        'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_after_pg_upgrade'];
+    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
+        'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_after_pg_upgrade'];
     routine record;
     lock_table regclass;
     place regnamespace;
@@ -1519,6 +1576,10 @@ COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
 'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
 COMMENT ON FUNCTION shedlock_resume(text) IS
 'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
+COMMENT ON FUNCTION shedlock_protect(boolean) IS
+'Puts a trigger on the lock table, or takes it off, that keeps other people''s SQL from changing or deleting a lock of ours that is not free: Java before 7.0, ports that DELETE, clients with a wrong clock. A NOTICE tells them. Waits for transactions that have written the table, and to take it off also for those that have read it.';
+COMMENT ON FUNCTION shedlock_protect_row() IS
+'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
 'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
