@@ -174,8 +174,17 @@ BEGIN;
 ALTER EXTENSION shedlock DROP FUNCTION shedlock_protect_row();
 SELECT * FROM after('ALTER TABLE shedlock SET (fillfactor = 50)');
 ROLLBACK;
-SELECT shedlock_protect(false);
 DROP FUNCTION made_anew;
+-- It finds its function wherever that goes.
+SELECT shedlock_pause('protected');
+CREATE SCHEMA regress_apart;
+ALTER EXTENSION shedlock SET SCHEMA regress_apart;
+DELETE FROM shedlock WHERE name = 'protected' RETURNING 'deleted';
+SELECT regress_apart.shedlock_protect(false), regress_apart.shedlock_protect();
+ALTER EXTENSION shedlock SET SCHEMA regress_attached;
+DROP SCHEMA regress_apart;
+SELECT shedlock_force_release('protected');
+DELETE FROM shedlock WHERE name = 'protected' RETURNING 'deleted';
 \pset tuples_only off
 \pset format aligned
 -- In two steps, with a call in between: what is called shedlock later is noticed, too.
@@ -198,7 +207,9 @@ SELECT n AS name, array_agg(DISTINCT left(attempt(format(c, n)), 49)) AS said, c
  GROUP BY n ORDER BY n;
 ROLLBACK;
 RESET search_path;
+-- The trigger of shedlock_protect is no obstacle, and goes with the extension.
 DROP EXTENSION shedlock;
+SELECT count(*) AS triggers FROM pg_trigger WHERE tgrelid = 'regress_attached.shedlock'::regclass;
 SET client_min_messages = warning;
 DROP SCHEMA regress_attached, regress_attached_too CASCADE;
 REVOKE ALL ON DATABASE :"database" FROM regress_java;
