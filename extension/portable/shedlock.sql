@@ -408,6 +408,11 @@ BEGIN
 END
 $$;
 
+-- Lets the next UPDATE of these rows pass shedlock_protect_row, which see: what it then writes is another
+-- lock_at_least_until.
+CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
+    LANGUAGE sql AS $$ UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names) $$;
+
 -- One attempt. Without a token: refused, and for good where this tick has had its turn. An at_most of NULL is a pause, of
 -- one name.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
@@ -452,6 +457,9 @@ BEGIN
                 RAISE object_not_in_prerequisite_state
                     USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
                           HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
+            END IF;
+            IF seen.lock_until > now THEN -- of a run whose session is gone
+                PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
             END IF;
             previous := GREATEST(previous, seen.locked_at);
         END LOOP;
@@ -691,6 +699,7 @@ BEGIN
                    lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END
              WHERE s.name = ANY (names);
         ELSE
+            PERFORM @extschema@.shedlock__knock(names);
             UPDATE @extschema@.shedlock s
                SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
                    lock_at_least_until = k.keep
@@ -983,6 +992,7 @@ BEGIN
     -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
     freed_at := @extschema@.shedlock__new_token(now, NULL, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
     last := @extschema@.shedlock__last_run(seen);
+    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
            locked_at = freed_at,
@@ -1006,14 +1016,19 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen @extschema@.shedlock;
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_resume');
-    IF (@extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'))).lock_until IS DISTINCT FROM timestamp 'infinity' THEN
+    seen := @extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'));
+    IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
         RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
         RETURN false;
     END IF;
+    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
-       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns()))
+       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
+           lock_at_least_until = seen.lock_at_least_until
      WHERE s.name = shedlock_resume.name;
     RETURN true;
 END
@@ -1078,7 +1093,8 @@ BEGIN
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
-            WHERE g.tgrelid = id
+            WHERE g.tgrelid = id AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
+                  ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
         UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
         UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
