@@ -99,6 +99,8 @@ UPDATE shedlock SET locked_by = 'y' WHERE name IN ('odd', 'odder', 'empty', 'old
 SELECT shedlock_extend('session', '2 h') AS extended, shedlock_extend('session', '1 min') AS shortened, shedlock_extend('session', '1 h', at_least => '1 min') AS kept, shedlock_extend('session', '2 h') AS and_extended;
 SELECT shedlock_extend_token('token', token, '2 h') AS extended, shedlock_extend_token('token', token, '1 min') AS shortened, shedlock_release_token('token', token, done => false) AS failed FROM shedlock_locks WHERE name = 'token';
 SELECT shedlock_release('session'), shedlock_resume('paused'), shedlock_force_release('kept') AS kept, shedlock_force_release('session, tick') AS held, shedlock_pause('paused') AS paused, shedlock_force_release('paused') AS was_paused;
+SELECT shedlock_pause('never run'), shedlock_resume('never run');
+SELECT lock_at_least_until FROM shedlock WHERE name = 'never run';
 SELECT shedlock_acquire(ARRAY['token', 'over', 'new'], '1 h') AS acquired, shedlock_extend(ARRAY['token', 'over', 'new'], '2 h') AS extended, shedlock_release(ARRAY['token', 'over', 'new']) AS released;
 SELECT name, state, last_outcome FROM shedlock_locks WHERE name !~ '^(java|odd|empty|old)' ORDER BY name;
 -- A run whose session is gone: ours may have it, Java's clients wait.
@@ -107,6 +109,12 @@ INSERT INTO shedlock VALUES ('dead run', timezone('utc', now()) + interval '1 h'
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'dead run';
 \set QUIET on
 SELECT shedlock_acquire('dead run', '1 h');
+
+-- Also where the column says the same as before, as coarse ones may.
+ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp(0);
+INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', timezone('utc', now()) - interval '1 min', 'web-3/run/999999.1', date_trunc('second', timezone('utc', clock_timestamp())));
+SELECT shedlock_acquire('dead run, coarse', '1 h'), shedlock_extend('dead run, coarse', '2 h', at_least => '0'), shedlock_release('dead run, coarse');
+ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp;
 
 -- On and off, as often as one likes.
 SELECT shedlock_protect(), shedlock_protect(true);

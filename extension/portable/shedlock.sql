@@ -1505,7 +1505,7 @@ BEGIN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
     ELSIF shedlock_protect."on" AND NOT is_on THEN
         EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
-        -- Or an adopted table's trigger would keep the extension from being dropped.
+        -- Or the trigger would keep the extension from being dropped.
         IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
             EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
         END IF;

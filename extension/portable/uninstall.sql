@@ -7,6 +7,9 @@ DO $$
 DECLARE
     routine regprocedure;
 BEGIN
+    IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('shedlock') AND tgname = 'shedlock_protect') THEN
+        DROP TRIGGER shedlock_protect ON shedlock;
+    END IF;
     FOR routine IN SELECT oid FROM pg_proc
                     WHERE pronamespace = current_schema()::regnamespace AND proname ~ '^shedlock_' AND proowner = current_user::regrole LOOP
         EXECUTE format('DROP ROUTINE %s', routine);
