@@ -29,6 +29,13 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
+    -- Its protection is put on anew at the end, when there is a comment that asks for it.
+    IF portable IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
+                                         WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
+                                           AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
+        EXECUTE pg_catalog.format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
+        COMMENT ON FUNCTION "portable shedlock_protect_row"() IS 'was on';
+    END IF;
     IF portable IS NOT NULL THEN
         PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences its script's
         RAISE NOTICE 'taking over from the portable edition of shedlock in schema %', home
@@ -275,6 +282,9 @@ BEGIN
     LOOP
         PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin);
     END LOOP;
+    IF pg_catalog.obj_description(pg_catalog.to_regproc('"portable shedlock_protect_row"')::oid, 'pg_proc') OPERATOR(pg_catalog.=) 'was on' THEN
+        PERFORM shedlock_protect();
+    END IF;
     FOR thing IN
         SELECT 'VIEW' AS kind, c.oid::regclass::text AS signature FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND pg_catalog.starts_with(c.relname, 'portable shedlock_')

@@ -413,6 +413,19 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
     LANGUAGE sql AS $$ UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names) $$;
 
+-- Each Citus worker would grant the lock of its own table. That catalog is there with Citus only.
+CREATE OR REPLACE FUNCTION shedlock__require_one_truth() RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_local_group') IS NULL THEN
+        RETURN;
+    ELSIF EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is a Citus worker, whose lock table is its own',
+            HINT = 'Connect to the coordinator.';
+    END IF;
+END
+$$;
+
 -- One attempt. Without a token: refused, and for good where this tick has had its turn. An at_most of NULL is a pause, of
 -- one name.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
@@ -438,6 +451,7 @@ BEGIN
         END IF;
     END LOOP;
 
+    PERFORM @extschema@.shedlock__require_one_truth();
     BEGIN -- so that what was locked for a refusal, or made for it, is given back at once
         seized := @extschema@.shedlock__seize(names);
         IF seized IS NULL AND @extschema@.shedlock__make_rows(names) THEN
@@ -1330,7 +1344,7 @@ BEGIN
     $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
                format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
           FROM pg_extension e
-         WHERE extname = 'shedlock' AND NOT EXISTS (
+         WHERE extname = 'shedlock' AND $1 IS NOT NULL AND NOT EXISTS (
             SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
 
     -- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
@@ -1355,6 +1369,7 @@ BEGIN
     $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
                'Set synchronous_standby_names, or guard the work with shedlock_guard'
           FROM pg_stat_replication
+         WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
         HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
 
     -- A tick may be a minute ahead of the clock; nothing of ours is further.

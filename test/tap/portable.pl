@@ -85,16 +85,18 @@ refuses('other', 'postgres', qr/the extension shedlock is installed in this sche
 
 # The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
+sql('shop', q[SELECT shedlock_protect()]);
 my $take_over = q[
-SELECT shedlock_acquire('of the session', '1 h');
+SELECT shedlock_acquire('of the session', '1 h'), shedlock_acquire('protected', '1 h');
 CREATE EXTENSION shedlock;
 SELECT edition FROM shedlock_version();
 SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks WHERE name IN ('held', 'of the session', 'java');
 SELECT shedlock_release('of the session');];
 my ($status, $told, $notices) = $node->psql('shop', $take_over);
-is($told, "t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
+is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
 like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs.*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
 is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
+is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
 is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... who was granted something has it');
 ($status, undef, my $error) = $node->psql('shop', q[SET ROLE app; SELECT shedlock_pause('paused too')]);
