@@ -52,8 +52,7 @@ SELECT shedlock_release_token('before', :token), shedlock_force_release('alone')
 SELECT * FROM complaints;
 -- There the extension must not fail to be created, which the coordinator does.
 SET client_min_messages = error;
-DROP EXTENSION shedlock CASCADE;
-CREATE EXTENSION shedlock;
+DROP EXTENSION shedlock CASCADE; DROP TABLE shedlock; CREATE EXTENSION shedlock;
 RESET client_min_messages;
 CREATE VIEW complaints AS SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 SELECT shedlock_acquire('new', '1 h');

@@ -1344,7 +1344,7 @@ BEGIN
     $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
                format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
           FROM pg_extension e
-         WHERE extname = 'shedlock' AND $1 IS NOT NULL AND NOT EXISTS (
+         WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
             SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
 
     -- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
