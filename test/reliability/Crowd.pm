@@ -6,6 +6,7 @@ use warnings;
 use Exporter 'import';
 use IPC::Run;
 use PostgreSQL::Test::Utils;
+use ShedLock;
 use Test::More;
 use Time::HiRes;
 use Torture;
@@ -22,8 +23,7 @@ sub seconds
 # Of a server for histories. What clients do wrong on purpose would fill the log.
 sub crowd_settings
 {
-	return <<'CONF';
-shared_preload_libraries = 'shedlock'
+	return (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF';
 fsync = on
 max_connections = 220
 max_prepared_transactions = 100
@@ -46,7 +46,8 @@ sub start_crowd
 {
 	my ($node, %options) = @_;
 	my $folder = PostgreSQL::Test::Utils::tempdir();
-	my %all = (seed => $next_seed, folder => $folder, connection => connection($node->connstr('postgres')), histories => 1_000_000, %options);
+	my %all = (seed => $next_seed, folder => $folder, connection => connection($node->connstr('postgres')), histories => 1_000_000,
+		edition => is_portable() ? 'portable' : 'extension', %options);
 	$next_seed += 20_000;
 	note("crowd, seed $all{seed}");
 	my $crowd = { seed => $all{seed}, out => '', err => '' };

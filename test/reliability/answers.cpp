@@ -100,7 +100,7 @@ void refusals_have_reasons(world const &world, std::string const &, biography co
     for (auto const *const op : about.touched) {
         if (!is_plain_refusal(*op) || (op->tick && may_have_had_its_turn(about, *op)))
             continue;
-        if (may_be_held(world, about, *op))
+        if (may_be_held(world, about, *op) || may_be_out_of_date(world, *op))
             continue;
         auto const since = free_since(world, about, *op);
         if (std::any_of(about.touched.begin(), about.touched.end(),
@@ -184,8 +184,10 @@ bool may_meet_prepared_java(history::record const &record, operation const &op)
 }
 
 // Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
-bool is_expected(history::record const &record, operation const &op)
+bool is_expected(world const &world, history::record const &record, operation const &op)
 {
+    if (world.is_portable() && is_expected_of_portable(world, op))
+        return true;
     if (op.state == "22012") // the command was told to
         return op.is_of_run;
     if (op.state == "SL001")
@@ -205,10 +207,10 @@ bool is_expected(history::record const &record, operation const &op)
 
 } // namespace
 
-void errors_are_expected(history::record const &record, found &all)
+void errors_are_expected(world const &world, history::record const &record, found &all)
 {
     for (auto const &op : record.operations)
-        if (op.result == result::error && !is_expected(record, op))
+        if (op.result == result::error && !is_expected(world, record, op))
             all.push_back({op.what == action::acquire ? "I2" : "unexplained", "failed with " + op.state, {op}});
 }
 

@@ -35,10 +35,11 @@ bool comes_later(acquisition const &other, acquisition const &mine)
 }
 
 // No guarded commit began when a later acquisition had been granted that stayed.
-void must_be_the_latest(guarded const &one, biography const &about, found &all)
+void must_be_the_latest(world const &world, guarded const &one, biography const &about, found &all)
 {
     for (auto const &other : about.acquisitions)
-        if (other.op != one.mine->op && comes_later(other, *one.mine) && other.op->done.at <= one.commit->called.at &&
+        if (!(world.is_portable() && in_one_transaction(*other.op, *one.commit)) && other.op != one.mine->op &&
+            comes_later(other, *one.mine) && other.op->done.at <= one.commit->called.at &&
             other.fate.until > one.commit->done.at)
             all.push_back({"I11",
                            "a guarded transaction committed after a later acquisition",
@@ -89,7 +90,7 @@ void guards_fence(world const &world, std::string const &name, biography const &
 {
     auto const guards = committed_guards(world, name, about);
     for (auto const &one : guards)
-        must_be_the_latest(one, about, all);
+        must_be_the_latest(world, one, about, all);
     for (auto const &mine : about.acquisitions)
         if (mine.fate.outcome == fates::kept && mine.op->ledger && mine.op->token && mine.op->names.front() == name)
             must_be_complete(mine, guards, all);

@@ -17,6 +17,7 @@ constexpr std::array actions{"start",  "commit",  "rollback", "prepare", "savepo
                              "revoke", "force",   "run",      "gone",    "effects"};
 constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
+constexpr std::array levels{"committed", "repeatable", "serializable"};
 
 template <typename Kind, typename Names> Kind kind_of(std::string const &text, Names const &names)
 {
@@ -113,6 +114,8 @@ operation read_call(int number_of, values const &all)
     if (word(all, "done") == "no")
         call.as = outcome::failed;
     call.of = static_cast<int>(number(all, "of").value_or(0));
+    if (all.contains("level"))
+        call.level = kind_of<level>(word(all, "level"), levels);
     call.called = when(all);
     return call;
 }
@@ -147,6 +150,7 @@ void read_head(record &made, values const &all)
     made.allowed = split(word(all, "allow"), ',');
     made.standby_missing = word(all, "standby") == "missing";
     made.has_crashes = word(all, "crashes") == "yes";
+    made.is_portable = word(all, "edition") == "portable";
 }
 
 std::string row_text(row const &one)
@@ -171,6 +175,8 @@ std::string head_line(record const &made, std::string const &seed, int clients)
     line_writer line{"history"};
     line.add("seed", seed).add("clients", clients).add("allow", joined(made.allowed));
     line.add("standby", made.standby_missing ? "missing" : "yes").add("crashes", made.has_crashes ? "yes" : "no");
+    if (made.is_portable)
+        line.add("edition", "portable");
     return line.text();
 }
 
@@ -193,6 +199,8 @@ std::string call_line(operation const &call)
         line.add("keep_alive", std::string{"yes"});
     if (call.of)
         line.add("of", call.of);
+    if (call.level != level::committed)
+        line.add("level", levels.at(static_cast<std::size_t>(call.level)));
     if (call.as == outcome::failed)
         line.add("done", "no");
     return line.add(call.called).text();

@@ -23,6 +23,8 @@
 //     allow       codes of errors that are to be expected, besides those that the rules know
 //     standby     missing: no commit can be acknowledged, for the synchronous standby is not there
 //     crashes     yes: the server crashed meanwhile, which may take back a release that was acknowledged
+//     edition     portable: see portable.cpp for what may differ; otherwise the extension
+//     level       start: repeatable or serializable; otherwise each statement has a snapshot of its own
 //     until       the lock_until of the row, when the acquire saw it
 //     ledger      rows of guarded transactions with smaller tokens that whoever was granted the lock could see at once
 //     trust       until when (monotonic clock) the client library trusts its lease; release: its holder counted on it
@@ -63,6 +65,7 @@ enum class action {
 enum class maker { session, token, java, library };
 enum class result { none, yes, no, error, lost };
 enum class outcome { done, failed, unknown };
+enum class level { committed, repeatable, serializable };
 
 struct moment {
     microseconds at = 0;
@@ -89,6 +92,7 @@ struct operation {
     bool retry = false;
     bool keep_alive = false;
     int of = 0;
+    history::level level = history::level::committed;
     outcome as = outcome::done; // release
     bool is_of_run = false;     // what the checker makes of a run
     moment called{};
@@ -115,6 +119,7 @@ struct record {
     std::vector<std::string> allowed{}; // codes of errors
     bool standby_missing = false;
     bool has_crashes = false;
+    bool is_portable = false;
     std::vector<operation> operations{}; // in the order of their calls
 
     // What the library says is then its answer to the last of several requests.

@@ -23,7 +23,7 @@ char const *const usage = R"(options, all with a value:
     faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two
     allow                   codes of errors that these faults give
     only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes
-    standby=missing crashes=yes: as in the history's head
+    standby=missing crashes=yes edition=portable: as in the history's head
     folder                  for histories; those that are good are deleted
     until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
 SIGTERM: the history that is being made is the last.

@@ -94,7 +94,7 @@ void world::find_fates()
         if (op.tx)
             transactions[{op.client, op.tx}].push_back(&op);
         if (op.tx && op.what == action::start)
-            begun_[{op.client, op.tx}] = op.called.wall;
+            begun_[{op.client, op.tx}] = &op;
     }
     for (auto const &[key, operations] : transactions)
         close_transaction(operations);
@@ -210,13 +210,19 @@ microseconds world::earliest(operation const &op) const
 {
     auto const begun = begun_.find({op.client, op.tx});
     if (op.by == maker::java && begun != begun_.end())
-        return begun->second;
+        return begun->second->called.wall;
     return is_exact(op) ? *op.token : op.before.value_or(op.called.wall);
 }
 
 microseconds world::latest(operation const &op) const
 {
     return is_exact(op) ? *op.token : op.after.value_or(op.result == result::none ? ever : op.done.wall);
+}
+
+history::level world::level_of(operation const &op) const
+{
+    auto const begun = begun_.find({op.client, op.tx});
+    return begun == begun_.end() ? history::level::committed : begun->second->level;
 }
 
 lease world::granted(operation const &op) const

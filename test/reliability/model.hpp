@@ -85,6 +85,8 @@ public:
     [[nodiscard]] microseconds latest(operation const &) const;
 
     [[nodiscard]] bool loses_replies() const { return record_.loses_replies(); }
+    [[nodiscard]] bool is_portable() const { return record_.is_portable; }
+    [[nodiscard]] history::level level_of(operation const &) const; // of its transaction
 
     std::map<std::string, biography> names;
     microseconds const tolerance; // the drift
@@ -103,7 +105,7 @@ private:
     std::vector<fate> fates_;                           // by place
     std::vector<operation const *> commits_;            // by place
     std::map<int, std::size_t> places_;                 // by number
-    std::map<std::pair<int, int>, microseconds> begun_; // client, tx: the wall clock when a transaction began
+    std::map<std::pair<int, int>, operation const *> begun_; // client, tx: the start of a transaction
 };
 
 } // namespace model

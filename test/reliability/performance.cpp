@@ -60,7 +60,8 @@ performance::performance(options const &given, scene made, counts &all, std::vec
         throw std::runtime_error{"cannot write " + path_};
     history::record const head{.allowed = list(given.contains("allow") ? given.at("allow") : ""),
                                .standby_missing = given.contains("standby"),
-                               .has_crashes = given.contains("crashes")};
+                               .has_crashes = given.contains("crashes"),
+                               .is_portable = given.contains("edition") && given.at("edition") == "portable"};
     auto const line = history::head_line(head, std::to_string(scene_.seed), scene_.clients) + '\n';
     if (::write(file_, line.data(), line.size()) < 0)
         throw std::runtime_error{"cannot write " + path_};

@@ -19,7 +19,7 @@ void guards_fence(model::world const &, std::string const &name, model::biograph
 
 // Of all.
 void rows_are_kept(model::world const &, history::record const &, found &); // I7
-void errors_are_expected(history::record const &, found &);                 // I2
+void errors_are_expected(model::world const &, history::record const &, found &);                 // I2
 void clients_do_not_trust_too_long(model::world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
@@ -28,6 +28,10 @@ void losses_have_reasons(model::world const &, history::record const &, found &)
 
 // A run as an acquire, a guard and a release: what the other rules know.
 history::record with_runs_taken_apart(history::record const &);
+
+// What may differ on the portable edition.
+bool may_be_out_of_date(model::world const &, history::operation const &);
+bool is_expected_of_portable(model::world const &, history::operation const &);
 
 // Of one name, by one of ours: while it asked it wrote nothing.
 bool is_plain_refusal(history::operation const &);

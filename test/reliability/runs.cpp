@@ -107,7 +107,8 @@ private:
         made.names = run.names;
         made.of = run.number;
         made.is_of_run = true;
-        auto const since = run.ended ? run.ended : run.begun;
+        // The portable edition locks the row for all of the command, the extension when it has ended.
+        auto const since = run.ended && !made_.is_portable ? run.ended : run.begun;
         made.called = since ? at_server(run, *since, -slack_) : run.called;
         made.result = is_done(run) ? result::yes : is_answered(run) ? result::error : result::lost;
         made.state = run.state;

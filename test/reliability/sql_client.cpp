@@ -25,8 +25,11 @@ struct held {
 struct isolation_level {
     char const *name;
     bool sees_row;
+    history::level level;
 };
-constexpr isolation_level levels[] = {{"READ COMMITTED", true}, {"REPEATABLE READ", false}, {"SERIALIZABLE", false}};
+constexpr isolation_level levels[] = {{"READ COMMITTED", true, history::level::committed},
+                                      {"REPEATABLE READ", false, history::level::repeatable},
+                                      {"SERIALIZABLE", false, history::level::serializable}};
 
 // A run whose reply was lost.
 struct orphan {
@@ -327,9 +330,9 @@ private:
         return went_well;
     }
 
-    bool control(int tx, action what, std::string const &sql)
+    bool control(int tx, action what, std::string const &sql, history::level level = history::level::committed)
     {
-        operation op{.tx = tx, .what = what, .by = by_};
+        operation op{.tx = tx, .what = what, .by = by_, .level = level};
         return recorded(op, [&] { send(sql); });
     }
 
@@ -338,7 +341,7 @@ private:
         auto const &level = levels[random_.one_in(3) ? random_.between(1, 2) : 0];
         auto const before = held_;
         int const tx = ++transactions_;
-        if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name)) {
+        if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name, level.level)) {
             if (connection_ && !plain("ROLLBACK")) // a cancelled BEGIN has begun
                 connection_.reset();
             return;

@@ -7,13 +7,24 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(new_server configure pgbench_script);
+our @EXPORT = qw(new_server configure is_portable create_shedlock pgbench_script);
 
 sub configure
 {
 	my ($node, $settings) = @_;
 	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run by test/check, which stages the extension";
 	$node->append_conf('postgresql.conf', $staged . "\n" . ($settings // ''));
+}
+
+# SHEDLOCK_EDITION=portable: what runs on either edition runs on that one.
+sub is_portable { return ($ENV{SHEDLOCK_EDITION} // '') eq 'portable'; }
+
+sub create_shedlock
+{
+	my ($node, $database) = @_;
+	my $as_ordinary_role = "CREATE ROLE locksmith; GRANT CREATE ON SCHEMA public TO locksmith; SET ROLE locksmith;\n";
+	$node->safe_psql($database, is_portable() ? $as_ordinary_role . slurp_file('extension/portable/shedlock.sql') : 'CREATE EXTENSION shedlock');
+	return;
 }
 
 # Initialised, with the extension created.
@@ -24,7 +35,7 @@ sub new_server
 	$node->init(@init);
 	configure($node, $settings);
 	$node->start;
-	$node->safe_psql('postgres', 'CREATE EXTENSION shedlock');
+	create_shedlock($node, 'postgres');
 	return $node;
 }
 
