@@ -38,7 +38,7 @@ sub panel
 	{
 		my ($side, $value) = @$_;
 		$y += $bar + 5;
-		my $kind = $side->{key} =~ /^ours/ ? 'ours' : $side->{loose} ? 'loose' : 'peer';
+		my $kind = $side->{key} =~ /^(ours|portable)/ ? 'ours' : $side->{loose} ? 'loose' : 'peer';
 		my $length = max 1, ($width - $label - 75) * $value / $most;
 		$svg .= text($x + $label - 6, $y - 4, $side->{title}, 'text-anchor="end"')
 			. sprintf(qq{<rect x="%d" y="%.0f" width="%.1f" height="%d" fill="%s"/>\n}, $x + $label, $y - $bar, $length, $bar, $colour{$kind})

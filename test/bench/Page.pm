@@ -47,7 +47,7 @@ sub ratios
 {
 	my @columns = (
 		[ 'refused', 'refused', 'ours', [ 1, 8, 32 ] ],
-		[ 'cycle, each commit flushed', 'cycle', 'ours_sync', [ 1, 8, 32 ], qw(plain java_first java_again redis_always) ],
+		[ 'cycle, each commit flushed', 'cycle', 'ours_sync', [ 1, 8, 32 ], qw(portable plain java_first java_again redis_always) ],
 		[ 'cycle, asynchronous release', 'cycle', 'ours', [ 1, 8, 32 ], grep { $_ ne 'plain' } map { $_->{key} } Sides::sides_for('cycle') ],
 		[ 'one name', 'one', 'ours', [ 8, 32 ] ]);
 	my $row = sub {
@@ -93,7 +93,7 @@ sub speed
 
 sub durable
 {
-	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync plain java_first java_again redis_always));
+	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync portable plain java_first java_again redis_always));
 }
 
 sub slow

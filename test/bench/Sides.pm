@@ -44,6 +44,9 @@ my $plain_update = 'UPDATE shedlock SET lock_until = now() WHERE name = :name';
 # What shedlock_run is measured with: one row a run.
 my $work = 'INSERT INTO work VALUES (1)';
 
+# The portable edition makes its functions in the current schema.
+my $portable = do { local (@ARGV, $/) = __FILE__ =~ s{[^/]*$}{../../extension/portable/shedlock.sql}r; <> };
+
 my $key = 'hashtextextended(:name, 0)';
 
 our @sides = (
@@ -76,6 +79,14 @@ our @sides = (
 		note => "`shedlock_acquire`, then the work with `shedlock_guard` in one statement, then `shedlock_release`: what `CALL shedlock_run` does in one",
 		schema => 'public', only => ['run'],
 		run => "SELECT shedlock_acquire(:name, :at_most);\n${\($work =~ s/VALUES \(1\)/SELECT 1 FROM shedlock_guard(:name)/r)};\nSELECT shedlock_release(:name)",
+	},
+	{
+		key => 'portable', title => 'the portable edition',
+		note => 'the same functions in PL/pgSQL, of `extension/portable/shedlock.sql`: every commit waits for the disk',
+		setup => "$portable CREATE TABLE work (done int);", only => [qw(cycle refused run)],
+		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
+		release => 'SELECT shedlock_release(:name)',
+		run => "CALL shedlock_run(:name, '$work', :at_most)",
 	},
 	{
 		key => 'nothing', title => 'a statement that does nothing',
