@@ -680,9 +680,10 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not.
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not. Guarded: by this
+-- transaction, so that a lease that has ended is ours.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], suffix text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean DEFAULT true) RETURNS boolean
+                                            tell boolean DEFAULT true, guarded boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock[];
@@ -700,7 +701,7 @@ BEGIN
           WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         FOREACH wanted IN ARRAY names LOOP
             SELECT l.* INTO seen FROM unnest(seized) l WHERE l.name = wanted;
-            found := @extschema@.shedlock__complaint(seen, suffix, token, now);
+            found := @extschema@.shedlock__complaint(seen, suffix, token, CASE WHEN guarded THEN timestamp '-infinity' ELSE now END);
             IF found.reason IS NOT NULL THEN
                 RAISE SQLSTATE 'SL002';
             END IF;
@@ -892,15 +893,13 @@ CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS int
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
-    until timestamp;
+    overrun interval;
 BEGIN
     PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token); -- against the command itself
-    SELECT s.lock_until INTO until FROM @extschema@.shedlock s WHERE s.name = shedlock_run_end.name AND s.lock_at_least_until > timestamp '-infinity';
-    IF until <= now THEN
-        UPDATE @extschema@.shedlock s SET lock_until = now + interval '1 minute' WHERE s.name = shedlock_run_end.name;
-    END IF;
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, true);
-    RETURN CASE WHEN until <= now THEN now - until END;
+    SELECT now - s.lock_until INTO overrun FROM @extschema@.shedlock s
+     WHERE s.name = shedlock_run_end.name AND s.lock_until < now AND s.lock_at_least_until > timestamp '-infinity';
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, true, true, true);
+    RETURN overrun;
 END
 $$;
 
