@@ -148,7 +148,7 @@ CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS 
 BEGIN
     IF NOT isfinite(span) THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
-    ELSIF abs(extract(epoch FROM span)) > 4.5e12 THEN
+    ELSIF span NOT BETWEEN interval '-52000000 days' AND interval '52000000 days' THEN
         RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
     END IF;
     RETURN justify_hours(span);
@@ -233,29 +233,43 @@ $$;
 
 -- Row -----------------------------------------------------------------------------------------------------------------
 
+-- PL/pgSQL keeps its plans; a function in SQL is planned with every call, unless it is as short as the statement that
+-- calls it can take in.
+
 -- How many characters the columns hold, and the resolution of the times.
 CREATE OR REPLACE FUNCTION shedlock__columns(OUT name_limit int, OUT locked_by_limit int, OUT unit interval)
-    LANGUAGE sql STABLE AS $$
-SELECT max(CASE WHEN attname = 'name' THEN CASE WHEN atttypmod < 4 THEN 255 ELSE atttypmod - 4 END END),
-       max(CASE WHEN attname = 'locked_by' THEN CASE WHEN atttypmod < 4 THEN 255 ELSE atttypmod - 4 END END),
-       make_interval(secs => 10.0 ^ -min(CASE WHEN attname IN ('lock_until', 'locked_at', 'lock_at_least_until')
-                                              THEN CASE WHEN atttypmod < 0 THEN 6 ELSE atttypmod END END))
-  FROM pg_attribute WHERE attrelid = '@extschema@.shedlock'::regclass AND attnum > 0
+    LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    digits int;
+BEGIN
+    SELECT COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'name') - 4, 255),
+           COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'locked_by') - 4, 255),
+           COALESCE(min(NULLIF(atttypmod, -1)) FILTER (WHERE attname IN ('lock_until', 'locked_at', 'lock_at_least_until')), 6)
+      INTO name_limit, locked_by_limit, digits
+      FROM pg_attribute WHERE attrelid = '@extschema@.shedlock'::regclass AND attnum > 0;
+    unit := interval '1 second' * 10.0 ^ -digits;
+END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__round_down(t timestamp, unit interval) RETURNS timestamp
     LANGUAGE sql IMMUTABLE AS $$ SELECT date_bin(unit, t, timestamp '2000-01-01') $$;
 
 CREATE OR REPLACE FUNCTION shedlock__round_up(t timestamp, unit interval) RETURNS timestamp
-    LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN date_bin(unit, t, timestamp '2000-01-01') = t THEN t ELSE date_bin(unit, t, timestamp '2000-01-01') + unit END
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    down CONSTANT timestamp := @extschema@.shedlock__round_down(t, unit);
+BEGIN
+    RETURN CASE WHEN down = t THEN t ELSE down + unit END;
+END
 $$;
 
 -- An at_least of zero promises nothing, so rounding it up would only keep a released lock from the next holder.
 CREATE OR REPLACE FUNCTION shedlock__kept_until(now timestamp, at_least interval, unit interval) RETURNS timestamp
-    LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN at_least = interval '0' THEN @extschema@.shedlock__round_down(now, unit)
-            ELSE @extschema@.shedlock__round_up(now + at_least, unit) END
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE WHEN at_least = interval '0' THEN @extschema@.shedlock__round_down(now, unit)
+                ELSE @extschema@.shedlock__round_up(now + at_least, unit) END;
+END
 $$;
 
 -- Microseconds since 1970.
@@ -411,7 +425,11 @@ $$;
 -- Lets the next UPDATE of these rows pass shedlock_protect_row, which see: what it then writes is another
 -- lock_at_least_until.
 CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
-    LANGUAGE sql AS $$ UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names) $$;
+    LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names);
+END
+$$;
 
 -- Each Citus worker would grant the lock of its own table. That catalog is there with Citus only.
 CREATE OR REPLACE FUNCTION shedlock__require_one_truth() RETURNS void
@@ -427,9 +445,9 @@ END
 $$;
 
 -- One attempt. Without a token: refused, and for good where this tick has had its turn. An at_most of NULL is a pause, of
--- one name.
+-- one name. A mark of NULL: for whoever has the token; else for this session, which follows the mark in locked_by.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
-                                         suffix text, holder text, OUT token bigint, OUT for_good boolean)
+                                         mark text, holder text, OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
     now timestamp;
@@ -490,7 +508,7 @@ BEGIN
         UPDATE @extschema@.shedlock s
            SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
                locked_at = acquired_at,
-               locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(suffix, '#' || token), asked_tick, columns.locked_by_limit),
+               locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(mark || @extschema@.shedlock__session(), '#' || token), asked_tick, columns.locked_by_limit),
                lock_at_least_until = outcome
          WHERE s.name = ANY (names);
     EXCEPTION
@@ -535,14 +553,14 @@ $$;
 
 -- In REPEATABLE READ and above a release is not seen, only the end of the lease.
 CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
-                                             suffix text, holder text) RETURNS bigint
+                                             mark text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     until CONSTANT timestamptz := clock_timestamp() + wait;
     attempt record;
 BEGIN
     LOOP
-        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, suffix, holder);
+        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, mark, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
         -- Not all at the same time.
         PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
@@ -552,13 +570,13 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
-                                             suffix text, holder text) RETURNS bigint
+                                             mark text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     PERFORM @extschema@.shedlock__not_null(at_least, 'at_least', 'An at_least of ''0'' frees the lock as soon as it is released.');
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__not_negative(wait, 'wait'), @extschema@.shedlock__tick(tick, retry), retry, suffix, holder);
+        @extschema@.shedlock__not_negative(wait, 'wait'), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
 END
 $$;
 
@@ -574,7 +592,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        @extschema@.shedlock__session(), NULL) IS NOT NULL;
+        '', NULL) IS NOT NULL;
 END
 $$;
 
@@ -590,7 +608,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        @extschema@.shedlock__session(), NULL) IS NOT NULL;
+        '', NULL) IS NOT NULL;
 END
 $$;
 
@@ -654,7 +672,6 @@ BEGIN
     END IF;
     PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
     found_token := CASE WHEN isfinite(seen.locked_at) THEN @extschema@.shedlock__number(seen.locked_at) END;
-    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
     IF seen.lock_until <> timestamp 'infinity' AND right(seen.locked_by, length(suffix)) = suffix AND (token IS NULL OR token = found_token) THEN
         IF COALESCE(seen.lock_at_least_until, '-infinity') = timestamp '-infinity' THEN
             reason := 'It has been released before.';
@@ -662,7 +679,10 @@ BEGIN
             reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
             advice := 'Choose a longer at_most, or extend the lock in time.';
         END IF;
-    ELSIF seen.lock_until = timestamp 'infinity' THEN
+        RETURN;
+    END IF;
+    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
+    IF seen.lock_until = timestamp 'infinity' THEN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
         reason := 'No acquisition has had this token.';
@@ -691,16 +711,22 @@ DECLARE
     wanted text;
     now timestamp;
     unit interval;
+    place int := 1;
+    had_tick boolean := false;
     found record;
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked
         SELECT array_agg(l) INTO seized
           FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         now := clock_timestamp() AT TIME ZONE 'UTC';
-        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
-          WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
-        FOREACH wanted IN ARRAY names LOOP
-            SELECT l.* INTO seen FROM unnest(seized) l WHERE l.name = wanted;
+        IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
+            PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
+              WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
+        END IF;
+        FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
+            seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
+            place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+            had_tick := had_tick OR strpos(seen.locked_by, '/tick') > 0;
             found := @extschema@.shedlock__complaint(seen, suffix, token, CASE WHEN guarded THEN timestamp '-infinity' ELSE now END);
             IF found.reason IS NOT NULL THEN
                 RAISE SQLSTATE 'SL002';
@@ -731,8 +757,7 @@ BEGIN
         RETURN false;
     END;
     -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
-    IF at_most IS NOT NULL OR done AND (SELECT bool_or((@extschema@.shedlock__origin(l.locked_by, l.locked_at)).tick IS NOT NULL)
-                                          FROM unnest(seized) l) THEN
+    IF at_most IS NOT NULL OR done AND had_tick THEN
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
     RETURN true;
@@ -875,7 +900,7 @@ BEGIN
     IF command ~ '^[ \t-\r]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
-    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run' || @extschema@.shedlock__session(), NULL);
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run', NULL);
 END
 $$;
 
