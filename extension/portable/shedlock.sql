@@ -439,7 +439,7 @@ BEGIN
         RETURN;
     ELSIF EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0) THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is a Citus worker, whose lock table is its own',
-            HINT = 'Connect to the coordinator.';
+            HINT = 'Connect to the coordinator: what is locked here is locked nowhere else.';
     END IF;
 END
 $$;
