@@ -134,4 +134,9 @@ bool client::resume(std::string const &name)
     return require().ask_bool("shedlock_resume($1)", {text_literal("name", name)});
 }
 
+edition client::edition()
+{
+    return require().shared.edition();
+}
+
 } // namespace shedlock

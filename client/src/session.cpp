@@ -13,16 +13,39 @@ namespace {
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
 
-void require_version(std::string const &version)
+// what: as people call it. update: what an administrator must do if it is too old.
+void require_version(std::string const &what, std::string const &version, char const *update)
 {
     int major = 0, minor = 0;
     std::sscanf(version.c_str(), "%d.%d", &major, &minor);
     if (major == needed_major && minor >= needed_minor)
         return;
     auto const needed = std::to_string(needed_major) + "." + std::to_string(needed_minor);
-    throw usage_error{"extension shedlock is version " + version + " here, this client needs " + needed +
-                      " or a later " + std::to_string(needed_major) +
-                      ".x: " + (major > needed_major ? "install a newer client" : "ALTER EXTENSION shedlock UPDATE")};
+    throw usage_error{what + " is version " + version + " here, this client needs " + needed + " or a later " +
+                      std::to_string(needed_major) +
+                      ".x: " + (major > needed_major ? "install a newer client" : update)};
+}
+
+// The schema of the functions, and the version of the extension; nothing, if it is the portable edition. No schema:
+// there are no functions.
+constexpr char const *whereabouts =
+    "SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
+    "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
+    "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END,"
+    "       pg_catalog.pg_backend_pid(), pg_catalog.current_setting('search_path')"
+    "  FROM (SELECT) AS one"
+    "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
+    "  LEFT JOIN pg_catalog.pg_proc f"
+    "    ON f.oid OPERATOR(pg_catalog.=) pg_catalog.to_regprocedure('shedlock_version()')::pg_catalog.oid"
+    "  LEFT JOIN pg_catalog.pg_namespace n"
+    "    ON n.oid OPERATOR(pg_catalog.=) COALESCE(e.extnamespace, f.pronamespace)";
+
+std::string is_missing(std::string const &database, std::string const &search_path)
+{
+    return "shedlock is not installed in database \"" + database +
+           "\": an administrator must run CREATE EXTENSION shedlock there. Or, if it is the portable edition "
+           "(shedlock.sql), its schema must be on search_path, which is " +
+           search_path + ", and this role must be allowed to use that schema";
 }
 
 bool names_nothing(std::string_view state)
@@ -100,29 +123,28 @@ void session::open(clock::time_point until, std::stop_token const &stop)
                 throw;
         }
         if (connection_ && (!is_old || connection_->is_open()))
-            find_extension(until, stop);
+            find_functions(until, stop);
     }
 }
 
-// By asking the catalog, not by search_path: it works with any, also with one under which others have put functions of
-// our names. Once a connection. In a database in SQL_ASCII the server refuses to show as UTF-8 what is none, and one
-// such name would hide all locks: there bytes come as they are.
-void session::find_extension(clock::time_point until, std::stop_token const &stop)
+// The extension by the catalog, not by search_path: so it works with any, also with one under which others have put
+// functions of our names. Of the portable edition nothing is to be seen but its functions, which anybody may have made.
+// So there search_path says whose are meant, as it does for any SQL: whoever may create functions in a schema on it is
+// trusted. From then on the schema is named. Once a connection. In a database in SQL_ASCII the server refuses to show
+// as UTF-8 what is none, and one such name would hide all locks: there bytes come as they are.
+void session::find_functions(clock::time_point until, std::stop_token const &stop)
 try {
-    auto const found =
-        send("SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
-             "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
-             "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END,"
-             "       pg_catalog.pg_backend_pid()"
-             "  FROM (SELECT) AS one"
-             "  LEFT JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'shedlock'"
-             "  LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace",
-             {}, until, stop)
-            .rows.at(0);
+    auto const found = send(whereabouts, {}, until, stop).rows.at(0);
     if (!found[0])
-        throw usage_error{"extension shedlock is not installed in database \"" + *found[2] +
-                          "\": an administrator must run CREATE EXTENSION shedlock there"};
-    require_version(*found[1]);
+        throw usage_error{is_missing(*found[2], *found[5])};
+    if (found[1])
+        require_version("extension shedlock", *found[1], "ALTER EXTENSION shedlock UPDATE");
+    else
+        require_version("the portable edition of shedlock",
+                        send("SELECT version FROM " + *found[0] + ".shedlock_version()", {}, until, stop)
+                            .rows.at(0)[0]
+                            .value_or("unknown"),
+                        "run shedlock.sql of a newer one");
     is_direct_ = found[4] == std::to_string(connection_->backend());
     std::lock_guard const hold{schema_mutex_};
     schema_ = *found[0];
@@ -137,14 +159,6 @@ std::string session::schema() const
 {
     std::lock_guard const hold{schema_mutex_};
     return schema_;
-}
-
-// ALTER EXTENSION ... SET SCHEMA, while we were connected.
-bool session::has_moved(clock::time_point until, std::stop_token const &stop)
-{
-    auto const before = schema();
-    find_extension(until, stop);
-    return schema() != before;
 }
 
 std::string session::in_schema(std::string_view sql) const
@@ -171,10 +185,19 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     try {
         return send(in_schema(sql), values, until, stop);
     } catch (usage_error const &failure) {
-        if (!names_nothing(failure.sqlstate()) || !has_moved(until, stop))
+        if (!names_nothing(failure.sqlstate()))
             throw;
     }
+    // ALTER EXTENSION ... SET SCHEMA, while we were connected; or CREATE EXTENSION over the portable edition, whose
+    // functions went while this one called them.
+    find_functions(until, stop);
     return send(in_schema(sql), values, until, stop);
+}
+
+edition session::edition()
+{
+    auto const row = ask("SELECT edition, version FROM @extschema@.shedlock_version()", {}).rows.at(0);
+    return {row[0].value(), row[1].value()};
 }
 
 reply session::send(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &stop)

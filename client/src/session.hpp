@@ -1,5 +1,5 @@
-// A connection to a database with the extension. Opened when first asked, and again after it broke. Any thread may ask
-// at any time; requests wait for each other.
+// A connection to a database with our functions, the extension's or the portable edition's. Opened when first asked,
+// and again after it broke. Any thread may ask at any time; requests wait for each other.
 #pragma once
 
 #include "connection.hpp"
@@ -17,15 +17,16 @@ public:
     session(source, std::chrono::milliseconds patience, bool to_write = true);
     ~session(); // waits for a connection that is being opened
 
-    // One statement, a transaction of its own. @extschema@ in it stands for the extension's schema. Waiting for other
+    // One statement, a transaction of its own. @extschema@ in it stands for the functions' schema. Waiting for other
     // requests, opening the connection and waiting for the answer are over by then: the connection is cut if there is
     // none. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
-    // usage_error when the extension is not there or of another version; otherwise the error that the server reported,
+    // usage_error when there are no functions, or of another version; otherwise the error that the server reported,
     // and then nothing has happened.
     // before: is called when all is ready to send.
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
               std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
+    shedlock::edition edition();
     bool try_to_open(clock::time_point until, std::stop_token const &);
     void close(); // until asked again; not while somebody asks
 
@@ -39,13 +40,12 @@ public:
     // half of that after each silence.
     [[nodiscard]] clock::time_point brief_limit() const noexcept;
 
-    // The statement as ask sends it, in the schema where the extension was last found. Asks nobody.
+    // The statement as ask sends it, in the schema where the functions were last found. Asks nobody.
     std::string in_schema(std::string_view sql) const;
 
 private:
     void open(clock::time_point until, std::stop_token const &);
-    void find_extension(clock::time_point until, std::stop_token const &);
-    bool has_moved(clock::time_point until, std::stop_token const &);
+    void find_functions(clock::time_point until, std::stop_token const &);
     reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &);
     [[nodiscard]] std::string schema() const;
     [[noreturn]] void give_up(char const *why); // in time

@@ -152,4 +152,12 @@ int metrics(request const &asked)
     return 0;
 }
 
+int version(request const &asked)
+{
+    auto const found = viewer(asked).edition();
+    std::cout << "client " SHEDLOCK_VERSION "\nserver " << found.version << " ("
+              << (found.name == "extension" ? found.name : found.name + " edition") << ")\n";
+    return 0;
+}
+
 } // namespace shedlock::tool

@@ -14,5 +14,6 @@ int pause(request const &);
 int resume(request const &);
 int doctor(request const &);
 int metrics(request const &);
+int version(request const &);
 
 } // namespace shedlock::tool

@@ -166,7 +166,7 @@ _shedlock()
     pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused
     resume) states=paused ;;
     list) options+=' --watch --json' several=yes ;;
-    doctor | metrics) name=none ;;
+    doctor | metrics | version) name=none ;;
     '') options+=' --version' name=none ;;
     *) return ;;
     esac
@@ -180,7 +180,7 @@ _shedlock()
     ?*) ;; # a text or a number that only the user knows
     *)
         if [[ $current != -* ]]; then
-            [[ -n $subcommand ]] || _shedlock_offer run list acquire extend release pause resume doctor metrics
+            [[ -n $subcommand ]] || _shedlock_offer run list acquire extend release pause resume doctor metrics version
             [[ -n $name && -z $several ]] || _shedlock_offer_names "$states"
         fi
         if [[ $current == -* || -z $current && -n $subcommand && (-n $name || ${#COMPREPLY[@]} -eq 0) ]]; then

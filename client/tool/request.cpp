@@ -140,6 +140,7 @@ public:
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
         add("doctor", "Tell what is wrong, or may become so; 1: something is", doctor);
         add("metrics", "Print counters and states for Prometheus", metrics);
+        add("version", "Print the version here and on the server, and which edition that is", version);
     }
 
     CLI::App app;

@@ -11,7 +11,11 @@ using namespace std::chrono_literals;
 namespace {
 
 class database : public testing::Environment {
-    void SetUp() override { ask("SET client_min_messages = warning; CREATE EXTENSION IF NOT EXISTS shedlock"); }
+    void SetUp() override
+    {
+        if (ask("SELECT to_regprocedure('shedlock_version()')").empty()) // not by with-portable
+            ask("CREATE EXTENSION shedlock");
+    }
 };
 
 [[maybe_unused]] auto *const environment = testing::AddGlobalTestEnvironment(new database);
@@ -52,6 +56,11 @@ std::string ask(std::string const &sql)
     transaction.exec("SET synchronous_commit = local; SET default_transaction_read_only = off");
     auto const rows = transaction.exec(sql);
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+}
+
+bool is_portable()
+{
+    return ask("SELECT edition FROM shedlock_version()") == "portable";
 }
 
 std::string connection()

@@ -11,6 +11,9 @@ namespace server {
 // The first field of the first row, or "" (also for NULL).
 std::string ask(std::string const &sql);
 
+// By with-portable.
+bool is_portable();
+
 // Where clients connect: straight, or through the pooler that SHEDLOCK_TEST_CONNECTION names.
 std::string connection();
 std::string host();

@@ -36,7 +36,8 @@ private:
         fs::create_symlink(fs::absolute(tool ? tool : SHEDLOCK_TOOL), home_ / "bin" / "shedlock");
         ::setenv("PATH", ((home_ / "bin").string() + ':' + std::getenv("PATH")).c_str(), 1);
         ::setenv("LC_ALL", "C.UTF-8", 1);
-        sql("CREATE EXTENSION IF NOT EXISTS shedlock");
+        if (sql("SELECT to_regprocedure('shedlock_version()')").empty()) // not by with-portable
+            sql("CREATE EXTENSION shedlock");
     }
 
     void OnTestProgramEnd(testing::UnitTest const &) override
@@ -82,6 +83,11 @@ std::string sql(std::string const &query)
 std::string literal(std::string const &text)
 {
     return '\'' + server().esc(text) + '\'';
+}
+
+bool is_portable()
+{
+    return sql("SELECT edition FROM shedlock_version()") == "portable";
 }
 
 std::string state(std::string const &lock)

@@ -13,6 +13,9 @@ std::string name();
 std::string sql(std::string const &query);
 std::string literal(std::string const &);
 
+// The database has the portable edition, by with-portable.
+bool is_portable();
+
 // As the view shedlock_locks says.
 std::string state(std::string const &lock = name());
 std::string last_outcome(std::string const &lock = name());

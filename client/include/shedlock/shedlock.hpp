@@ -6,9 +6,9 @@
 //     } // released here
 //
 // The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see the README. The
-// extension is found in whatever schema it was created in. Strings are UTF-8. Link shedlock::shedlock (CMake) or
-// `pkg-config shedlock`. It stands on libpq alone: no type of libpqxx crosses its ABI, so a program may have any
-// libpqxx.
+// extension is found in whatever schema it was created in, the portable edition by search_path. Strings are UTF-8. Link
+// shedlock::shedlock (CMake) or `pkg-config shedlock`. It stands on libpq alone: no type of libpqxx crosses its ABI, so
+// a program may have any libpqxx.
 //
 // After fork() the child's copies are inert: held() is false, destructors do nothing, all else throws usage_error. A
 // child that needs locks makes a client of its own.
@@ -74,7 +74,7 @@ public:
     ~lock_lost() override;
 };
 
-// The caller's or the administrator's to mend: bad arguments, missing privileges, extension missing or too old.
+// The caller's or the administrator's to mend: bad arguments, missing privileges, functions missing or too old.
 class SHEDLOCK_EXPORT usage_error : public error {
 public:
     using error::error;
@@ -168,6 +168,12 @@ struct event {
     kind what;
     names lock;       // empty if there was no memory for it
     std::string text; // for people; it names the lock
+};
+
+// Of the functions in the database.
+struct edition {
+    std::string name; // extension or portable
+    std::string version;
 };
 
 struct client_settings {
@@ -332,6 +338,9 @@ public:
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});
     bool resume(std::string const &name);
+
+    // What the database has now: it may be replaced while we are connected.
+    [[nodiscard]] shedlock::edition edition();
 
 private:
     using connection_source = std::function<std::string()>;
