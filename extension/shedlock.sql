@@ -10,7 +10,7 @@
 -- is read off it at the end.
 DO $$
 DECLARE
-    home CONSTANT regnamespace := pg_catalog.current_schema()::regnamespace;
+    home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
     usual CONSTANT text := pg_catalog.current_setting('client_min_messages');
     portable oid; -- its owner
     thing record;
@@ -269,7 +269,7 @@ GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 -- What the portable edition had granted, before it goes.
 DO $$
 DECLARE
-    home CONSTANT regnamespace := pg_catalog.current_schema()::regnamespace;
+    home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
     thing record;
 BEGIN
     FOR thing IN
