@@ -19,6 +19,10 @@ inline std::int64_t number(token value)
     return static_cast<std::int64_t>(value);
 }
 
+#define ONLY_THE_EXTENSION(why)                                                                                        \
+    if (server::is_portable())                                                                                         \
+    GTEST_SKIP() << "the portable edition: " << (why)
+
 class events {
 public:
     [[nodiscard]] std::function<void(event const &)> handler()

@@ -6,6 +6,12 @@
 
 using guard_test = with_server;
 
+namespace {
+
+constexpr char const *others_wait = "from the guard to the commit nobody else can have the lock";
+
+} // namespace
+
 TEST_F(guard_test, covers_a_transaction_until_its_commit)
 {
     auto const mine = locks.try_acquire({name + " a", name + " b"}, {.at_most = 1min});
@@ -15,6 +21,7 @@ TEST_F(guard_test, covers_a_transaction_until_its_commit)
         mine->guard(transaction);
         transaction.commit();
     }
+    ONLY_THE_EXTENSION(others_wait);
     pqxx::work transaction{connection};
     mine->guard(transaction);
     locks.force_release(name + " b");
@@ -100,6 +107,7 @@ TEST_F(guard_test, takes_any_transaction)
         pqxx::transaction<pqxx::isolation_level::serializable> strict{connection};
         EXPECT_NO_THROW(mine->commit(strict));
     }
+    ONLY_THE_EXTENSION(others_wait);
     {
         pqxx::work outer{connection};
         pqxx::subtransaction inner{outer};
@@ -138,6 +146,7 @@ TEST_F(guard_test, finds_the_names_whatever_the_settings_of_the_connection)
 
 TEST_F(guard_test, finds_the_extension_when_it_has_moved)
 {
+    ONLY_THE_EXTENSION("it stays where it was put");
     auto const mine = locks.try_acquire(name, {.at_most = 1min});
     server::ask("CREATE SCHEMA \"else where\"");
     server::ask("ALTER EXTENSION shedlock SET SCHEMA \"else where\"");
@@ -167,7 +176,9 @@ TEST_F(guard_test, is_a_statement_for_any_driver)
         }
         return "";
     };
-    EXPECT_EQ(state(in_between), "SL001");
+    if (!server::is_portable()) { // where nobody else comes in between
+        EXPECT_EQ(state(in_between), "SL001");
+    }
     locks.force_release(name);
     EXPECT_EQ(state(std::string{"BEGIN; "} + work + "; " + statement + "; COMMIT"), "SL001");
     EXPECT_EQ(table.rows(), "1");
@@ -186,6 +197,7 @@ TEST_F(guard_test, commits_only_what_is_still_ours)
         mine->commit(transaction);
     }
     EXPECT_EQ(table.rows(), "1");
+    ONLY_THE_EXTENSION(others_wait);
     {
         pqxx::work transaction{connection};
         transaction.exec(work);

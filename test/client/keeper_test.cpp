@@ -65,6 +65,25 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
         EXPECT_EQ(one.lock.list(), std::vector{name + '0'}) << one.text;
 }
 
+// docs/client.md says so. On the portable edition its row is stuck until the commit.
+TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
+{
+    auto const mine = own.try_acquire(name, {.at_most = 6s, .keep_alive = true});
+    auto const other = own.try_acquire(name + " other", {.at_most = 1500ms, .keep_alive = true});
+    std::this_thread::sleep_for(1900ms); // just before an extend is due
+    pqxx::connection connection;
+    pqxx::work transaction{connection};
+    mine->guard(transaction);
+    std::this_thread::sleep_for(3s);
+    EXPECT_NO_THROW(transaction.commit());
+    std::this_thread::sleep_for(1s); // beyond the deadline, if it had not been extended
+    EXPECT_TRUE(mine->held());
+    EXPECT_TRUE(other->held());
+    for (auto const &one : heard.all())
+        EXPECT_EQ(one.lock.list(), std::vector{name}) << one.text;
+    EXPECT_EQ(heard.tell_of(event::kind::extend_failing), server::is_portable()) << heard.texts();
+}
+
 TEST_F(keeper_test, extends_several_names_as_one)
 {
     auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 600ms, .keep_alive = true});

@@ -51,7 +51,8 @@ protected:
     void SetUp() override
     {
         if (!server::connection().empty())
-            GTEST_SKIP() << "behind a pooler it asks, see waiting_behind_a_pooler_test";
+            GTEST_SKIP() << "behind a pooler it asks, see waiting_behind_a_pooler_is_asking";
+        ONLY_THE_EXTENSION("nobody wakes who waits, see asks_to_be_woken_once_a_second_at_most");
     }
 
     std::future<std::optional<shedlock::lock>> wait_for(shedlock::names const &what,
@@ -352,6 +353,31 @@ TEST_F(waiting_test, bears_a_statement_timeout)
     held->release();
     EXPECT_TRUE(waiting.get());
     EXPECT_LE(attempts(name), 1 + few);
+}
+
+// On the portable edition, or up to PostgreSQL 16 if it was not loaded when the server started.
+TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
+{
+    if (!server::connection().empty())
+        GTEST_SKIP() << "the sessions are the pooler's";
+    auto const calls = [](std::string const &function) {
+        auto const count =
+            server::ask("SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = '" + function + '\'');
+        return count.empty() ? 0 : std::stoi(count);
+    };
+    other_wait const of_no_use{"RETURN NULL;"};
+    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto const asked = calls("shedlock_acquire_token"), slept = calls("shedlock_wait_any");
+    {
+        auto own = client("options='-c track_functions=all'");
+        auto waiting = std::async(std::launch::async, [&] { return own.acquire(name, {.at_most = 1min}, for_long); });
+        std::this_thread::sleep_for(a_while);
+        held->release();
+        EXPECT_TRUE(waiting.get());
+    } // sessions tell what they did when they end
+    EXPECT_TRUE(server::comes_true([&] { return calls("shedlock_acquire_token") > asked + few; }));
+    EXPECT_TRUE(server::comes_true([&] { return calls("shedlock_wait_any") > slept; }));
+    EXPECT_LE(calls("shedlock_wait_any"), slept + 1 + a_while / 1s);
 }
 
 // A server session behind a pooler is there for work.

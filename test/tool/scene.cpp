@@ -95,6 +95,16 @@ std::string state(std::string const &lock)
     return sql("SELECT state FROM shedlock_locks WHERE name = " + literal(lock));
 }
 
+// No edition but the extension counts refusals.
+bool is_refused(std::string const &lock)
+{
+    return sql("SELECT count(*) FROM pg_stat_activity JOIN shedlock_locks l ON backend_start > l.locked_at"
+               " WHERE l.name = " +
+               literal(lock) +
+               " AND application_name = 'shedlock' AND pg_stat_activity.state = 'idle' AND query LIKE "
+               "'%shedlock_acquire_token%'") != "0";
+}
+
 std::string last_outcome(std::string const &lock)
 {
     return sql("SELECT last_outcome FROM shedlock_locks WHERE name = " + literal(lock));

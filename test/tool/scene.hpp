@@ -20,6 +20,9 @@ bool is_portable();
 std::string state(std::string const &lock = name());
 std::string last_outcome(std::string const &lock = name());
 
+// A tool that was started when this lock was held has asked for one, and been answered.
+bool is_refused(std::string const &lock = name());
+
 // By somebody else: the token, or nothing.
 std::string acquire(std::string const &lock = name(), std::string const &at_most = "1m");
 

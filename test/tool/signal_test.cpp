@@ -144,8 +144,7 @@ TEST(signal, ends_the_waiting_and_leaves_no_lock)
             words waiting{"shedlock", command, lock, "--at-most", "1m", "--wait", "10m", "--", "echo", "ran"};
             waiting.resize(command == std::string{"run"} ? waiting.size() : 7);
             process tool{waiting};
-            ASSERT_TRUE(eventually(
-                [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(lock)) == "t"; }));
+            ASSERT_TRUE(eventually([&] { return is_refused(lock); }));
             tool.signal(number);
             auto const seen = tool.wait();
             EXPECT_EQ(seen.status, 128 + number) << command;

@@ -56,8 +56,7 @@ TEST(terminal, ctrl_c_ends_the_waiting)
 {
     acquire();
     process tool{terminal, under_lock({"echo", "ran"}, a_minute({"--wait", "10m"}))};
-    ASSERT_TRUE(eventually(
-        [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(name())) == "t"; }));
+    ASSERT_TRUE(eventually([] { return is_refused(); }));
     tool.type(ctrl_c);
     EXPECT_EQ(tool.wait().status, 128 + 2);
 }
@@ -124,8 +123,7 @@ TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
     auto const token = acquire();
     process shell{terminal, interactive_shell};
     shell.type("shedlock run " + name() + " --at-most 1m --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
-    ASSERT_TRUE(eventually(
-        [&] { return sql("SELECT refused > 0 FROM shedlock_stats WHERE name = " + literal(name())) == "t"; }));
+    ASSERT_TRUE(eventually([] { return is_refused(); }));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
     shell.type("fg\n");

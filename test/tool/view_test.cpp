@@ -277,7 +277,7 @@ TEST(doctor, is_content_with_notices)
 TEST(help, fits_a_screen)
 {
     for (auto const *command :
-         {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "doctor", "metrics"}) {
+         {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "doctor", "metrics", "version"}) {
         auto const seen = run(sh(std::string{"shedlock "} + command + " --help"));
         EXPECT_EQ(seen.status, 0);
         EXPECT_EQ(seen.err, "");
@@ -296,4 +296,6 @@ TEST(version, is_that_of_the_extension)
     std::smatch found;
     ASSERT_TRUE(std::regex_search(control, found, std::regex{"default_version = '([^']+)'"}));
     EXPECT_EQ(run({"shedlock", "--version"}).out, "shedlock " + found[1].str() + '\n');
+    EXPECT_EQ(run({"shedlock", "version"}).out, "client " + found[1].str() + "\nserver " + found[1].str() +
+                                                    (is_portable() ? " (portable edition)\n" : " (extension)\n"));
 }
