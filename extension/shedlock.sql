@@ -17,15 +17,16 @@ DECLARE
 BEGIN
     SELECT p.proowner INTO portable FROM pg_catalog.pg_proc p
      WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'shedlock_version'
-       AND pg_catalog.strpos(p.prosrc, 'portable') OPERATOR(pg_catalog.>) 0 AND pg_catalog.pg_has_role('@extowner@', p.proowner, 'USAGE');
+       AND pg_catalog.strpos(p.prosrc, 'portable') OPERATOR(pg_catalog.>) 0 AND pg_catalog.pg_has_role($owner$@extowner@$owner$::regrole::oid, p.proowner, 'USAGE');
     FOR thing IN
         SELECT 'ROUTINE' AS kind, p.oid::regprocedure::text AS signature, p.proname AS name FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
-           AND pg_catalog.starts_with(p.proname, 'shedlock_')
+           AND p.proname OPERATOR(pg_catalog.~) ('^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
+               '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|routines|raise|version)$')
         UNION ALL
         SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
-           AND c.relkind OPERATOR(pg_catalog.=) 'v' AND pg_catalog.starts_with(c.relname, 'shedlock_')
+           AND c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats']::name[])
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
@@ -270,12 +271,14 @@ GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
+    portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
+                               WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version');
     thing record;
 BEGIN
     FOR thing IN
         SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin
           FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
-         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['portable shedlock_end_wait', 'portable shedlock_pause']::name[])
            AND a.grantee OPERATOR(pg_catalog.<>) 0::oid AND a.grantee OPERATOR(pg_catalog.<>) p.proowner
          GROUP BY 1
@@ -287,10 +290,12 @@ BEGIN
     END IF;
     FOR thing IN
         SELECT 'VIEW' AS kind, c.oid::regclass::text AS signature FROM pg_catalog.pg_class c
-         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
+           AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
         UNION ALL
         SELECT 'ROUTINE', p.oid::regprocedure::text FROM pg_catalog.pg_proc p
-         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
+           AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
     LOOP
         EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signature);
     END LOOP;

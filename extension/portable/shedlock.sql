@@ -1171,15 +1171,6 @@ BEGIN
 END
 $$;
 
--- Routines ------------------------------------------------------------------------------------------------------------
-
--- What a role must be allowed to execute.
-CREATE OR REPLACE FUNCTION shedlock_routines() RETURNS SETOF regprocedure
-    LANGUAGE sql STABLE AS $$
-SELECT p.oid::pg_catalog.regprocedure FROM pg_catalog.pg_proc p
- WHERE p.pronamespace = '@extschema@'::pg_catalog.regnamespace AND p.proname ~ '^shedlock_[^_]' AND p.proowner = current_user::pg_catalog.regrole
-$$;
-
 -- Ticks ---------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock_tick(
@@ -1569,7 +1560,7 @@ BEGIN
     END IF;
     FOR routine IN EXECUTE format('SELECT p.oid::regprocedure AS signature, p.proname AS name
                                      FROM %s.shedlock_routines() r JOIN pg_proc p ON p.oid = r ORDER BY 1', home) LOOP
-        IF shedlock_grant.admin OR routine.name <> ALL (for_administrators) THEN
+        IF routine.name !~ '^shedlock__' AND (shedlock_grant.admin OR routine.name <> ALL (for_administrators)) THEN
             EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', routine.signature, shedlock_grant.role);
         END IF;
     END LOOP;
@@ -1650,16 +1641,19 @@ COMMENT ON FUNCTION shedlock_version() IS
 
 -- Done ----------------------------------------------------------------------------------------------------------------
 
--- Where they are; and whom they are for: so far, only who runs this.
+-- Where they are; and whom they are for: so far, only who runs this. What else of his is called shedlock_… is none of ours.
 DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_schema());
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
+        '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|routines|raise|version)$';
     routine record;
 BEGIN
-    FOR routine IN
-        SELECT oid, oid::regprocedure AS signature FROM pg_proc
-         WHERE pronamespace = home::regnamespace AND proname ~ '^shedlock_' AND proowner = current_user::regrole
-    LOOP
+    EXECUTE format('CREATE OR REPLACE FUNCTION %1$s.shedlock_routines() RETURNS SETOF regprocedure LANGUAGE sql STABLE
+        SET search_path = pg_catalog, pg_temp AS $f$
+            SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = %1$L::regnamespace AND proname ~ %2$L AND proowner = %3$s
+        $f$', home, ours, current_user::regrole::oid);
+    FOR routine IN EXECUTE format('SELECT r::oid AS oid, r AS signature FROM %s.shedlock_routines() r', home) LOOP
         EXECUTE replace(pg_get_functiondef(routine.oid), '@extschema@', home);
         EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine.signature);
     END LOOP;

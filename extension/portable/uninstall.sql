@@ -2,7 +2,7 @@
 -- same role.
 
 BEGIN;
-DROP VIEW IF EXISTS shedlock_locks, shedlock_stats;
+DROP VIEW shedlock_locks, shedlock_stats;
 DO $$
 DECLARE
     routine regprocedure;
@@ -10,8 +10,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('shedlock') AND tgname = 'shedlock_protect') THEN
         DROP TRIGGER shedlock_protect ON shedlock;
     END IF;
-    FOR routine IN SELECT oid FROM pg_proc
-                    WHERE pronamespace = current_schema()::regnamespace AND proname ~ '^shedlock_' AND proowner = current_user::regrole LOOP
+    FOR routine IN SELECT shedlock_routines() LOOP
         EXECUTE format('DROP ROUTINE %s', routine);
     END LOOP;
 END

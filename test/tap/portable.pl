@@ -85,7 +85,8 @@ refuses('other', 'postgres', qr/the extension shedlock is installed in this sche
 
 # The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
-sql('shop', q[SELECT shedlock_protect()]);
+sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
+ok((run_file('shop', $file))[0], 'once more, with functions of the team\'s own that are called alike');
 my $take_over = q[
 SELECT shedlock_acquire('of the session', '1 h'), shedlock_acquire('protected', '1 h');
 CREATE EXTENSION shedlock;
@@ -97,17 +98,18 @@ is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREAT
 like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs.*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
 is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
 is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
-is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
+is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... who was granted something has it');
 ($status, undef, my $error) = $node->psql('shop', q[SET ROLE app; SELECT shedlock_pause('paused too')]);
 like($error, qr/permission denied for function shedlock_pause/, '... and no more');
+is(sql('shop', q[SELECT shedlock_report(), mine, has_function_privilege('app', 'shedlock_report()', 'EXECUTE') FROM shedlock_mine]), '1|1|t', '... what the team has made besides is as it was');
 sql('shop', 'DROP EXTENSION shedlock');
 ok((run_file('shop', $file))[0], 'and back');
 is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
 
 # Not for whoever does not have its owner's rights; and not where something depends on the old functions.
-sql('adopted', 'CREATE ROLE dba LOGIN; GRANT CREATE ON DATABASE adopted TO dba; GRANT ALL ON SCHEMA jobs TO dba');
-($status, undef, $error) = $node->psql('adopted', 'SET ROLE dba; CREATE EXTENSION shedlock');
+sql('adopted', 'CREATE ROLE "A Dba"; GRANT CREATE ON DATABASE adopted TO "A Dba"; GRANT ALL ON SCHEMA jobs TO "A Dba"');
+($status, undef, $error) = $node->psql('adopted', 'SET ROLE "A Dba"; CREATE EXTENSION shedlock');
 like($error, qr/ERROR:  cannot adopt table "shedlock": it belongs to role "team"/, 'a role that could not act as its owner cannot take over');
 sql('adopted', 'CREATE VIEW public.mine AS SELECT * FROM shedlock_locks');
 ($status, undef, $error) = $node->psql('adopted', 'CREATE EXTENSION shedlock');
@@ -115,8 +117,9 @@ like($error, qr/cannot drop view .*because other objects depend on it.*view publ
 is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... all stays as it was');
 
 # It leaves.
-sql('adopted', 'DROP VIEW public.mine');
+sql('adopted', 'DROP VIEW public.mine; SELECT shedlock_protect()');
 ok((run_file('adopted', 'extension/portable/uninstall.sql'))[0], 'uninstall.sql');
-is(sql('adopted', q[SELECT count(*) FILTER (WHERE proname ~ 'shedlock'), (SELECT count(*) FROM jobs.shedlock) FROM pg_proc]), '0|2', '... leaves the table');
+is(sql('adopted', q[SELECT count(*) FILTER (WHERE proname ~ 'shedlock'), (SELECT count(*) FROM jobs.shedlock), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shedlock_protect') FROM pg_proc]),
+	'0|2|0', '... leaves the table, and no trigger');
 $node->stop;
 done_testing();
