@@ -574,6 +574,10 @@ CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
+    -- The defaults need no check, which would be a third of what a refusal costs.
+    IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry THEN
+        RETURN @extschema@.shedlock__try_for(names, at_most, '0', '0', NULL, false, mark, holder);
+    END IF;
     PERFORM @extschema@.shedlock__not_null(at_least, 'at_least', 'An at_least of ''0'' frees the lock as soon as it is released.');
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
         @extschema@.shedlock__not_negative(wait, 'wait'), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
@@ -913,7 +917,8 @@ BEGIN
 END
 $$;
 
--- After the command: the release. Gives by how much the lease was overrun, which does not matter to who is guarded.
+-- After the command: the release. Gives by how much the lease was overrun, which does not matter to who is guarded, nor
+-- that it ends at this moment.
 CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS interval
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
