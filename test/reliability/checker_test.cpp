@@ -497,6 +497,9 @@ TEST(checker, I11_sees_a_guarded_commit_after_a_later_acquisition)
     EXPECT_EQ(broken(first + guarded(1050, "result=yes") + second("1120", 1110)), "");
     EXPECT_EQ(broken(first + guarded(1500, "result=yes")), "") << "the lease is over, but nobody else has come";
     EXPECT_EQ(broken(first + guarded(1500, "result=yes") + second("1120", 1110)), "I11");
+    EXPECT_EQ(broken("history seed=1 edition=portable\n" + first.substr(first.find('\n') + 1) +
+                     guarded(1500, "result=yes") + second("1120", 1110)),
+              "I11");
     EXPECT_EQ(broken(first + guarded(1500, "result=error state=SL001") + second("1120", 1110)), "");
     EXPECT_EQ(broken(first + guarded(1125, "result=yes") + second("1120", 1110)), "")
         << "granted when the commit was over, perhaps";
@@ -833,6 +836,47 @@ TEST(checker, I2_sees_errors_that_nobody_expects)
     EXPECT_EQ(broken("history seed=1\n" + prepared("java") + committing), "")
         << "it cannot fail any more, so ours does";
     EXPECT_EQ(broken("history seed=1\n" + prepared("token") + committing), "unexplained");
+}
+
+TEST(checker, lets_the_portable_edition_fail_where_rows_have_changed)
+{
+    auto const failing = [](char const *level, char const *what, char const *state) {
+        return std::string{"history seed=1 edition=portable\ncall 1 client=1 tx=1 do=start at=80"} + level +
+               "\ndone 1 result=yes at=90\ncall 2 client=1 tx=1 do=" + what +
+               " by=token names=a at_most=5 of=9 at=100\ndone 2 result=error state=" + state + " at=110\n";
+    };
+    for (auto const *const what : {"extend", "release", "guard"}) {
+        EXPECT_EQ(broken(failing(" level=repeatable", what, "40001")), "") << what;
+        EXPECT_EQ(broken(failing("", what, "40001")), "unexplained") << what;
+    }
+    EXPECT_EQ(broken(failing(" level=repeatable", "acquire", "40001")), "I2") << "it is refused";
+    EXPECT_EQ(broken(failing(" level=serializable", "acquire", "40001")), "");
+    EXPECT_EQ(broken(failing("", "acquire", "40P01")), "I2");
+    EXPECT_EQ(broken(failing("", "acquire", "55P03")), "I2");
+}
+
+TEST(checker, lets_the_portable_edition_guard_against_others_only)
+{
+    auto const again = guarded(1500, "result=yes");
+    auto const commit = again.find("call 13");
+    auto const own = "call 2 client=1 tx=1 do=acquire by=token names=a at_most=5 at_least=0 at=1200\ndone 2 result=yes "
+                     "token=1210 before=1205 after=1215 until=1215 at=1220\n";
+    auto const history = first + again.substr(0, commit) + own + again.substr(commit);
+    EXPECT_EQ(broken(history), "I11");
+    EXPECT_EQ(broken("history seed=1 edition=portable" + history.substr(history.find('\n'))), "");
+}
+
+TEST(checker, lets_the_portable_edition_refuse_what_it_cannot_see_free)
+{
+    auto const refused = [](std::string const &head, char const *level) {
+        return "history seed=1" + head + "\ncall 1 client=1 tx=1 do=start at=80" + level +
+               "\ndone 1 result=yes at=90\ncall 2 client=1 tx=1 do=acquire by=token names=a at_most=5 at_least=0 "
+               "at=100\n"
+               "done 2 result=no at=110\n";
+    };
+    EXPECT_EQ(broken(refused(" edition=portable", " level=repeatable")), "");
+    EXPECT_EQ(broken(refused(" edition=portable", "")), "unexplained");
+    EXPECT_EQ(broken(refused("", " level=repeatable")), "unexplained");
 }
 
 TEST(checker, sees_a_row_that_nobody_was_told_of)

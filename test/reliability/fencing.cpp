@@ -38,9 +38,8 @@ bool comes_later(acquisition const &other, acquisition const &mine)
 void must_be_the_latest(world const &world, guarded const &one, biography const &about, found &all)
 {
     for (auto const &other : about.acquisitions)
-        if (!(world.is_portable() && in_one_transaction(*other.op, *one.commit)) && other.op != one.mine->op &&
-            comes_later(other, *one.mine) && other.op->done.at <= one.commit->called.at &&
-            other.fate.until > one.commit->done.at)
+        if (other.op != one.mine->op && comes_later(other, *one.mine) && other.op->done.at <= one.commit->called.at &&
+            other.fate.until > one.commit->done.at && !is_let_pass_by_portable(world, *other.op, *one.commit))
             all.push_back({"I11",
                            "a guarded transaction committed after a later acquisition",
                            {*one.mine->op, *other.op, *one.guard, *one.commit}});

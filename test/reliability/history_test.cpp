@@ -21,6 +21,7 @@ TEST(history, reads_what_it_writes)
                           .retry = true,
                           .keep_alive = true,
                           .of = 4,
+                          .level = history::level::serializable,
                           .as = history::outcome::failed,
                           .called = {10, 1010}};
     op.result = history::result::yes;
@@ -35,11 +36,14 @@ TEST(history, reads_what_it_writes)
     op.rows = {{"a", 12, 62}, {"b", 12, 62}};
     op.done = {20, 1020};
     std::istringstream in{
-        history::head_line({.allowed = {"57014", "57P01"}, .standby_missing = true, .has_crashes = true}, "1", 2) +
+        history::head_line(
+            {.allowed = {"57014", "57P01"}, .standby_missing = true, .has_crashes = true, .is_portable = true}, "1",
+            2) +
         '\n' + history::call_line(op) + '\n' + history::done_line(op) + '\n'};
     auto const record = history::read(in);
     EXPECT_TRUE(record.standby_missing);
     EXPECT_TRUE(record.has_crashes);
+    EXPECT_TRUE(record.is_portable);
     EXPECT_EQ(record.allowed, (std::vector<std::string>{"57014", "57P01"}));
     ASSERT_EQ(record.operations.size(), 1U);
     EXPECT_EQ(history::call_line(record.operations[0]), history::call_line(op));

@@ -18,8 +18,8 @@ void only_holders_change(model::world const &, std::string const &name, model::b
 void guards_fence(model::world const &, std::string const &name, model::biography const &, found &);        // I11
 
 // Of all.
-void rows_are_kept(model::world const &, history::record const &, found &); // I7
-void errors_are_expected(model::world const &, history::record const &, found &);                 // I2
+void rows_are_kept(model::world const &, history::record const &, found &);       // I7
+void errors_are_expected(model::world const &, history::record const &, found &); // I2
 void clients_do_not_trust_too_long(model::world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
@@ -32,6 +32,7 @@ history::record with_runs_taken_apart(history::record const &);
 // What may differ on the portable edition.
 bool may_be_out_of_date(model::world const &, history::operation const &);
 bool is_expected_of_portable(model::world const &, history::operation const &);
+bool is_let_pass_by_portable(model::world const &, history::operation const &acquire, history::operation const &commit);
 
 // Of one name, by one of ours: while it asked it wrote nothing.
 bool is_plain_refusal(history::operation const &);
