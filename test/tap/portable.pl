@@ -107,6 +107,15 @@ sql('shop', 'DROP EXTENSION shedlock');
 ok((run_file('shop', $file))[0], 'and back');
 is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
 
+# A Citus worker, by its catalog, which only a superuser can make.
+sql('adopted', q[CREATE SCHEMA citus; CREATE TABLE citus.pg_dist_local_group (groupid int PRIMARY KEY); INSERT INTO citus.pg_dist_local_group VALUES (0);
+	ALTER TABLE citus.pg_dist_local_group SET SCHEMA pg_catalog; GRANT SELECT ON pg_dist_local_group TO PUBLIC]);
+is(sql('adopted', q[SELECT shedlock_acquire('coordinator', '1 h')]), 't', 'the coordinator of a Citus cluster grants locks');
+sql('adopted', 'UPDATE pg_dist_local_group SET groupid = 2');
+($status, undef, $error) = $node->psql('adopted', q[SELECT shedlock_release('coordinator'); SELECT shedlock_acquire('worker', '1 h')]);
+like($error, qr/ERROR:  this server is a Citus worker/, '... a worker does not');
+sql('adopted', 'DROP TABLE pg_dist_local_group; DELETE FROM shedlock WHERE name = \'coordinator\'');
+
 # Not for whoever does not have its owner's rights; and not where something depends on the old functions.
 sql('adopted', 'CREATE ROLE "A Dba"; GRANT CREATE ON DATABASE adopted TO "A Dba"; GRANT ALL ON SCHEMA jobs TO "A Dba"');
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE "A Dba"; CREATE EXTENSION shedlock');
