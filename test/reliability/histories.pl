@@ -20,7 +20,7 @@ for my $crowd (@crowds)
 	$saw{$_} += $counts{$_} for keys %counts;
 }
 
-cmp_ok($saw{granted}, '>', 50 * $saw{histories}, 'locks were granted');
+cmp_ok($saw{granted}, '>', (is_portable() ? 20 : 50) * $saw{histories}, 'locks were granted'); # who guards keeps others out for longer there
 cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
 cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
   for 'session prepare yes', 'token undo yes', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001',
