@@ -13,6 +13,7 @@ setsid sh -c 'echo \$\$ >daemon; exec sleep 600' &
 setsid perl -e '\$SIG{QUIT} = "DEFAULT"; \$SIG{TERM} = "IGNORE"; system "echo \$\$ >stubborn"; sleep 600' &
 setsid sh -c 'echo \$\$ >asleep; kill -STOP \$\$; sleep 600' &
 sh -c 'setsid sh -c "echo \\\$\\\$ >orphan; exec sleep 600" &'
+until [ -s daemon ] && [ -s stubborn ] && [ -s asleep ] && [ -s orphan ]; do sleep 0.05; done # or there would be nothing to end
 SH
 my @names = ('daemon', 'stubborn', 'asleep', 'orphan');
 
