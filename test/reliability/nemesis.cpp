@@ -35,7 +35,7 @@ std::vector<table_change> const table_changes{
       "ALTER TABLE shedlock DROP IF EXISTS note"},
      false},
     {"TRUNCATE", {"TRUNCATE shedlock"}, true},
-    {"DROP and CREATE EXTENSION", {"DROP EXTENSION shedlock", "CREATE EXTENSION shedlock"}, false},
+    {"DROP and CREATE EXTENSION", {"DROP EXTENSION shedlock", "CREATE EXTENSION IF NOT EXISTS shedlock"}, false},
 };
 
 } // namespace
@@ -180,6 +180,11 @@ void nemesis::change_table()
                 } catch (pqxx::sql_error const &) {
                     if (&statement == &change.statements.front() || !recorder_.may_go_on())
                         throw; // nothing has happened, or nobody is there any more; a half must be made whole
+                } catch (pqxx::broken_connection const &) { // its turn, too
+                    connection_.reset();
+                    if (!recorder_.may_go_on())
+                        throw;
+                    done = &statement == &change.statements.front(); // it may have happened
                 }
             }
         ++counts_[std::string{"fault."} + change.name];
