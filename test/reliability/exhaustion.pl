@@ -98,12 +98,13 @@ for my $n (1 .. $full)
 	like($err, qr/ERROR:  53100: .*No space left on device/, 'no space for the table: 53100');
 	my %held = map { split /\|/ } split /\n/, sql("SELECT name, token FROM shedlock_locks WHERE name LIKE 'new $n %'");
 	is_deeply(\%held, \%told, '... and no row but of what was granted before');
-	my ($status, $token, $why) = tool('acquire', "another $n", '--at-most', '1h');
+	my $another = "another $n " . 'x' x 200; # for which a page that had no room for those has none
+	my ($status, $token, $why) = tool('acquire', $another, '--at-most', '1h');
 	is("$status $token", '125 ', 'the tool does not say granted');
 	like($why, qr/No space left on device/, '... but why not');
 	is(sql("SELECT shedlock_acquire('held $n', '1 h')"), 'f', 'what is held is refused as ever, for it needs no space');
 	make_room($table_disk);
-	is((tool('acquire', "another $n", '--at-most', '1h'))[0], 0, 'with space again it is granted');
+	is((tool('acquire', $another, '--at-most', '1h'))[0], 0, 'with space again it is granted');
 }
 seen(20, $full, 'no space for the table: 53100, nothing granted; with space again all worked');
 
