@@ -12,6 +12,7 @@ DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
     usual CONSTANT text := pg_catalog.current_setting('client_min_messages');
+-- include Names
     portable oid; -- its owner
     thing record;
 BEGIN
@@ -21,8 +22,7 @@ BEGIN
     FOR thing IN
         SELECT 'ROUTINE' AS kind, p.oid::regprocedure::text AS signature, p.proname AS name FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
-           AND p.proname OPERATOR(pg_catalog.~) ('^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
-               '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|routines|raise|version)$')
+           AND p.proname OPERATOR(pg_catalog.~) ours
         UNION ALL
         SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable

@@ -104,9 +104,6 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__standing_name(name text) RETURNS text[]
-    LANGUAGE sql AS $$ SELECT ARRAY[@extschema@.shedlock__not_null(name, 'name')] $$;
-
 CREATE OR REPLACE FUNCTION shedlock__name(name text) RETURNS text[]
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -158,7 +155,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__not_negative(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
-    span := @extschema@.shedlock__span(@extschema@.shedlock__not_null(span, argument), argument);
+    span := @extschema@.shedlock__span(span, argument);
     IF span < interval '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must not be negative';
     END IF;
@@ -184,10 +181,8 @@ CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interva
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
 BEGIN
-    at_least := @extschema@.shedlock__span(at_least, 'at_least');
-    IF at_least < interval '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be negative';
-    ELSIF now + at_least > now + at_most THEN
+    at_least := @extschema@.shedlock__not_negative(at_least, 'at_least');
+    IF now + at_least > now + at_most THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
             HINT = 'at_least keeps the lock that long even if it is released earlier; at_most ends it even if it is not released.';
     END IF;
@@ -580,7 +575,7 @@ BEGIN
     END IF;
     PERFORM @extschema@.shedlock__not_null(at_least, 'at_least', 'An at_least of ''0'' frees the lock as soon as it is released.');
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__not_negative(wait, 'wait'), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
+        @extschema@.shedlock__not_negative(@extschema@.shedlock__not_null(wait, 'wait'), 'wait'), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
 END
 $$;
 
@@ -1052,7 +1047,8 @@ CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, w
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause');
-    RETURN @extschema@.shedlock__try_for(@extschema@.shedlock__standing_name(name), NULL, NULL, @extschema@.shedlock__not_negative(wait, 'wait'),
+    RETURN @extschema@.shedlock__try_for(ARRAY[@extschema@.shedlock__not_null(name, 'name')], NULL, NULL,
+        @extschema@.shedlock__not_negative(@extschema@.shedlock__not_null(wait, 'wait'), 'wait'),
         NULL, false, NULL, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
@@ -1649,9 +1645,11 @@ COMMENT ON FUNCTION shedlock_version() IS
 -- Where they are; and whom they are for: so far, only who runs this. What else of his is called shedlock_… is none of ours.
 DO $$
 DECLARE
-    home CONSTANT text := quote_ident(current_schema());
+-- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|routines|raise|version)$';
+-- Done ----------------------------------------------------------------------------------------------------------------
+    home CONSTANT text := quote_ident(current_schema());
     routine record;
 BEGIN
     EXECUTE format('CREATE OR REPLACE FUNCTION %1$s.shedlock_routines() RETURNS SETOF regprocedure LANGUAGE sql STABLE
