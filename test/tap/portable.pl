@@ -83,6 +83,13 @@ refuses('nowhere', 'team', qr/there is no current schema/, 'without a schema');
 database('other', 'CREATE EXTENSION shedlock SCHEMA jobs');
 refuses('other', 'postgres', qr/the extension shedlock is installed in this schema/, 'where the extension is', sql('other', q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']));
 
+# The same functions, for whoever calls them. What else there is serves one of the two.
+my $signatures = q[SELECT proname, prokind, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid) FROM pg_proc p
+	WHERE proname ~ '^shedlock_[^_]' AND proname !~ '^shedlock_(raise|run_.*|after_pg_upgrade|routines)$' ORDER BY 1, 3];
+my $views = q[SELECT relname, (SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
+	FROM pg_class c WHERE relname IN ('shedlock_locks', 'shedlock_stats') ORDER BY 1];
+is(sql('adopted', $_), sql('other', $_), 'both editions look alike') for $signatures, $views;
+
 # The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
 sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
