@@ -121,7 +121,7 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
     const bool own = is_own(seen);
     constexpr Size few = 4;
     if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
-        heap_page_prune_opt(table_, seen.page);
+        pg::prune(table_, seen.page);
 
     // heap_update may not be called without waiting: it does not provide for that, and asserts it. It will not have to
     // wait once we hold the row in the mode that an update needs.
@@ -254,7 +254,7 @@ void lock_table::put_rows(ReturnSetInfo *result) const
                                   shape_.lock_at_least_until};
     Datum values[std::size(columns)];
     bool nulls[std::size(columns)];
-    const TableScanDesc scan = table_beginscan(table_, GetActiveSnapshot(), 0, nullptr);
+    const TableScanDesc scan = pg::begin_scan(table_, GetActiveSnapshot());
     while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
         for (size_t i = 0; i < std::size(columns); i++) {
             values[i] = heap_getattr(tuple, columns[i], RelationGetDescr(table_), &nulls[i]);

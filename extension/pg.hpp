@@ -175,12 +175,43 @@ inline duration time_limit()
 
 inline IndexScanDesc begin_index_scan(Relation table, Relation index, Snapshot snapshot, int keys)
 {
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+    return index_beginscan(table, index, snapshot, nullptr, keys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
     return index_beginscan(table, index, snapshot, nullptr, keys, 0);
 #else
     return index_beginscan(table, index, snapshot, keys, 0);
 #endif
 }
+
+inline TableScanDesc begin_scan(Relation table, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+    return table_beginscan(table, snapshot, 0, nullptr, SO_NONE);
+#else
+    return table_beginscan(table, snapshot, 0, nullptr);
+#endif
+}
+
+// Removes from the page what nobody can see any more, if the server thinks that worth while. Never waits.
+inline void prune(Relation table, Buffer page)
+{
+#if PG_VERSION_NUM >= 190000
+    Buffer visibility_map = InvalidBuffer;
+    heap_page_prune_opt(table, page, &visibility_map, false);
+    if (BufferIsValid(visibility_map))
+        ReleaseBuffer(visibility_map);
+#else
+    heap_page_prune_opt(table, page);
+#endif
+}
+
+// What functions that hear of changes to a system catalog are called with.
+#if PG_VERSION_NUM >= 190000
+using cache_identifier = SysCacheIdentifier;
+#else
+using cache_identifier = int;
+#endif
 
 // Whether the backend in that place, of MaxBackends, is this one. Asks shared memory: the server's own functions copy
 // what they know of all backends once a transaction, and stay with that.
@@ -222,7 +253,11 @@ inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
     TM_FailureData failure;
     LockTupleMode mode;
     const CommandId command = GetCurrentCommandId(true);
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+    TU_UpdateIndexes indexes = TU_None;
+    const TM_Result code = heap_update(table, tid, tuple, command, 0, InvalidSnapshot, true, &failure, &mode, &indexes);
+    const bool needs_entries = indexes == TU_All;
+#elif PG_VERSION_NUM >= 160000
     TU_UpdateIndexes indexes = TU_None;
     const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, true, &failure, &mode, &indexes);
     const bool needs_entries = indexes == TU_All;
@@ -249,13 +284,18 @@ inline bool is_never_null(TupleDesc columns, AttrNumber column)
 // _PG_init, and `started` is called with it. Otherwise attach_shared_memory, below.
 using memory_size = Size (*)();
 using memory_started = void (*)(void *memory, bool is_new);
+using memory_initialize = void (*)(void *memory);
 void request_shared_memory(memory_size size, memory_started started);
 
 inline int new_tranche()
 {
+#if PG_VERSION_NUM >= 190000
+    return LWLockNewTrancheId("shedlock");
+#else
     const int tranche = LWLockNewTrancheId();
     LWLockRegisterTranche(tranche, "shedlock");
     return tranche;
+#endif
 }
 
 // Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails. Null, or the
@@ -300,13 +340,18 @@ template <typename Work> bool all_or_nothing(Work work)
 // From PostgreSQL 17 on: the memory of that name, which whoever comes first makes. Null before; also when it is not to
 // be had, and then a line in the server's log says why. In no callback of a transaction's end: needs a subtransaction.
 inline void *attach_shared_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
-                                  [[maybe_unused]] void (*initialize)(void *))
+                                  [[maybe_unused]] memory_initialize initialize)
 {
     void *memory = nullptr;
 #if PG_VERSION_NUM >= 170000
     const auto attach = [&] {
         bool found;
+#if PG_VERSION_NUM >= 190000
+        const auto call = [](void *made, void *given) { reinterpret_cast<memory_initialize>(given)(made); };
+        memory = GetNamedDSMSegment(name, size, call, &found, reinterpret_cast<void *>(initialize));
+#else
         memory = GetNamedDSMSegment(name, size, initialize, &found);
+#endif
         return true;
     };
     if (const ErrorData *const error = in_subtransaction(attach))

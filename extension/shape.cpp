@@ -153,7 +153,7 @@ Form_pg_attribute require_time(Relation table, const char *name)
 }
 
 // A type, an operator class or a collation that PostgreSQL came with: no ordinary role can make or change one.
-bool is_built_in(int cache, AttrNumber schema_column, Oid object)
+bool is_built_in(pg::cache_identifier cache, AttrNumber schema_column, Oid object)
 {
     return GetSysCacheOid1(cache, schema_column, ObjectIdGetDatum(object)) == PG_CATALOG_NAMESPACE;
 }

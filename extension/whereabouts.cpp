@@ -30,13 +30,13 @@ void on_relation_change(Datum, Oid relation)
 }
 
 // CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards, and Citus be there.
-void on_function_change(Datum, int, uint32)
+void on_function_change(Datum, pg::cache_identifier, uint32)
 {
     forget_table();
 }
 
 // A relation of that name has come or gone.
-void on_name_change(Datum, int, uint32 hash)
+void on_name_change(Datum, pg::cache_identifier, uint32 hash)
 {
     if (hash == 0 || hash == hash_of_name)
         forget_table();
