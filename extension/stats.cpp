@@ -171,7 +171,7 @@ struct file_header {
     uint32 entry_size;
     uint32 used;
 };
-constexpr uint32 file_version = PG_VERSION_NUM / 100 * 100 + shared_memory::layout_version;
+constexpr uint32 file_version = pg::major_version * 100 + shared_memory::layout_version;
 
 void save(int code, Datum)
 {

@@ -1,0 +1,183 @@
+// What PostgreSQL's versions do differently: nothing else asks for the version. Included by pg.hpp only. What was read
+// of the server's source when a version was added stands in docs/compatibility.md.
+#pragma once
+
+extern "C" {
+#if PG_VERSION_NUM >= 160000
+#include "utils/guc_hooks.h"
+#endif
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
+#endif
+}
+
+// What pg_get_loaded_modules tells.
+#if PG_VERSION_NUM >= 180000
+#define SHEDLOCK_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "shedlock", .version = SHEDLOCK_VERSION)
+#else
+#define SHEDLOCK_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+namespace shedlock::pg {
+
+inline constexpr int major_version = PG_VERSION_NUM / 10000;
+
+inline bool is_finite([[maybe_unused]] const Interval *interval)
+{
+#if PG_VERSION_NUM >= 170000
+    return !INTERVAL_NOT_FINITE(interval);
+#else
+    return true;
+#endif
+}
+
+// How long this statement, or its transaction, may take. Zero: that long as it wants.
+inline duration time_limit()
+{
+    int limit = StatementTimeout;
+#if PG_VERSION_NUM >= 170000
+    if (TransactionTimeout > 0 && (limit == 0 || TransactionTimeout < limit))
+        limit = TransactionTimeout;
+#endif
+    return std::chrono::milliseconds{limit};
+}
+
+inline IndexScanDesc begin_index_scan(Relation table, Relation index, Snapshot snapshot, int keys)
+{
+#if PG_VERSION_NUM >= 190000
+    return index_beginscan(table, index, snapshot, nullptr, keys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
+    return index_beginscan(table, index, snapshot, nullptr, keys, 0);
+#else
+    return index_beginscan(table, index, snapshot, keys, 0);
+#endif
+}
+
+inline TableScanDesc begin_scan(Relation table, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+    return table_beginscan(table, snapshot, 0, nullptr, SO_NONE);
+#else
+    return table_beginscan(table, snapshot, 0, nullptr);
+#endif
+}
+
+// Removes from the page what nobody can see any more, if the server thinks that worth while. Never waits.
+inline void prune(Relation table, Buffer page)
+{
+#if PG_VERSION_NUM >= 190000
+    Buffer visibility_map = InvalidBuffer;
+    heap_page_prune_opt(table, page, &visibility_map, false);
+    if (BufferIsValid(visibility_map))
+        ReleaseBuffer(visibility_map);
+#else
+    heap_page_prune_opt(table, page);
+#endif
+}
+
+// What functions that hear of changes to a system catalog are called with.
+#if PG_VERSION_NUM >= 190000
+using cache_identifier = SysCacheIdentifier;
+#else
+using cache_identifier = int;
+#endif
+
+// Whether the backend in that place, of MaxBackends, is this one. Asks shared memory: the server's own functions copy
+// what they know of all backends once a transaction, and stay with that.
+inline bool is_backend(int place, int pid, TimestampTz start)
+{
+#if PG_VERSION_NUM >= 170000
+    const PgBackendStatus *const all = MyBEEntry - MyProcNumber;
+#else
+    const PgBackendStatus *const all = MyBEEntry - (MyBackendId - 1);
+#endif
+    const volatile PgBackendStatus &entry = all[place];
+    while (entry.st_procpid == pid) {
+        int before;
+        int after;
+        pgstat_begin_read_activity(&entry, before);
+        const bool found = entry.st_procpid == pid && entry.st_proc_start_timestamp == start;
+        pgstat_end_read_activity(&entry, after);
+        if (pgstat_read_activity_complete(before, after))
+            return found;
+        CHECK_FOR_INTERRUPTS();
+    }
+    return false;
+}
+
+// Pins that page of the table if this is still the buffer it is in. Reads nothing.
+inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 160000
+    return ReadRecentBuffer(table->rd_locator, MAIN_FORKNUM, block, buffer);
+#else
+    return ReadRecentBuffer(table->rd_node, MAIN_FORKNUM, block, buffer);
+#endif
+}
+
+// Replaces a row that this transaction has locked for it. Whether that needs new index entries: not if it stayed on its
+// page and no indexed column changed. (Summarizing indexes are none of btree's.)
+inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
+{
+    TM_FailureData failure;
+    LockTupleMode mode;
+    const CommandId command = GetCurrentCommandId(true);
+#if PG_VERSION_NUM >= 190000
+    TU_UpdateIndexes indexes = TU_None;
+    const TM_Result code = heap_update(table, tid, tuple, command, 0, InvalidSnapshot, true, &failure, &mode, &indexes);
+    const bool needs_entries = indexes == TU_All;
+#elif PG_VERSION_NUM >= 160000
+    TU_UpdateIndexes indexes = TU_None;
+    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, true, &failure, &mode, &indexes);
+    const bool needs_entries = indexes == TU_All;
+#else
+    const TM_Result code = heap_update(table, tid, tuple, command, InvalidSnapshot, true, &failure, &mode);
+    const bool needs_entries = !HeapTupleIsHeapOnly(tuple);
+#endif
+    if (code != TM_Ok)
+        elog(ERROR, "a row that we had locked was changed by others: %d", static_cast<int>(code));
+    return needs_entries;
+}
+
+// Not NULL, and no row that was there before is an exception to it.
+inline bool is_never_null(TupleDesc columns, AttrNumber column)
+{
+#if PG_VERSION_NUM >= 180000
+    return TupleDescCompactAttr(columns, column - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+    return TupleDescAttr(columns, column - 1)->attnotnull;
+#endif
+}
+
+inline int new_tranche()
+{
+#if PG_VERSION_NUM >= 190000
+    return LWLockNewTrancheId("shedlock");
+#else
+    const int tranche = LWLockNewTrancheId();
+    LWLockRegisterTranche(tranche, "shedlock");
+    return tranche;
+#endif
+}
+
+using memory_initialize = void (*)(void *memory);
+inline constexpr bool has_named_memory = major_version >= 17;
+
+// Whoever comes first makes it.
+inline void *named_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
+                          [[maybe_unused]] memory_initialize initialize)
+{
+#if PG_VERSION_NUM >= 170000
+    bool found;
+#endif
+#if PG_VERSION_NUM >= 190000
+    const auto call = [](void *made, void *given) { reinterpret_cast<memory_initialize>(given)(made); };
+    return GetNamedDSMSegment(name, size, call, &found, reinterpret_cast<void *>(initialize));
+#elif PG_VERSION_NUM >= 170000
+    return GetNamedDSMSegment(name, size, initialize, &found);
+#else
+    return nullptr;
+#endif
+}
+
+} // namespace shedlock::pg
