@@ -254,6 +254,12 @@ void lock_table::put_rows(ReturnSetInfo *result) const
                                   shape_.lock_at_least_until};
     Datum values[std::size(columns)];
     bool nulls[std::size(columns)];
+    // The statement's snapshot may be older than our lock on the table: to it, a table that was rewritten while we
+    // waited is empty. Who has one snapshot for his transaction gets what it shows, as from any table. What the
+    // statement itself writes is not shown either way.
+    const CommandId command = GetActiveSnapshot()->curcid;
+    PushCopiedSnapshot(IsolationUsesXactSnapshot() ? GetActiveSnapshot() : GetLatestSnapshot());
+    GetActiveSnapshot()->curcid = command;
     const TableScanDesc scan = pg::begin_scan(table_, GetActiveSnapshot());
     while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
         for (size_t i = 0; i < std::size(columns); i++) {
@@ -264,6 +270,7 @@ void lock_table::put_rows(ReturnSetInfo *result) const
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }
     table_endscan(scan);
+    PopActiveSnapshot();
 }
 
 bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const

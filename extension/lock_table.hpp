@@ -82,7 +82,7 @@ public:
     // than every acquisition there has been, also those whose row is gone.
     bool insert(const lock_name &name) const;
 
-    // The five columns of all rows that the snapshot of the statement shows.
+    // The five columns of all rows: as the statement sees them, or as they are once DDL that it waited for is over.
     void put_rows(ReturnSetInfo *result) const;
 
     // Share-locks the seen row until the end of the transaction. False when it has changed or is being changed.
