@@ -56,7 +56,6 @@ extern "C" {
 #include "nodes/parsenodes.h"
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
-#include "portability/instr_time.h"
 #include "replication/syncrep.h"
 #include "rewrite/prs2lock.h"
 #include "storage/bufmgr.h"
@@ -121,6 +120,15 @@ inline Timestamp to_timestamp(instant t)
 inline instant clock_now()
 {
     return to_instant(GetCurrentTimestamp());
+}
+
+// A clock that nobody sets, the same one in all processes. Not the server's instr_time: from PostgreSQL 19 on
+// timing_clock_source says for each session what that reads.
+inline duration steady_now()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::chrono::seconds{now.tv_sec} + duration{now.tv_nsec / 1000};
 }
 
 inline std::string_view view_of(const text *t)

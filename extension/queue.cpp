@@ -9,15 +9,15 @@ constexpr uint32 places_for_many = 8192;
 constexpr uint32 bucket_count = 256;
 
 // The first looks that often, if it can.
-constexpr int64 lately = duration{longest_nap * 3 / 2}.count();
+constexpr duration lately = longest_nap * 3 / 2;
 
 constexpr uint32 nobody = 0; // places are counted from one
 
 struct waiter {
     key what;
     Latch *latch;
-    int64 looked; // when, in microseconds of the clock that all processes share and nobody sets
-    uint32 next;  // in its bucket, or of the vacant places
+    duration looked; // when, by pg::steady_now
+    uint32 next;     // in its bucket, or of the vacant places
     uint32 previous;
     bool is_woken; // and has not noticed
     bool is_satisfied;
@@ -97,13 +97,6 @@ uint32 first_of(key what)
     return place;
 }
 
-int64 now()
-{
-    instr_time time;
-    INSTR_TIME_SET_CURRENT(time);
-    return static_cast<int64>(INSTR_TIME_GET_MICROSEC(time));
-}
-
 uint32 take_place(key what)
 {
     const uint32 place = state->vacant;
@@ -111,7 +104,7 @@ uint32 take_place(key what)
     bucket &queue = bucket_of(what);
     state->vacant = me.next;
     state->vacant_count--;
-    me = {what, MyLatch, now(), nobody, queue.last, false, false};
+    me = {what, MyLatch, pg::steady_now(), nobody, queue.last, false, false};
     (queue.last == nobody ? queue.first : at(queue.last).next) = place;
     queue.last = place;
     return place;
@@ -262,7 +255,7 @@ size_t count_ahead(size_t i)
 void note_look(size_t i)
 {
     if (i < mine_count)
-        at(mine[i].place).looked = now();
+        at(mine[i].place).looked = pg::steady_now();
 }
 
 bool is_looked_after(size_t i)
@@ -271,7 +264,7 @@ bool is_looked_after(size_t i)
         return false;
     LWLockAcquire(&state->lock, LW_SHARED);
     const uint32 first = first_of(at(mine[i].place).what);
-    const bool is = first != mine[i].place && now() - at(first).looked < lately;
+    const bool is = first != mine[i].place && pg::steady_now() - at(first).looked < lately;
     LWLockRelease(&state->lock);
     return is;
 }

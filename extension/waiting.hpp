@@ -7,20 +7,12 @@
 
 namespace shedlock {
 
-// On a clock that does not step, unlike the one that leases are measured by.
 class stopwatch {
 public:
-    stopwatch() { INSTR_TIME_SET_CURRENT(start_); }
-    duration elapsed() const
-    {
-        instr_time now;
-        INSTR_TIME_SET_CURRENT(now);
-        INSTR_TIME_SUBTRACT(now, start_);
-        return duration{INSTR_TIME_GET_MICROSEC(now)};
-    }
+    duration elapsed() const { return pg::steady_now() - start_; }
 
 private:
-    instr_time start_;
+    duration start_ = pg::steady_now();
 };
 
 // What a look that found a lock taken tells of when to look again.
