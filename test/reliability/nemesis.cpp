@@ -26,6 +26,9 @@ std::vector<table_change> const table_changes{
     {"VACUUM FULL", {"VACUUM FULL shedlock"}, false},
     {"CLUSTER", {"CLUSTER shedlock USING shedlock_pkey"}, false},
     {"REINDEX CONCURRENTLY", {"REINDEX TABLE CONCURRENTLY shedlock"}, false},
+    // From PostgreSQL 19 on; before, they are syntax errors.
+    {"REPACK", {"REPACK shedlock USING INDEX shedlock_pkey"}, false},
+    {"REPACK CONCURRENTLY", {"REPACK (CONCURRENTLY) shedlock"}, false},
     {"SET SCHEMA",
      {"ALTER EXTENSION shedlock SET SCHEMA elsewhere", "ALTER EXTENSION shedlock SET SCHEMA public"},
      false},
