@@ -426,7 +426,7 @@ TEST_F(client_test, bears_strange_settings_of_the_role)
         try {
             server::ask(std::string{"ALTER ROLE postgres SET "} + setting);
         } catch (pqxx::sql_error const &) {
-            continue; // a locale that this machine does not have
+            continue; // a locale that this machine does not have, literals that PostgreSQL 19 has not
         }
         auto other = client(server::connection());
         auto const tick = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());

@@ -31,7 +31,7 @@ my %setting = (
 	async => '-c synchronous_commit=off', search_path => '-c search_path=evil,pg_catalog,public', serializable => '-c default_transaction_isolation=serializable',
 	read_only => '-c default_transaction_read_only=on', statement_timeout => '-c statement_timeout=1ms', lock_timeout => '-c lock_timeout=1ms',
 	idle => '-c idle_in_transaction_session_timeout=1ms -c idle_session_timeout=1s', IntervalStyle => '-c IntervalStyle=sql_standard', DateStyle => '-c DateStyle=German',
-	TimeZone => '-c TimeZone=Pacific/Kiritimati', row_security => '-c row_security=off -c session_replication_role=replica', strings => '-c standard_conforming_strings=off -c backslash_quote=on -c escape_string_warning=off',
+	TimeZone => '-c TimeZone=Pacific/Kiritimati', row_security => '-c row_security=off -c session_replication_role=replica', strings => '-c backslash_quote=on' . ($ENV{SHEDLOCK_SERVER} < 19 && ' -c standard_conforming_strings=off -c escape_string_warning=off'),
 	client_encoding => '-c client_encoding=LATIN1');
 my %parallel = (parallel => "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0 -c "
 	  . (sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'") ? 'debug_parallel_query=regress' : 'force_parallel_mode=regress'));

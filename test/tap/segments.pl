@@ -55,12 +55,12 @@ sql('SELECT shedlock_stats_reset()');
 # Sessions that have the old module, and sessions that load a new one whose memory looks otherwise, in one server.
 my $session = $node->background_psql('postgres');
 is($session->query_safe("SELECT shedlock_acquire('a', '1 h')"), 't', 'a session of this module');
-for my $change ([ 'longest_name = 1020', 'longest_name = 1100' ], [ 'layout_version = 1', 'layout_version = 2' ])
+for my $change ([ 'stats.cpp', 'longest_name = 1020', 'longest_name = 1100' ], [ 'shared_memory.hpp', 'layout_version = 2', 'layout_version = 3' ])
 {
-	my ($old, $new) = @$change;
-	my $source = slurp_file('extension/stats.cpp');
+	my ($name, $old, $new) = ("extension/$$change[0]", @$change[ 1, 2 ]);
+	my $source = slurp_file($name);
 	$source =~ s/\Q$old\E/$new/ or die "no $old";
-	open my $file, '>', 'extension/stats.cpp' or die $!;
+	open my $file, '>', $name or die $!;
 	print $file $source;
 	close $file;
 	system_or_bail('make', '--silent', 'with_llvm=no', 'shedlock.so');
