@@ -51,9 +51,10 @@ public:
         observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
         observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
                         "us(lock_at_least_until), locked_by FROM shedlock WHERE name IN ($1, $2)");
-        // Whoever has been woken is blocked no more, although he may not have noticed.
+        // Whoever has been woken is blocked no more, although he may not have noticed. A pin is waited for under
+        // another name from PostgreSQL 19 on.
         observer_.query("PREPARE waits (int) AS SELECT cardinality(pg_blocking_pids($1)) > 0 OR EXISTS "
-                        "(SELECT FROM pg_stat_get_activity($1) WHERE wait_event_type = 'BufferPin')");
+                        "(SELECT FROM pg_stat_get_activity($1) WHERE wait_event IN ('BufferPin', 'BufferCleanup'))");
         observer_.query("PREPARE erase (text, text) AS DELETE FROM shedlock WHERE name || '' IN ($1, $2)");
     }
 
