@@ -879,6 +879,21 @@ TEST(checker, lets_the_portable_edition_refuse_what_it_cannot_see_free)
     EXPECT_EQ(broken(refused("", " level=repeatable")), "unexplained");
 }
 
+TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_snapshot)
+{
+    auto const not_done = [](std::string const &head, std::string const &by, std::string const &level) {
+        return "history seed=1" + head + "\ncall 1 client=1 do=acquire by=" + by +
+               " names=a at_most=1000 at_least=0 at=100\ndone 1 result=yes token=110 before=105 after=115 until=1110 "
+               "at=120\ncall 2 client=1 tx=1 do=start by=" +
+               by + level + " at=130\ndone 2 result=yes at=140\ncall 3 client=1 tx=1 do=extend by=" + by +
+               " names=a at_most=1000 of=1 at=200\ndone 3 result=no at=210\n";
+    };
+    EXPECT_EQ(broken(not_done(" allow=42P01", "java", " level=repeatable")), "");
+    EXPECT_EQ(broken(not_done("", "java", " level=repeatable")), "unexplained") << "no DDL";
+    EXPECT_EQ(broken(not_done(" allow=42P01", "java", "")), "unexplained") << "each statement has its own";
+    EXPECT_EQ(broken(not_done(" allow=42P01", "token", " level=repeatable")), "unexplained") << "ours look anew";
+}
+
 TEST(checker, sees_a_row_that_nobody_was_told_of)
 {
     auto const look = "call 7 client=0 do=look names=a at=2000\ndone 7 result=yes rows=a:777:1777 at=2010\n";
