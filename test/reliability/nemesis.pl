@@ -8,7 +8,8 @@ use Crowd;
 use ShedLock;
 use Torture;
 
-my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n");
+# REPACK (CONCURRENTLY) decodes the WAL, of which the test framework's servers have the least.
+my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\nwal_level = replica\n");
 $node->safe_psql('postgres', 'CREATE SCHEMA elsewhere');
 my $broken_connection = '57P01,57P02,57P03';
 
