@@ -53,7 +53,9 @@ INSERT INTO period (zone, first, last, step) SELECT zone, night - interval '50 h
   FROM (VALUES ('Europe/Berlin', '2023-03-26'), ('Europe/Berlin', '2023-10-29'), ('Europe/Berlin', '1999-10-31'), ('America/New_York', '2023-03-12'), ('America/New_York', '2023-11-05'),
         ('America/Havana', '2023-03-12'), ('America/Havana', '2020-11-01'), ('America/Asuncion', '2023-10-01'), ('America/St_Johns', '2010-03-14'), ('America/St_Johns', '2010-11-07'),
         ('Asia/Beirut', '2022-10-30'), ('Australia/Lord_Howe', '2023-04-02'), ('Australia/Lord_Howe', '2023-10-01'), ('Antarctica/Troll', '2023-10-29'), ('Pacific/Apia', '2011-12-30')) AS v (zone, day),
-       LATERAL (SELECT day::timestamp AT TIME ZONE zone) AS l (night);
+       LATERAL (SELECT day::timestamp AT TIME ZONE zone) AS l (night)
+ -- Before its origin, the server's date_bin is wrong up to 15.6 and 16.2.
+ WHERE day > '2001-01-01' OR date_bin('1 day', timestamp '1999-10-31', '2001-01-01') = '1999-10-31';
 INSERT INTO period (zone, first, last, step)
 SELECT zone, '2022-12-31 12:00Z', '2024-01-02Z', '15 min' FROM unnest(ARRAY['Europe/Berlin', 'America/New_York', 'Asia/Kathmandu']) zone;
 CREATE TEMP TABLE clock AS
@@ -103,7 +105,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('0')$$, $$('-1 hour')$$, $$('-1 month')$$, $$('1 month -31 days')$$,
     $$('1 month 1 day')$$, $$('1 month 1 hour')$$, $$('1 year -1 us')$$, $$('1 day 12 hours')$$, $$('2 days -1 s')$$,
     $$('1 hour', '')$$, $$('1 hour', 'Europe/Atlantis')$$,
-    $$('1 hour', at => 'infinity')$$, $$('1 hour', at => '-infinity')$$, $$('1 hour', at => '294276-12-31 23:59:30Z')$$, $$('2147483647 days')$$
+    $$('1 hour', at => 'infinity')$$, $$('1 hour', at => '-infinity')$$, $$('1 hour', at => '294276-12-31 23:59:30Z')$$
 ]) c;
 -- Days are days, however they are written; the longest that there are.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
