@@ -4,7 +4,7 @@
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
-#   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13 and sid (SUITES= chooses), and writes docs/compatibility.md
+#   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="bookworm noble trixie sid experimental" chooses), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
 #   make abi            records the ABI of the C++ library anew (docs/install.md)
 #   make dist           writes the archives of a release into build
