@@ -4,8 +4,9 @@
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
-#   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="bookworm noble trixie sid experimental" chooses), and writes docs/compatibility.md
-#   make deb            builds Debian packages into build/packages; make check-deb installs and uses them
+#   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
+#   make deb            builds Debian packages into build/packages
+#   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": those of these Debians, too, and crosswise
 #   make abi            records the ABI of the C++ library anew (docs/install.md)
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
@@ -50,6 +51,7 @@ deb:
 check-deb: deb
 	@test/install-packages debootstrap
 	@test/packages
+	$(if $(SUITES),@test/versions/packages $(SUITES))
 
 abi: packages
 	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_shared >>build.log || { cat build.log; exit 1; }
