@@ -105,8 +105,8 @@ EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
 # The server is C: an error jumps over our frames, and there is no C++ runtime to count on (make check-abi).
 # PostgreSQL's headers are -isystem, because they are not written for our warnings.
 thin = -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden
-# Flags of the environment are a package's (-ffile-prefix-map, hardening); for C++, PGXS reads only the server's.
-PG_CPPFLAGS := $(CPPFLAGS) -isystem $(shell $(PG_CONFIG) --includedir-server) -DSHEDLOCK_VERSION='"$(version)"'
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -DSHEDLOCK_VERSION='"$(version)"'
+# CXXFLAGS of the environment are a package's (-ffile-prefix-map, hardening), which PGXS does not read.
 PG_CXXFLAGS := $(CXXFLAGS) $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
 
 .PHONY: check-abi check-warnings
