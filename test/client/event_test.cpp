@@ -103,7 +103,7 @@ TEST_F(event_test, a_terminated_connection_is_told_in_the_servers_words)
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // force_release waits for this
     auto forcing = std::async(std::launch::async, [&]() -> std::string {
         try {
-            through.force_release(name);
+            locks.force_release(name);
         } catch (shedlock::connection_error const &failure) {
             return failure.what();
         }
