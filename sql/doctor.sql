@@ -72,7 +72,9 @@ RESET client_min_messages;
 -- What pg_upgrade forgets, and what mends it.
 DELETE FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
 SELECT * FROM complaints;
+\set VERBOSITY sqlstate
 SELECT shedlock_after_pg_upgrade(), shedlock_after_pg_upgrade();
+\set VERBOSITY default
 SELECT * FROM complaints;
 SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
 -- Shape.
