@@ -1,6 +1,8 @@
 # The extension, and the project's commands.
 #   make demo           shows the main job on a throw-away server
-#   make check          runs every test
+#   make check          runs the tests
+#   make quick          the quickest of them, for before a commit: rules, functions, races (half a minute once all is built)
+#   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
@@ -18,7 +20,7 @@
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-unit check-versions deb check-deb abi dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check quick check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
@@ -34,6 +36,9 @@ demo: packages
 
 check: packages
 	@test/check
+
+quick: check-unit
+	@PGISOLATIONTIMEOUT=60 test/with-server $(MAKE) --no-print-directory installcheck
 
 check-unit:
 	@cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON >build.log || { cat build.log; exit 1; }
@@ -56,6 +61,10 @@ check-deb: deb
 abi: packages
 	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_shared >>build.log || { cat build.log; exit 1; }
 	@test/abi record
+
+pictures: packages
+	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
+	@test/with-server docs/pictures/draw
 
 dist:
 	@test/make-dist build

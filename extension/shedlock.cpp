@@ -1,5 +1,5 @@
 // The doors: one short function per SQL function. What they promise stands in portable/shedlock.sql (Comments) and the
-// README; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
+// docs/reference.md; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"

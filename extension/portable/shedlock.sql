@@ -1137,7 +1137,7 @@ BEGIN
         UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
         UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
-                'Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see the README.'
+                'Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'

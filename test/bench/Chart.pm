@@ -19,6 +19,10 @@ my @panels = (
 	[ 'acquired and released a second, a slower flush', 'slow_cycle/32/' ],
 );
 
+# Dark or light, as whoever looks has it.
+my $style = '<style>text { fill: #1f2328 } .dim { fill: #656d76 } .back { fill: #fff } '
+	. '@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } .back { fill: #151b23 } }</style>';
+
 sub escape { return $_[0] =~ s/&/&amp;/gr =~ s/</&lt;/gr }
 
 sub text
@@ -62,10 +66,10 @@ sub chart
 		}
 		$y += $rows * ($bar + 5) + 40;
 	}
-	$svg .= text($gap, $y, $caption, 'fill="#555"');
+	$svg .= text($gap, $y, $caption, 'class="dim"');
 	my ($w, $h) = (2 * $width + 3 * $gap, $y + 15);
-	return qq{<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $w $h" width="$w" height="$h" font-family="sans-serif" font-size="12" fill="#222">\n}
-		. qq{<rect width="$w" height="$h" fill="#fff"/>\n$svg</svg>\n};
+	return qq{<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $w $h" width="$w" height="$h" font-family="sans-serif" font-size="12">\n$style\n}
+		. qq{<rect width="$w" height="$h" class="back"/>\n$svg</svg>\n};
 }
 
 1;

@@ -1,4 +1,5 @@
-// Decides from a history alone whether the locks kept their promises (I1 ... in the README). No database, no clock.
+// Decides from a history alone whether the locks kept their promises (I1 ... in docs/guarantees.md). No database, no
+// clock.
 #pragma once
 
 #include "history.hpp"

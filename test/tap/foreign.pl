@@ -1,5 +1,5 @@
 # I11 beside postgres_fdw, which commits on the other server just before the commit here, and cannot take that back: the guard has
-# looked by then. Not in the session's first transaction that uses it after the guard: README, "Limits".
+# looked by then. Not in the session's first transaction that uses it after the guard: docs/guarantees.md, "Limits".
 use strict;
 use warnings;
 use Test::More;

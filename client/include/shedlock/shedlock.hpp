@@ -5,7 +5,7 @@
 //         work();
 //     } // released here
 //
-// The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see the README. The
+// The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see docs/reference.md. The
 // extension is found in whatever schema it was created in, the portable edition by search_path. Strings are UTF-8. Link
 // shedlock::shedlock (CMake) or `pkg-config shedlock`. It stands on libpq alone: no type of libpqxx crosses its ABI, so
 // a program may have any libpqxx.

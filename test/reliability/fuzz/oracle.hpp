@@ -1,4 +1,4 @@
-// What a call may answer and do, by the plain words of the README, without any of the extension's code.
+// What a call may answer and do, by the plain words of docs/reference.md, without any of the extension's code.
 #pragma once
 
 #include "session.hpp"
