@@ -87,6 +87,16 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_guard_token('a', NULL)$$
 ]) c;
 
+-- retry, done, on
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('a', '1 min', retry => true)$$,
+    $$shedlock_acquire('a', '1 min', tick => now(), retry => NULL)$$,
+    $$shedlock_acquire_token('{a}'::text[], '1 min', retry => true)$$,
+    $$shedlock_release('a', NULL)$$,
+    $$shedlock_release_token('{a}'::text[], 1, NULL)$$,
+    $$shedlock_protect(NULL)$$
+]) c;
+
 -- names, which, room
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_wait_any(NULL, '{1}', '0', 1)$$,
@@ -139,8 +149,12 @@ SELECT attempt($$shedlock_end_wait(NULL)$$) AS "end_wait";
 SELECT name FROM shedlock_locks WHERE name = 'long';
 COMMIT;
 
--- Settings refuse what makes no sense.
+-- command
 \set VERBOSITY sqlstate
+CALL shedlock_run('a', NULL, '1 min');
+CALL shedlock_run('a', '  ', '1 min');
+
+-- Settings refuse what makes no sense.
 SET shedlock.default_at_most = -1;
 DROP FUNCTION attempt;
 DELETE FROM shedlock;

@@ -72,12 +72,7 @@ SELECT shedlock_acquire('place 2', '1 min', tick => '2020-01-01 00:00Z');
 SELECT locked_by ~ '^pg_regress/retry@.*/tick1577836800000000/\d+\.\d+$' AS tick, shedlock_release('place 2') FROM shedlock WHERE name = 'place 2';
 
 -- Arguments.
-SELECT shedlock_acquire('r', '1 min', retry => true);
-SELECT shedlock_acquire('r', '1 min', tick => now(), retry => NULL);
-SELECT shedlock_acquire_token('{r}'::text[], '1 min', retry => true);
 CALL shedlock_run('r', 'SELECT 1', '1 min', retry => true);
-SELECT shedlock_release('r', NULL);
-SELECT shedlock_release_token('{r}'::text[], 1, NULL);
 DROP VIEW outcomes;
 DROP FUNCTION try;
 DELETE FROM shedlock;

@@ -88,7 +88,7 @@ RESET TimeZone;
 DROP FUNCTION night, multiple;
 DROP TABLE asked, brute, schedule, clock, period;
 
--- Errors.
+-- every, zone, at: errors.
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
