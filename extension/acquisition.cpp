@@ -64,7 +64,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
     for (size_t i = 0; i < all.size(); i++) {
         if (all[i].state == sighting::states::absent)
             continue;
-        const auto times = lease_of(table, all[i], now);
+        const auto times = table.lease_of(all[i], now);
         const auto from = matters_whose ? origin_of(table.row_of(all[i])) : origin{};
         switch (availability_of(times, now, request.asked, from)) {
         case availability::had_a_turn:
@@ -181,8 +181,8 @@ bool was_woken(size_t count)
     return any;
 }
 
-// Until there is a reason to try again, or the time is over. Who was woken while he tried may have lost that by waiting
-// for a page: so it is asked before the first sleep, too.
+// Until there is a reason to try again, or the time is over. Whether we were woken is asked before the first sleep,
+// too: the latch may have been set while we tried, and reset by another wait, for a page.
 void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
 {
     for (bool has_slept = false;; has_slept = true) {
@@ -213,7 +213,7 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
             if (is_decided(result) || watch.elapsed() >= request.wait)
                 break;
             for (size_t i = 0; i < count && count > 1; i++)
-                queue::pass_on(i); // it may be another of them that is not free
+                queue::pass_on(i); // this one may be free, and another of them not
             sleep_after(result.next, pauses, request, watch);
         }
         for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
@@ -223,12 +223,6 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
 }
 
 } // namespace
-
-lease lease_of(const lock_table &table, const sighting &seen, instant now)
-{
-    const bool is_held = seen.times.lock_until > now;
-    return is_held && is_of_dead_run(table.locked_by(seen)) ? ended(seen.times) : seen.times;
-}
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {

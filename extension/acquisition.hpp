@@ -16,7 +16,4 @@ struct owner {
 // the table anew for every try, so that a waiting caller holds no lock on it while it sleeps.
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who);
 
-// What still counts of a lease that was seen: all of it, unless it is that of a run whose session is gone.
-lease lease_of(const lock_table &table, const sighting &seen, instant now);
-
 } // namespace shedlock

@@ -74,7 +74,7 @@ void adopt(Oid table_id, const char *name)
 {
     const Relation table = relation_open(table_id, AccessExclusiveLock);
     require_rights_of_owner(table, extension_owner());
-    const auto shape = inspect(table, purposes::adoption, InvalidOid);
+    const auto shape = inspect(table, purposes::adoption);
     const char *const owner = GetUserNameFromId(table->rd_rel->relowner, false);
     relation_close(table, NoLock);
 

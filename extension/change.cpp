@@ -1,6 +1,5 @@
 #include "change.hpp"
 
-#include "acquisition.hpp"
 #include "durability.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
@@ -12,7 +11,7 @@ namespace {
 
 // Why an extend or a release was not done. Copied, since the page it was read from is given back.
 struct complaint {
-    const lock_name *name;
+    lock_name name;
     bool no_row;
     standing why;
     lease times;
@@ -30,48 +29,58 @@ bool is_being_extended(const lock_table &table, const sighting &seen)
     return what == lock_table::changes::extension || what == lock_table::changes::over;
 }
 
+// Of the first that is not ours and live, if there is one.
+std::optional<complaint> find_complaint(const lock_table &table, std::span<const sighting> all, const claim &who,
+                                        instant now)
+{
+    for (const auto &seen : all) {
+        const bool no_row = seen.is_new();
+        const row current{seen.times, no_row ? std::string_view{} : table.locked_by(seen)};
+        const auto why = no_row ? standing::foreign : standing_of(current, who, now);
+        if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
+            continue;
+        const auto holder = holder_of(current);
+        return complaint{seen.name, no_row, why, seen.times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
+    }
+    return std::nullopt;
+}
+
+// Of ours. False: some were just being changed, so that all have to be looked at again.
+template <typename Change>
+bool rewrite_all(const lock_table &table, std::span<sighting> all, Change new_lease, instant now)
+{
+    for (auto &seen : all)
+        if (!seen.decided()) { // guarded by a transaction that is committing, or changed by another session of ours
+            for (auto &each : all)
+                table.forget(each);
+            table.wait_for_other(seen);
+            return false;
+        }
+    return std::all_of(all.begin(), all.end(),
+                       [&](sighting &seen) { return table.rewrite(seen, new_lease(seen, now), nullptr); });
+}
+
 // One try to replace the leases of all names by what `new_lease` makes of them.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
-                            Count count_change, complaint &found)
+                            Count count_change, std::optional<complaint> &found)
 {
-    const size_t count = names.size();
-    auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
-    for (size_t i = 0; i < count; i++) {
-        seen[i] = table.look(names[i]);
-        if (seen[i].state == sighting::states::absent)
+    const std::span all{static_cast<sighting *>(palloc(sizeof(sighting) * names.size())), names.size()};
+    for (size_t i = 0; i < all.size(); i++) {
+        all[i] = table.look(names[i]);
+        if (all[i].state == sighting::states::absent)
             require_storable(names[i], table.shape().name_limit);
     }
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
-
-    auto result = change_result::done;
-    for (size_t i = 0; i < count && result == change_result::done; i++) {
-        const bool no_row = seen[i].is_new();
-        const row current{seen[i].times, no_row ? std::string_view{} : table.locked_by(seen[i])};
-        const auto why = no_row ? standing::foreign : standing_of(current, who, now);
-        if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen[i])))
-            continue;
-        const auto holder = holder_of(current);
-        found = {&names[i], no_row, why, seen[i].times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
-        result = change_result::not_ours;
+    found = find_complaint(table, all, who, now);
+    const bool done = !found && rewrite_all(table, all, new_lease, now);
+    for (auto &seen : all) {
+        table.forget(seen);
+        if (done)
+            count_change(seen.name, now - seen.times.locked_at);
     }
-    // Ours, but guarded by a transaction that is committing, or being changed by another session of ours.
-    for (size_t i = 0; i < count && result == change_result::done; i++)
-        if (!seen[i].decided()) {
-            std::for_each(seen, seen + count, [&](sighting &each) { table.forget(each); });
-            table.wait_for_other(seen[i]);
-            result = change_result::again;
-        }
-    for (size_t i = 0; i < count && result == change_result::done; i++)
-        if (!table.rewrite(seen[i], new_lease(seen[i], now), nullptr))
-            result = change_result::again;
-    for (size_t i = 0; i < count; i++) {
-        table.forget(seen[i]);
-        if (result == change_result::done)
-            count_change(names[i], now - seen[i].times.locked_at);
-    }
-    return result;
+    return found ? change_result::not_ours : done ? change_result::done : change_result::again;
 }
 
 const char *utc_text(instant t)
@@ -132,8 +141,8 @@ void warn(const complaint &found, const claim &who, const char *participle)
     PAUSE_POINT("warn");
     const char *const advice = advise(found, who);
     if (was_lost(found, who))
-        stats::record(*found.name, stats::counter::lost);
-    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name->bytes), participle),
+        stats::record(found.name, stats::counter::lost);
+    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
@@ -142,7 +151,7 @@ template <typename Change, typename Count>
 bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease,
             Count count_change)
 {
-    complaint found{};
+    std::optional<complaint> found;
     auto result = change_result::again;
     while (result == change_result::again) {
         CHECK_FOR_INTERRUPTS();
@@ -154,8 +163,8 @@ bool change(lock_table &table, lock_names names, const claim &who, const char *p
                 return result == change_result::done;
             });
     }
-    if (result == change_result::not_ours && participle)
-        warn(found, who, participle);
+    if (found && participle)
+        warn(*found, who, participle);
     return result == change_result::done;
 }
 
@@ -218,7 +227,7 @@ bool force_release(lock_table &table, const lock_name &name)
             return false;
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
-        const bool was_held = availability_of(lease_of(table, seen, now), now) == availability::held;
+        const bool was_held = availability_of(table.lease_of(seen, now), now) == availability::held;
         const auto from = origin_of(table.row_of(seen));
         const auto times = freed(seen.times, from, now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());

@@ -16,9 +16,9 @@ guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who);
 void begin_run(guarded_lock &mine);
 void end_run(guarded_lock &mine);
 
-// Releases it in the transaction of the work, as done; also when its lease is over, as long as nobody has taken it
-// since: by how much, or nothing. SL001 as above; from here on nobody can take it before the commit, whatever others do
-// at that moment. With a WARNING when it had been released before.
+// Releases the lock of a run as done, in the transaction of its work. SL001 if others have acquired it since; from here
+// on nobody can before the commit. That its lease is over does not matter otherwise: gives by how much, or nothing.
+// With a WARNING when it had been released before.
 std::optional<duration> release_run(const lock_table &table, const guarded_lock &mine);
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);

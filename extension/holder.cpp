@@ -12,10 +12,10 @@ std::string_view client_address()
         return "[background]";
     if (client->addr.ss_family == AF_UNIX)
         return "[local]";
-    static char address[NI_MAXHOST]; // does not change while the backend lives
-    if (!*address && pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address,
-                                        nullptr, 0, NI_NUMERICHOST) != 0)
-        return "[unknown]";
+    static char address[NI_MAXHOST]; // does not change while the backend lives; "???" if it cannot be told
+    if (!*address)
+        pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address, nullptr, 0,
+                           NI_NUMERICHOST);
     return address;
 }
 
@@ -82,6 +82,24 @@ parsed parse(const row &current)
     return {rest, {true, tick ? std::optional{instant{duration{*tick}}} : std::nullopt}};
 }
 
+// Whether the backend in that place is this one. Asks shared memory: the server's own functions copy what they know of
+// all backends once a transaction, and stay with that.
+bool is_backend(int place, int pid, TimestampTz start)
+{
+    const volatile PgBackendStatus &entry = pg::all_backends()[place];
+    while (entry.st_procpid == pid) {
+        int before;
+        int after;
+        pgstat_begin_read_activity(&entry, before);
+        const bool found = entry.st_procpid == pid && entry.st_proc_start_timestamp == start;
+        pgstat_end_read_activity(&entry, after);
+        if (pgstat_read_activity_complete(before, after))
+            return found;
+        CHECK_FOR_INTERRUPTS();
+    }
+    return false;
+}
+
 } // namespace
 
 const char *session_role()
@@ -145,10 +163,10 @@ bool is_session_alive(int pid, instant started)
     static int places[64];
     int &place = places[static_cast<unsigned>(pid) % std::size(places)];
     const auto start = pg::to_timestamp(started);
-    if (pg::is_backend(place, pid, start))
+    if (is_backend(place, pid, start))
         return true;
     for (int i = 0; i < MaxBackends; i++)
-        if (pg::is_backend(i, pid, start)) {
+        if (is_backend(i, pid, start)) {
             place = i;
             return true;
         }

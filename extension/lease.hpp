@@ -92,8 +92,9 @@ bool is_released(const lease &current);
 // What a release writes over a lease that is ours and not released: free now, or when its at_least has passed.
 lease released(const lease &current, instant now, bool done, duration unit);
 
-// What pause and force_release, which are no runs, keep of the last one: the lock_at_least_until that tells how it
-// ended, Java's as done, and its tick. So a tick that was done does not become due by them, nor one that failed done.
+// What pause and force_release, which are no runs, keep of the last run: the lock_at_least_until that tells how it
+// ended, Java's as done, and its tick. So they neither make a tick due again that was done, nor let one that failed
+// count as done.
 struct last_run {
     std::optional<instant> outcome;
     std::optional<instant> tick;

@@ -1,5 +1,6 @@
 #include "lock_table.hpp"
 
+#include "holder.hpp"
 #include "place.hpp"
 #include "queue.hpp"
 #include "whereabouts.hpp"
@@ -41,7 +42,9 @@ template <typename T> T *allocate(int count)
 
 lock_table lock_table::open(Oid function)
 {
-    return open_table(find_table(function));
+    const lock_table opened = open_table(find_table(function));
+    require_not_dropped(function);
+    return opened;
 }
 
 lock_table lock_table::open_table(Oid table)
@@ -87,6 +90,12 @@ std::string_view lock_table::locked_by(const sighting &seen) const
     const auto *const detoasted = DatumGetTextPP(stored);
     PopActiveSnapshot();
     return pg::view_of(detoasted);
+}
+
+lease lock_table::lease_of(const sighting &seen, instant now) const
+{
+    const bool is_held = seen.times.lock_until > now;
+    return is_held && is_of_dead_run(locked_by(seen)) ? ended(seen.times) : seen.times;
 }
 
 void lock_table::fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const
@@ -219,10 +228,6 @@ bool lock_table::insert_speculatively(const lock_name &name) const
 // index knows another row of that name that is not dead.
 bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
 {
-    const TupleDesc columns = RelationGetDescr(table_);
-    auto *const values = allocate<Datum>(columns->natts);
-    auto *const nulls = allocate<bool>(columns->natts);
-    heap_deform_tuple(tuple, columns, values, nulls);
     bool alone = true;
     List *const indexes = RelationGetIndexList(table_);
     ListCell *cell;
@@ -231,11 +236,9 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) c
         if (index->rd_index->indisready) {
             Datum entry[INDEX_MAX_KEYS];
             bool entry_nulls[INDEX_MAX_KEYS];
-            for (int i = 0; i < index->rd_index->indnatts; i++) {
-                const AttrNumber column = index->rd_index->indkey.values[i];
-                entry[i] = values[column - 1];
-                entry_nulls[i] = nulls[column - 1];
-            }
+            for (int i = 0; i < index->rd_index->indnatts; i++)
+                entry[i] =
+                    heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(table_), &entry_nulls[i]);
             const bool unique = index->rd_index->indisunique;
             const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
                                                unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));

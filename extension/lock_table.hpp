@@ -14,7 +14,7 @@ namespace shedlock {
 // place cannot be taken by another row, until forget().
 struct sighting {
     enum class states {
-        absent, // from glance() a guess
+        absent, // from glance() a guess, as is that a row is new
         settled,
         undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if
                    // any
@@ -49,11 +49,11 @@ public:
     const table_shape &shape() const { return shape_; }
 
     // The row of that name as it is now, not as any snapshot has it. Never waits, writes nothing. It may miss a row
-    // that is moved to another page and committed at that very moment. Good enough to try an insertion, which then
-    // yields.
+    // that is moved to another place and committed at that very moment, or take it for a new one. Good enough to try an
+    // insertion, which then yields.
     sighting glance(const lock_name &name) const;
 
-    // The same, and absent is the truth: at some instant of this call no such row was committed.
+    // The same, and absent or new is the truth: at some instant of this call no such row was committed.
     sighting look(const lock_name &name) const;
     void forget(sighting &seen) const;
 
@@ -68,6 +68,9 @@ public:
     // locked_by of a sighting that is not absent. 55000 when somebody has made it NULL.
     std::string_view locked_by(const sighting &seen) const;
     row row_of(const sighting &seen) const { return {seen.times, locked_by(seen)}; }
+
+    // What still counts of its lease: all of it, unless it is that of a run whose session is gone.
+    lease lease_of(const sighting &seen, instant now) const;
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was
     // seen, or is being changed. Never waits. The sighting is forgotten.

@@ -14,7 +14,8 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         return;
     const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        // Who writes a row has locked it before, and that goes along; what became of that transaction is known by now.
+        // We lock a row before we update it, and the new version still bears that lock: it is of the transaction that
+        // wrote the version, which is not in progress any more, or ours.
         if (xmax == HeapTupleHeaderGetRawXmin(header))
             return;
         if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
@@ -83,7 +84,8 @@ constexpr int usual_columns = 8;
 sighting lock_table::look(const lock_name &name) const
 {
     auto seen = glance(name);
-    while (seen.state == sighting::states::absent && is_committed(name)) {
+    while (seen.is_new() && is_committed(name)) {
+        forget(seen);
         CHECK_FOR_INTERRUPTS();
         seen = glance(name);
     }
@@ -156,9 +158,10 @@ sighting lock_table::look_up(const lock_name &name) const
     return result;
 }
 
-// Whether a row of that name was committed when this call began. A dirty scan can miss one: between its leaf page and
-// the heap the row may be moved to another page and committed, and then it finds only what is dead by now. A snapshot
-// that is older than the scan sees such a row where it was. It sees all that we have done ourselves, too.
+// Whether a row of that name was committed when this call began. A dirty scan can miss one that is moved to another
+// place and committed meanwhile. It finds only what is dead by now: it had read the index before. Or it comes to the
+// new place before that is committed, and to the old one after. A snapshot that is older than the scan sees such a row
+// where it was. It sees all that we have done ourselves, too.
 bool lock_table::is_committed(const lock_name &name) const
 {
     PAUSE_POINT("absent");

@@ -15,7 +15,6 @@
 extern "C" {
 #include "postgres.h"
 
-#include "access/amapi.h"
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -29,7 +28,6 @@ extern "C" {
 #include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
@@ -149,12 +147,6 @@ inline uint64 hash_of(std::string_view s, uint64 seed)
 // For %.*s
 #define SV(s) static_cast<int>((s).size()), (s).data()
 
-// Shared memory for the whole server (shared_memory.hpp). A library in shared_preload_libraries asks for it from
-// _PG_init, and `started` is called with it. Otherwise attach_shared_memory, below.
-using memory_size = Size (*)();
-using memory_started = void (*)(void *memory, bool is_new);
-void request_shared_memory(memory_size size, memory_started started);
-
 // Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails. Null, or the
 // error with which it failed.
 template <typename Work> ErrorData *in_subtransaction(Work work)
@@ -192,24 +184,6 @@ template <typename Work> bool all_or_nothing(Work work)
     if (ErrorData *const error = in_subtransaction([&] { return kept = work(); }))
         ReThrowError(error);
     return kept;
-}
-
-// The memory of that name, which whoever comes first makes. Null when this PostgreSQL knows no such memory; also when
-// it is not to be had, and then a line in the server's log says why. In no callback of a transaction's end: needs a
-// subtransaction.
-inline void *attach_shared_memory(const char *name, Size size, memory_initialize initialize)
-{
-    if constexpr (!has_named_memory)
-        return nullptr;
-    void *memory = nullptr;
-    const auto attach = [&] {
-        memory = named_memory(name, size, initialize);
-        return true;
-    };
-    if (const ErrorData *const error = in_subtransaction(attach))
-        ereport(LOG, (errcode(error->sqlerrcode), errmsg("this session does without shared memory \"%s\"", name),
-                      errdetail_internal("%s", error->message)));
-    return memory;
 }
 
 } // namespace shedlock::pg

@@ -1,6 +1,6 @@
 // Who waits for which lock, in the order in which they came; in shared memory. Whoever frees a lock wakes the first of
-// them once his transaction has ended; whoever gives up passes that on. So a release costs one look, not one of each
-// who waits. Nobody relies on being woken: as a net the first also looks by himself, and the others look after him
+// them once the transaction has ended; whoever gives up wakes the next. So a release costs one look, not one of each
+// who waits. Nobody relies on being woken: the first also looks by itself, and the others look whether it still does
 // (waiting.hpp).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace shedlock::queue {
 
-// The first in a queue sleeps no longer before it looks by itself.
+// The first in a queue looks by itself at least that often.
 inline constexpr duration longest_nap = std::chrono::seconds{1};
 
 // Its part of the shared memory.
@@ -16,40 +16,39 @@ Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
 
-// What is waited for: a lock of that table, or the end of a wait for several. Two with the same hash wake each other
+// What is waited for: a lock of that table, or shedlock_end_wait(room). Those of two with the same hash wake each other
 // for nothing.
 using key = uint64;
 key key_of(Oid table, const lock_name &name);
 key key_of_room(int64 room);
 
-// The first who waits for that lock is woken when this transaction commits, or only if it aborts: what it has written
-// keeps the lock from him for longer than he sleeps.
+// Wakes the first who waits for that lock when this transaction has ended. Only if it aborts, where what it has written
+// keeps the lock taken for longer than the first sleeps anyway.
 enum class ends { any, abort };
 void wake_at(ends which, Oid table, const lock_name &name);
 void at_end(ends which);
 
-// Now: the first who was not woken before. Whether there was one.
+// Wakes now the first who waits for that and has not been woken. Whether there is one.
 bool wake(key what);
 
-// What follows is for one who waits: from enter to leave he stands in the queue of each of these keys. Not if there is
-// no memory, or no room in it: then nobody wakes him.
+// What follows is for the session that waits: from enter to leave it stands in the queue of each of these keys, and `i`
+// is one of them. Not if there is no memory, or no room in it: then nobody wakes it.
 void enter(std::span<const key> what);
 void leave();
 bool is_standing();
 
-bool was_woken(size_t i); // for this key, since it was last asked
+bool was_woken(size_t i); // since it was last asked
 size_t count_ahead(size_t i);
 
-// It looks now. Whether the first has lately, so that who stands behind need not.
-void note_look(size_t i);
-bool is_looked_after(size_t i);
+void note_look(size_t i);       // this session looks at the lock now
+bool is_looked_after(size_t i); // another is first, and has looked lately: this one need not
 
-// If it was: that was of no use to it, and the next one is.
+// Wakes the next one, if was_woken has just been true here: this session had no use for it.
 void pass_on(size_t i);
-// It has what it waited for: when it leaves nobody need be woken.
+// This session takes the lock: when it leaves nobody need be woken.
 void satisfy(size_t i);
 
-// Stands there while `work` runs, and not when that has failed.
+// Stands there while `work` runs; leaves even if that fails.
 template <typename Work> void while_standing(std::span<const key> what, Work work)
 {
     const auto leave_in_need = [](int, Datum) { leave(); };

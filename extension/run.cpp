@@ -32,11 +32,13 @@ void execute(const char *command)
 // After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke
 // off, it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are
 // still open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the
-// release gets one of its own. Nothing runs in the caller's frame afterwards but the error that is thrown on.
-// Who was told that the lock is lost is not told once more.
-void release_after_failure(Oid function, lock_names names, const claim &mine, const ErrorData *error)
+// release gets one of its own. Nothing runs in the caller's frame afterwards.
+[[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine)
 {
-    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST;
+    MemoryContextSwitchTo(PortalContext); // outlives the transaction
+    ErrorData *const error = CopyErrorData();
+    FlushErrorState();
+    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST; // or it would be told twice
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());
@@ -44,6 +46,7 @@ void release_after_failure(Oid function, lock_names names, const claim &mine, co
     PopActiveSnapshot();
     CommitTransactionCommand();
     StartTransactionCommand();
+    ReThrowError(error);
 }
 
 void warn_of_overrun(const lock_name &name, duration by)
@@ -96,11 +99,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     PG_CATCH();
     {
         guard::end_run(*guarded);
-        MemoryContextSwitchTo(PortalContext); // outlives the transaction
-        ErrorData *const error = CopyErrorData();
-        FlushErrorState();
-        release_after_failure(function, request.names, mine, error);
-        ReThrowError(error);
+        release_and_fail(function, request.names, mine);
     }
     PG_END_TRY();
 

@@ -28,26 +28,24 @@ void check_kind(Relation table)
 }
 
 // The trigger that shedlock_protect makes, and exactly that: our writes need not run it. The function is the one that
-// the extension's script made; nobody but its owner can replace or rename it.
-bool is_protection(const Trigger &trigger, Oid home)
+// the extension's script made, in whatever schema it is by now; nobody but its owner can replace or rename it.
+bool is_protection(const Trigger &trigger)
 {
-    const Oid function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("shedlock_protect_row"),
-                                         PointerGetDatum(buildoidvector(nullptr, 0)), ObjectIdGetDatum(home));
+    const char *const function = get_func_name(trigger.tgfoid);
+    const Oid extension = getExtensionOfObject(ProcedureRelationId, trigger.tgfoid);
     constexpr int16 type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE;
-    return OidIsValid(function) && trigger.tgfoid == function &&
-           getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("shedlock", true) &&
-           strcmp(trigger.tgname, "shedlock_protect") == 0 && trigger.tgtype == type &&
-           trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN && trigger.tgnargs == 0 && trigger.tgnattr == 0 &&
-           !trigger.tgqual;
+    return function && strcmp(function, "shedlock_protect_row") == 0 && OidIsValid(extension) &&
+           extension == get_extension_oid("shedlock", true) && strcmp(trigger.tgname, "shedlock_protect") == 0 &&
+           trigger.tgtype == type && trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN && trigger.tgnargs == 0 &&
+           trigger.tgnattr == 0 && !trigger.tgqual;
 }
 
-void check_no_code_attached(Relation table, Oid home)
+void check_no_code_attached(Relation table)
 {
     if (table->rd_rules)
         report_unusable(table, "it has rules, which would not run", "Drop the rules.");
     const TriggerDesc *const triggers = table->trigdesc;
-    if (triggers && !std::all_of(triggers->triggers, triggers->triggers + triggers->numtriggers,
-                                 [&](const Trigger &each) { return is_protection(each, home); }))
+    if (triggers && !std::all_of(triggers->triggers, triggers->triggers + triggers->numtriggers, is_protection))
         report_unusable(table, "it has triggers or foreign keys, which would not run",
                         "Drop the triggers and foreign keys.");
     if (table->rd_rel->relrowsecurity)
@@ -57,7 +55,7 @@ void check_no_code_attached(Relation table, Oid home)
         report_unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
 }
 
-// Whoever reads the views has the planner compute what is constant in such expressions.
+// For whoever queries the table the planner computes what is constant in such expressions.
 void check_statistics(Relation table)
 {
     List *const all = RelationGetStatExtList(table);
@@ -256,6 +254,37 @@ void check_publications(Relation table)
                         "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }
 
+table_shape read_columns(Relation table, purposes purpose)
+{
+    const Form_pg_attribute name = require_text(table, "name");
+    const Form_pg_attribute locked_by = require_text(table, "locked_by");
+    const Form_pg_attribute lock_until = require_time(table, "lock_until");
+    const Form_pg_attribute locked_at = require_time(table, "locked_at");
+    const bool is_missing = purpose == purposes::adoption && !find_column(table, "lock_at_least_until");
+    const Form_pg_attribute at_least = is_missing ? nullptr : require_column(table, "lock_at_least_until");
+    if (at_least)
+        require_timestamp(table, at_least);
+    if (at_least && at_least->attnotnull)
+        report_unusable(table, "column \"lock_at_least_until\" is NOT NULL",
+                        "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
+    if (length_limit(locked_by) < shortest_locked_by)
+        report_unusable(table, psprintf("column \"locked_by\" holds %d characters only", length_limit(locked_by)),
+                        "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
+
+    table_shape shape{};
+    shape.table = RelationGetRelid(table);
+    shape.name = name->attnum;
+    shape.lock_until = lock_until->attnum;
+    shape.locked_at = locked_at->attnum;
+    shape.locked_by = locked_by->attnum;
+    shape.lock_at_least_until = at_least ? at_least->attnum : InvalidAttrNumber;
+    shape.name_limit = length_limit(name);
+    shape.locked_by_limit = length_limit(locked_by);
+    shape.unit = std::max(
+        {unit_of(lock_until->atttypmod), unit_of(locked_at->atttypmod), unit_of(at_least ? at_least->atttypmod : -1)});
+    return shape;
+}
+
 } // namespace
 
 void report_unusable(Relation table, const char *what, const char *remedy)
@@ -277,39 +306,12 @@ void require_value(bool is_null, const char *column)
                         errhint("Somebody edited the table by hand. Set it, or delete the row.")));
 }
 
-table_shape inspect(Relation table, purposes purpose, Oid home)
+table_shape inspect(Relation table, purposes purpose)
 {
     check_kind(table);
-    check_no_code_attached(table, home);
+    check_no_code_attached(table);
     check_statistics(table);
-
-    const Form_pg_attribute name = require_text(table, "name");
-    const Form_pg_attribute locked_by = require_text(table, "locked_by");
-    const Form_pg_attribute lock_until = require_time(table, "lock_until");
-    const Form_pg_attribute locked_at = require_time(table, "locked_at");
-    const bool is_missing = purpose == purposes::adoption && !find_column(table, "lock_at_least_until");
-    const Form_pg_attribute at_least = is_missing ? nullptr : require_column(table, "lock_at_least_until");
-    if (at_least)
-        require_timestamp(table, at_least);
-    if (at_least && at_least->attnotnull)
-        report_unusable(table, "column \"lock_at_least_until\" is NOT NULL",
-                        "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
-
-    table_shape shape{};
-    shape.table = RelationGetRelid(table);
-    shape.name = name->attnum;
-    shape.lock_until = lock_until->attnum;
-    shape.locked_at = locked_at->attnum;
-    shape.locked_by = locked_by->attnum;
-    if (at_least)
-        shape.lock_at_least_until = at_least->attnum;
-    shape.name_limit = length_limit(name);
-    shape.locked_by_limit = length_limit(locked_by);
-    shape.unit = std::max(
-        {unit_of(lock_until->atttypmod), unit_of(locked_at->atttypmod), unit_of(at_least ? at_least->atttypmod : -1)});
-    if (shape.locked_by_limit < shortest_locked_by)
-        report_unusable(table, psprintf("column \"locked_by\" holds %d characters only", shape.locked_by_limit),
-                        "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
+    auto shape = read_columns(table, purpose);
     check_further_columns(table, shape);
     if (purpose == purposes::use)
         check_publications(table);

@@ -30,8 +30,8 @@ void require_value(bool is_null, const char *column);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
 // lock_at_least_until, which is then added, and its unique index, which a restored dump brings after everything else:
-// then the attribute number or the index in the shape is invalid. `home` is the functions' schema.
+// then the attribute number or the index in the shape is invalid.
 enum class purposes { use, adoption };
-table_shape inspect(Relation table, purposes purpose, Oid home);
+table_shape inspect(Relation table, purposes purpose);
 
 } // namespace shedlock

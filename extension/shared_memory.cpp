@@ -7,7 +7,9 @@ namespace shedlock::shared_memory {
 
 namespace {
 
-bool is_attached = false;
+bool is_settled = false; // attached; or not to be had, which is not tried again at every call
+shmem_request_hook_type next_request;
+shmem_startup_hook_type next_startup;
 
 Size size()
 {
@@ -18,7 +20,7 @@ void use(void *memory)
 {
     stats::use(memory);
     queue::use(static_cast<char *>(memory) + stats::size());
-    is_attached = true;
+    is_settled = true;
 }
 
 void initialize(void *memory)
@@ -28,31 +30,53 @@ void initialize(void *memory)
     queue::initialize(static_cast<char *>(memory) + stats::size(), tranche);
 }
 
-void at_server_start(void *memory, bool is_new)
+void request()
 {
+    if (next_request)
+        next_request();
+    RequestAddinShmemSpace(size());
+}
+
+void start()
+{
+    if (next_startup)
+        next_startup();
+    bool found;
+    LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+    void *const memory = ShmemInitStruct("shedlock", size(), &found);
     use(memory);
-    if (!is_new)
-        return;
-    initialize(memory);
-    stats::keep_over_restarts();
+    if (!found) {
+        initialize(memory);
+        stats::keep_over_restarts();
+    }
+    LWLockRelease(AddinShmemInitLock);
 }
 
 } // namespace
 
 void prepare()
 {
-    pg::request_shared_memory(size, at_server_start);
+    if (!process_shared_preload_libraries_in_progress)
+        return;
+    next_request = shmem_request_hook;
+    shmem_request_hook = request;
+    next_startup = shmem_startup_hook;
+    shmem_startup_hook = start;
 }
 
 void attach()
 {
-    static bool tried = false; // an attempt that failed is not repeated at every call
-    if (is_attached || tried)
+    if (is_settled || !pg::has_named_memory)
         return;
-    tried = true;
+    is_settled = true;
     const char *const name = psprintf("shedlock.%u.%zu.%zu", layout_version, stats::size(), queue::size());
-    if (void *const memory = pg::attach_shared_memory(name, size(), initialize))
-        use(memory);
+    const auto find_or_make = [&] {
+        use(pg::named_memory(name, size(), initialize));
+        return true;
+    };
+    if (const ErrorData *const error = pg::in_subtransaction(find_or_make))
+        ereport(LOG, (errcode(error->sqlerrcode), errmsg("this session does without shared memory \"%s\"", name),
+                      errdetail_internal("%s", error->message)));
 }
 
 } // namespace shedlock::shared_memory

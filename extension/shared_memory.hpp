@@ -14,7 +14,8 @@ inline constexpr uint32 layout_version = 2;
 // From _PG_init.
 void prepare();
 
-// From the doors, before anything else: at a commit, which may count and wake, it is too late. Fails never.
+// From the doors, before anything else: at a commit, which may count and wake, it is too late for the subtransaction
+// that this needs. Never fails: that there is no memory to be had is a line in the server's log.
 void attach();
 
 } // namespace shedlock::shared_memory

@@ -18,7 +18,7 @@ void keep_over_restarts(); // clean ones, by a file
 // Without memory nothing is counted, and nothing fails.
 void record(const lock_name &name, counter what);
 void record_attempt(const lock_name &name, bool granted, duration waited);
-void record_wait(const lock_name &name, duration waited); // of one who asks later
+void record_wait(const lock_name &name, duration waited); // by shedlock_wait_any; the attempt comes as another call
 void record_release(const lock_name &name, duration held, bool done);
 
 // The rows of the view shedlock_stats, of this database. 55000 with a hint when there is no memory.

@@ -82,27 +82,14 @@ using cache_identifier = SysCacheIdentifier;
 using cache_identifier = int;
 #endif
 
-// Whether the backend in that place, of MaxBackends, is this one. Asks shared memory: the server's own functions copy
-// what they know of all backends once a transaction, and stay with that.
-inline bool is_backend(int place, int pid, TimestampTz start)
+// In shared memory: who is in each of the MaxBackends places for backends.
+inline const PgBackendStatus *all_backends()
 {
 #if PG_VERSION_NUM >= 170000
-    const PgBackendStatus *const all = MyBEEntry - MyProcNumber;
+    return MyBEEntry - MyProcNumber;
 #else
-    const PgBackendStatus *const all = MyBEEntry - (MyBackendId - 1);
+    return MyBEEntry - (MyBackendId - 1);
 #endif
-    const volatile PgBackendStatus &entry = all[place];
-    while (entry.st_procpid == pid) {
-        int before;
-        int after;
-        pgstat_begin_read_activity(&entry, before);
-        const bool found = entry.st_procpid == pid && entry.st_proc_start_timestamp == start;
-        pgstat_end_read_activity(&entry, after);
-        if (pgstat_read_activity_complete(before, after))
-            return found;
-        CHECK_FOR_INTERRUPTS();
-    }
-    return false;
 }
 
 // Pins that page of the table if this is still the buffer it is in. Reads nothing.
@@ -163,7 +150,7 @@ inline int new_tranche()
 using memory_initialize = void (*)(void *memory);
 inline constexpr bool has_named_memory = major_version >= 17;
 
-// Whoever comes first makes it.
+// The memory of that name. Whoever comes first makes it.
 inline void *named_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
                           [[maybe_unused]] memory_initialize initialize)
 {

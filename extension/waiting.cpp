@@ -1,7 +1,7 @@
 #include "waiting.hpp"
 
-#include "acquisition.hpp"
 #include "holder.hpp"
+#include "lock_table.hpp"
 #include "stats.hpp"
 #include "whereabouts.hpp"
 
@@ -32,7 +32,7 @@ void look_at(const lock_table &table, wanted &one, duration elapsed)
     one.is_free = seen.state == sighting::states::absent;
     if (seen.state == sighting::states::settled) {
         const auto now = pg::clock_now();
-        const auto times = lease_of(table, seen, now);
+        const auto times = table.lease_of(seen, now);
         one.is_free = availability_of(times, now) != availability::held;
         next = {one.place, times.lock_until, origin_of(table.row_of(seen)).is_ours};
     }
@@ -75,7 +75,7 @@ template <typename Use> void for_each_waiter(std::span<wanted> all, Use use)
     }
 }
 
-// Those of whom all is free have found what they wait for. What another was woken for is the next one's.
+// The waiters all of whose locks are free. What another one was woken for is passed on to the next in the queue.
 size_t collect(std::span<wanted> all, Datum *found)
 {
     size_t count = 0;

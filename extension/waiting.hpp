@@ -1,6 +1,6 @@
-// How those wait who found a lock taken: they stand in its queue, sleep until they are woken, and look. What wakes them
-// may be missed: a Java client's release, a row that was edited or a session that has crashed wakes nobody. So they
-// look by themselves, too.
+// How a session waits that found a lock taken: it stands in the lock's queue, sleeps until it is woken, and looks
+// again. A Java client's release, a row edited by hand and a session that crashed wake nobody. So it also looks by
+// itself.
 #pragma once
 
 #include "queue.hpp"
@@ -17,15 +17,15 @@ private:
 
 // What a look that found a lock taken tells of when to look again.
 struct outlook {
-    size_t place = 0;           // which of those that are waited for it is
+    size_t place = 0;           // of that lock among those that are waited for
     instant lease_ends = never; // never: nobody knows
     bool will_wake = false;     // its holder is one of ours, whose release wakes us
 };
 
-// From look to look the naps grow: from 10 ms up to a second where somebody will wake us, else to 50 ms. They are
-// spread, so that many do not look in step. Of those who stand in a queue only the first looks, and sets its alarm at
-// the end of the lease. The others look whether it still does: the second once a second, the third every two, and so
-// on.
+// How long to sleep between two looks. The first in a queue, and whoever stands in none: until the lease ends, but from
+// 10 ms on no longer than twice the time before, up to a second if the holder will wake us, else up to 50 ms. The
+// others do not look at the lock, but whether the first still does: the second every second, the third every two
+// seconds, and so on. All are shortened by up to a half at random, lest many look in step.
 class naps {
 public:
     void start_anew() { next_ = shortest; }
@@ -42,9 +42,8 @@ void sleep(duration);
 
 std::span<queue::key> keys_of(Oid table, lock_names names, size_t more = 0);
 
-// Sleeps until all locks of one of several waiters may be free: the numbers of those of whom that is so, int4[],
-// sorted; none when the time is over or the room was closed. Null: it is no use to wait here, since nobody would wake
-// us.
+// Sleeps until all locks of one of several waiters may be free. The numbers of the waiters of whom that is so, int4[],
+// sorted; none when the time is over or the room was closed. Null: nobody would wake us, so it is no use to wait here.
 ArrayType *wait_for_any(Oid function, const wait_request &request);
 
 } // namespace shedlock

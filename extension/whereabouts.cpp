@@ -7,7 +7,8 @@ namespace {
 // The checked table of this backend. There is one extension a database, hence one table.
 table_shape known;
 bool is_known = false;
-bool has_changed = false; // since the inspection began
+Oid looked_up = InvalidOid; // the table that was found
+bool has_changed = false;   // since we began to look for it
 
 // Where the functions are. What is called shedlock there, or wherever the table is, is what Java's clients use.
 Oid home = InvalidOid;
@@ -129,7 +130,18 @@ void report_dropped()
 Oid find_table(Oid function)
 {
     watch_for_changes();
-    return is_known ? known.table : look_for_table(function);
+    if (is_known)
+        return known.table;
+    looked_up = InvalidOid;
+    has_changed = false;
+    looked_up = look_for_table(function);
+    return looked_up;
+}
+
+void require_not_dropped(Oid function)
+{
+    if (!is_known && !SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
+        report_dropped();
 }
 
 table_shape shape_of(Relation table)
@@ -137,15 +149,16 @@ table_shape shape_of(Relation table)
     if (is_known && known.table == RelationGetRelid(table))
         return known;
     is_known = false; // should the inspection fail
-    has_changed = false;
     known.table = RelationGetRelid(table);
     check_name(table);
-    auto shape = inspect(table, purposes::use, home);
+    auto shape = inspect(table, purposes::use);
     shape.is_on_worker = is_citus_worker();
-    // What has changed meanwhile is nothing that our lock on the table would have kept out: next time is soon enough.
-    // (With debug_discard_caches everything changes all the time.)
+    // Once something has changed, the extension may be another one, in another schema and with another table: what was
+    // not looked up since, but by a guard before, must not be remembered. What changes during the inspection is nothing
+    // that our lock on the table would have kept out: next time is soon enough. (With debug_discard_caches everything
+    // changes all the time.)
     known = shape;
-    is_known = !has_changed;
+    is_known = !has_changed && looked_up == shape.table;
     return shape;
 }
 

@@ -9,8 +9,9 @@ namespace shedlock {
 // The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
 Oid find_table(Oid function);
 
-// 42P01: DROP EXTENSION, while we waited for a lock.
+// 42P01: DROP EXTENSION, while we waited for a lock. The table may still be there.
 [[noreturn]] void report_dropped();
+void require_not_dropped(Oid function);
 
 // The shape of an open lock table: remembered, or checked anew when it is new to this backend or something about it has
 // changed. 55000 as inspect.

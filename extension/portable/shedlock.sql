@@ -383,7 +383,8 @@ $$;
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
 -- Makes the rows that are missing; false when others are at it. Ours are told apart by an advisory lock, until the
--- transaction ends; for Java's, which insert without asking, it is waited for a millisecond.
+-- transaction ends. For Java's, which insert without asking, it waits 100 ms at most. Not less, since it also waits for
+-- others who are just adding room to the table, which takes milliseconds on a busy server.
 CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -396,7 +397,7 @@ BEGIN
         IF NOT pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint)) THEN
             RETURN false;
         END IF;
-        PERFORM set_config('lock_timeout', '1ms', true);
+        PERFORM set_config('lock_timeout', '100ms', true);
         INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
             VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
         PERFORM set_config('lock_timeout', usual, true);
@@ -439,8 +440,35 @@ BEGIN
 END
 $$;
 
--- One attempt. Without a token: refused, and for good where this tick has had its turn. An at_most of NULL is a pause, of
+-- Writes an acquisition over rows that are ours to change and free, and gives its token. An at_most of NULL is a pause, of
 -- one name. A mark of NULL: for whoever has the token; else for this session, which follows the mark in locked_by.
+CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock[], now timestamp, at_most interval, at_least interval,
+                                          tick timestamp, mark text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    columns CONSTANT record := @extschema@.shedlock__columns();
+    acquired_at CONSTANT timestamp :=
+        @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
+    token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
+    outcome timestamp := @extschema@.shedlock__kept_until(now, at_least, columns.unit);
+    last record;
+BEGIN
+    IF at_most IS NULL THEN
+        last := @extschema@.shedlock__last_run(seized[1]);
+        outcome := last.outcome;
+        tick := last.tick;
+    END IF;
+    UPDATE @extschema@.shedlock s
+       SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
+           locked_at = acquired_at,
+           locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(mark || @extschema@.shedlock__session(), '#' || token), tick, columns.locked_by_limit),
+           lock_at_least_until = outcome
+     WHERE s.name = ANY (names); -- looked up in the index: SERIALIZABLE takes a scan of the table for a read of all rows
+    RETURN token;
+END
+$$;
+
+-- One attempt. Without a token: refused, and for good where this tick has had its turn.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
                                          mark text, holder text, OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
@@ -448,11 +476,6 @@ DECLARE
     now timestamp;
     seen @extschema@.shedlock;
     seized @extschema@.shedlock[];
-    previous timestamp;
-    columns record;
-    acquired_at timestamp;
-    outcome timestamp;
-    from_whom record;
 BEGIN
     for_good := false;
     -- A look, so that who is refused has locked nothing and written nothing.
@@ -488,24 +511,8 @@ BEGIN
             IF seen.lock_until > now THEN -- of a run whose session is gone
                 PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
             END IF;
-            previous := GREATEST(previous, seen.locked_at);
         END LOOP;
-
-        columns := @extschema@.shedlock__columns();
-        acquired_at := @extschema@.shedlock__new_token(now, asked_tick, previous, columns.unit);
-        token := @extschema@.shedlock__number(acquired_at);
-        outcome := @extschema@.shedlock__kept_until(now, at_least, columns.unit);
-        IF at_most IS NULL THEN
-            from_whom := @extschema@.shedlock__last_run(seen);
-            outcome := from_whom.outcome;
-            asked_tick := from_whom.tick;
-        END IF;
-        UPDATE @extschema@.shedlock s
-           SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
-               locked_at = acquired_at,
-               locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(mark || @extschema@.shedlock__session(), '#' || token), asked_tick, columns.locked_by_limit),
-               lock_at_least_until = outcome
-         WHERE s.name = ANY (names);
+        token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, mark, holder);
     EXCEPTION
         -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
         WHEN SQLSTATE 'SL002' OR lock_not_available OR serialization_failure THEN
@@ -1190,12 +1197,9 @@ DECLARE
     latest timestamptz;
     ahead interval;
     shown timestamp;
-    due timestamp;
+    due timestamp; -- by the wall clock
     tick timestamptz;
-    before timestamptz;
     changed timestamptz;
-    middle timestamptz;
-    was timestamp;
 BEGIN
     IF every IS NULL OR zone IS NULL OR at IS NULL THEN
         RAISE null_value_not_allowed
@@ -1219,8 +1223,8 @@ BEGIN
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- When did, or does, the wall clock show that? By the hour: if nobody has changed it since. Else for the first
-        -- time, as if nobody changed it in the half day before, or in the half day after.
+        -- The instant at which the wall clock shows that, if nobody changed it: by the hour, between that instant and latest;
+        -- otherwise in the half day before that instant, which finds the first of two, or in the half day after it.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -1232,21 +1236,26 @@ BEGIN
             END IF;
         END IF;
         IF tick AT TIME ZONE zone <> due THEN
-            -- It was changed between the two, at a whole second. Which?
-            before := date_trunc('second', tick);
-            changed := date_trunc('second', changed);
-            WHILE changed - before > interval '1 second' LOOP
-                middle := before + date_trunc('second', (changed - before) / 2);
-                IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
-                    changed := middle;
-                ELSE
-                    before := middle;
-                END IF;
-            END LOOP;
-            -- What it would have shown. What it skipped is due now; else the last that was shown before.
-            was := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-            tick := CASE WHEN due >= was THEN changed
-                         ELSE changed - (was - date_bin(every, was - interval '1 microsecond', origin)) END;
+            -- Somebody did, after tick and not after changed, at a whole second. Halving makes changed the first of the new time.
+            DECLARE
+                before timestamptz := date_trunc('second', tick);
+                middle timestamptz;
+                unchanged timestamp; -- what it would have shown then
+            BEGIN
+                changed := date_trunc('second', changed);
+                WHILE changed - before > interval '1 second' LOOP
+                    middle := before + date_trunc('second', (changed - before) / 2);
+                    IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
+                        changed := middle;
+                    ELSE
+                        before := middle;
+                    END IF;
+                END LOOP;
+                unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
+                -- What was skipped is due at that instant. Otherwise the clock was put back: the last tick before that.
+                tick := CASE WHEN due >= unchanged THEN changed
+                             ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
+            END;
         END IF;
         EXIT WHEN tick <= latest;
     END LOOP;
@@ -1324,6 +1333,123 @@ FROM shedlock_rows() l
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
+-- A query for each finding, in the order in which they are told: it gives severity, finding and hint. $1 is the lock table;
+-- locks, counters and advice come from shedlock_doctor. A query with extensions is asked for each of them that is
+-- installed, @ being its name. Elsewhere that schema may be anybody's, and a view in it would run with our rights.
+CREATE OR REPLACE FUNCTION shedlock__findings(OUT query text, OUT extensions text[]) RETURNS SETOF record
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT pg_catalog.unnest(ARRAY[
+
+$q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
+           format('ALTER TABLE %s SET LOGGED', $1)
+      FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
+
+-- pg_upgrade keeps what depends on members, but not what the extension depends on.
+$q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
+           format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
+      FROM pg_extension e
+     WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
+
+-- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
+$q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
+           'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+      FROM pg_class c
+     WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+       AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+             WHERE a.attrelid = c.oid AND NOT a.attisdropped
+               AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
+     ORDER BY c.oid::regclass::text $q$,
+
+$q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
+           'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
+      FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
+
+$q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
+           format('ALTER SYSTEM SET %s = on', name)
+      FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$,
+
+$q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
+           'Set synchronous_standby_names, or guard the work with shedlock_guard'
+      FROM pg_stat_replication
+     WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+    HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
+
+-- A tick may be a minute ahead of the clock; nothing of ours is further.
+$q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
+           'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
+      FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
+           'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier'
+      FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
+           'Another run may start then. Choose a longer at_most, or extend in time'
+      FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
+
+$q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+      FROM locks WHERE state = 'paused' ORDER BY name $q$,
+
+$q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
+           'Two names that differ in blanks only are two locks'
+      FROM locks WHERE name ~ '^\s|\s$' ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
+           'Choose a longer at_most, or extend in time'
+      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', name, expired, lost),
+           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+      FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
+
+-- Others are refused, Java clients wait, VACUUM cannot clean up.
+$q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
+                             date_trunc('second', clock_timestamp() - xact_start)),
+           'Commit after the acquire, then work: a lock needs no open transaction'
+      FROM pg_stat_activity
+     WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
+       AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                    WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
+     ORDER BY pid $q$,
+
+-- Several writers. (A publication alone does no harm.)
+$q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
+      FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
+     WHERE srrelid = $1 ORDER BY subname $q$]), NULL::text[]
+UNION ALL VALUES
+
+($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
+      FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']),
+
+($q$ SELECT 'notice', format('this Citus coordinator has %s workers, on which nothing of its locks is known', count(DISTINCT groupid)),
+           'All clients must connect to the coordinator, Java''s, too'
+      FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
+    HAVING count(*) > 0 $q$, ARRAY['citus']),
+
+-- The functions would not see what SQL does.
+($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
+      FROM pg_dist_partition WHERE logicalrelid = $1 $q$, ARRAY['citus']),
+
+-- A subscriber is told of tables that it has copied, not of all that it is sent.
+($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
+           format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
+                  sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
+      FROM @.subscription, LATERAL (SELECT $1 IN (
+        SELECT set_reloid FROM @.replication_set_table
+         UNION ALL
+        SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
+         WHERE sync_subid = sub_id) AS is_told) t
+     ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']),
+
+($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, ARRAY['pgactive']),
+
+($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+      FROM bdr.node HAVING count(*) > 1 $q$, ARRAY['bdr'])
+$$;
+
 CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1349,128 +1475,9 @@ BEGIN
         RETURN NEXT;
     END;
 
-    -- One query each gives severity, finding and hint, in the order in which they are told. $1 is the table.
-    FOREACH query IN ARRAY ARRAY[
-
-    $q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
-               format('ALTER TABLE %s SET LOGGED', $1)
-          FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
-
-    -- pg_upgrade keeps what depends on members, but not what the extension depends on.
-    $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
-               format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
-          FROM pg_extension e
-         WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
-            SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
-
-    -- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
-    $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
-               'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
-          FROM pg_class c
-         WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-           AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
-           AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-                 WHERE a.attrelid = c.oid AND NOT a.attisdropped
-                   AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
-         ORDER BY c.oid::regclass::text $q$,
-
-    $q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
-               'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
-          FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
-
-    $q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
-               format('ALTER SYSTEM SET %s = on', name)
-          FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$,
-
-    $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
-               'Set synchronous_standby_names, or guard the work with shedlock_guard'
-          FROM pg_stat_replication
-         WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
-        HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
-
-    -- A tick may be a minute ahead of the clock; nothing of ours is further.
-    $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
-               'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
-          FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
-
-    $q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
-               'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier'
-          FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
-
-    $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
-               'Another run may start then. Choose a longer at_most, or extend in time'
-          FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
-
-    $q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
-          FROM locks WHERE state = 'paused' ORDER BY name $q$,
-
-    $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
-               'Two names that differ in blanks only are two locks'
-          FROM locks WHERE name ~ '^\s|\s$' ORDER BY name $q$,
-
-    $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
-               'Choose a longer at_most, or extend in time'
-          FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
-
-    $q$ SELECT 'warning', format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', name, expired, lost),
-               'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
-          FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
-
-    -- Others are refused, Java clients wait, VACUUM cannot clean up.
-    $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
-                                 date_trunc('second', clock_timestamp() - xact_start)),
-               'Commit after the acquire, then work: a lock needs no open transaction'
-          FROM pg_stat_activity
-         WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
-           AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-                        WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
-         ORDER BY pid $q$,
-
-    -- Several writers. (A publication alone does no harm.)
-    $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
-          FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
-         WHERE srrelid = $1 ORDER BY subname $q$]
-
-    -- @ is the extension. Only where it is installed: otherwise that schema may be anybody's, and a view there would be
-    -- computed with the rights that this function has.
-    || ARRAY(SELECT replace(v.query, '@', extname) FROM pg_extension JOIN (VALUES
-
-    (ARRAY['citus'],
-    $q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
-          FROM pg_dist_local_group WHERE groupid <> 0 $q$),
-
-    (ARRAY['citus'],
-    $q$ SELECT 'notice', format('this Citus coordinator has %s workers, on which nothing of its locks is known', count(DISTINCT groupid)),
-               'All clients must connect to the coordinator, Java''s, too'
-          FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
-        HAVING count(*) > 0 $q$),
-
-    -- The functions would not see what SQL does.
-    (ARRAY['citus'],
-    $q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
-          FROM pg_dist_partition WHERE logicalrelid = $1 $q$),
-
-    -- A subscriber is told of tables that it has copied, not of all that it is sent.
-    (ARRAY['pglogical', 'spock'],
-    $q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
-               format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
-                      sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
-          FROM @.subscription, LATERAL (SELECT $1 IN (
-            SELECT set_reloid FROM @.replication_set_table
-             UNION ALL
-            SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
-             WHERE sync_subid = sub_id) AS is_told) t
-         ORDER BY sub_name $q$),
-
-    (ARRAY['pgactive'],
-    $q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-          FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$),
-
-    (ARRAY['bdr'],
-    $q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-          FROM bdr.node HAVING count(*) > 1 $q$)
-
-    ) v(extensions, query) ON extname = ANY (v.extensions))
+    FOR query IN EXECUTE format('SELECT COALESCE(replace(f.query, ''@'', e.extname), f.query)
+                                   FROM %s.shedlock__findings() WITH ORDINALITY f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions)
+                                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.ordinality', home)
     LOOP
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
@@ -1629,6 +1636,8 @@ COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
 'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
+COMMENT ON FUNCTION shedlock__findings() IS
+'For shedlock_doctor: the queries that make its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
 'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
 COMMENT ON FUNCTION shedlock_stats_reset() IS

@@ -80,6 +80,8 @@ std::vector<stopped_operation> const &stopped_operations()
     std::vector<step> const held{by_itself(acquire)};
     std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
     std::vector<step> const held_by_another{by_another(acquire_token)};
+    // The index has its next version first.
+    std::vector<step> const held_behind_room{by_another(acquire_token), by_another(vacuum)};
     std::vector<step> const both_held{by_another(acquire_both)};
     std::vector<step> const run_out{by_another(acquire_token), by_another(expire)};
     std::vector<step> const paused{by_another(pause_name)};
@@ -97,6 +99,7 @@ std::vector<stopped_operation> const &stopped_operations()
         {"extend", extend, held},
         {"extend, moved since", extend, held_and_moved},
         {"extend token, never seen", extend_token, held_by_another},
+        {"extend token, behind free room", extend_token, held_behind_room},
         {"extend array, never seen", extend_both, both_held},
         {"release", release, held},
         {"release, moved since", release, held_and_moved},
@@ -104,6 +107,7 @@ std::vector<stopped_operation> const &stopped_operations()
         {"release array, never seen", release_both, both_held},
         {"guard", guard, held},
         {"guard token, never seen", guard_token, held_by_another},
+        {"guard token, behind free room", guard_token, held_behind_room},
         {"guard token, run out", guard_token, run_out},
         {"guard token in REPEATABLE READ, never seen",
          {verb::guard,
@@ -173,6 +177,8 @@ std::vector<other_operation> const &other_operations()
         {"DELETE, committed afterwards", {erase}, "COMMIT"},
         {"DELETE, rolled back afterwards", {erase}, "ROLLBACK"},
         {"SELECT FOR UPDATE, committed afterwards", {lock}, "COMMIT"},
+        {"UPDATE, open since before", {touch}, "COMMIT", true},
+        {"DELETE, open since before", {erase}, "COMMIT", true},
     };
     return all;
 }

@@ -19,6 +19,7 @@ struct other_operation {
     std::string title;
     std::vector<operation> steps;
     std::string end; // COMMIT or ROLLBACK: the last step stays open until the stopped one has ended, or waits for it
+    bool is_early = false; // its one step is open before the other operation begins, and ends when that stops
 };
 
 std::vector<stopped_operation> const &stopped_operations();

@@ -85,13 +85,14 @@ public:
     std::optional<std::string> try_pair(stopped_operation const &stopped, int visit, other_operation const &other)
     {
         prepare(stopped);
+        if (other.is_early)
+            other_.query("BEGIN; " + filled(other.steps[0].sql));
         start(stopped, visit);
-        while (stopped_.points().empty())
-            if (stopped_.has_ended(too_long)) {
-                settle();
-                erase(look());
-                return std::nullopt;
-            }
+        if (!stops()) {
+            settle();
+            erase(look());
+            return std::nullopt;
+        }
         // At the same point it always has, or has not.
         if (auto const point = stopped_.points()[0] + std::to_string(visit); std::exchange(point_, point) != point)
             has_written_ = has_written();
@@ -111,6 +112,17 @@ public:
     }
 
 private:
+    // Rather than end, or wait for the other one.
+    bool stops()
+    {
+        bool is_over = false;
+        for (int times_seen = 0; !is_over && times_seen < 2 && stopped_.points().empty();) {
+            is_over = stopped_.has_ended(patience);
+            times_seen = other_.is_in_transaction() && is_waiting(stopped_) ? times_seen + 1 : 0;
+        }
+        return !stopped_.points().empty();
+    }
+
     // Or is just about to.
     bool has_written()
     {
@@ -122,6 +134,14 @@ private:
 
     std::string let_run(stopped_operation const &stopped, other_operation const &other)
     {
+        if (other.is_early) {
+            other_.query(other.end);
+            during_.push_back(look());
+            note(during_.back());
+            resume();
+            return ends_without_waiting(stopped_) ? judge_stopped(stopped.what, true, {}, look()).problem
+                                                  : "waits, though nobody else is at it any more";
+        }
         std::size_t i = 0;
         for (; i < other.steps.size(); i++) {
             bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
