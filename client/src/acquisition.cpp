@@ -30,11 +30,6 @@ std::string random_mark()
     return mark + ' ';
 }
 
-std::int64_t to_number(std::string const &text)
-{
-    return std::strtoll(text.c_str(), nullptr, 10);
-}
-
 token to_token(std::optional<std::string> const &field)
 {
     return token{to_number(field.value())};
@@ -70,21 +65,8 @@ public:
                     return std::nullopt;
                 }
                 is_refused = !in_doubt_;
-            } catch (reply_lost const &failure) {
-                begin_doubt(failure.what());
-            } catch (std::bad_alloc const &) { // perhaps while the reply was read
-                begin_doubt("out of memory");
-            } catch (in_doubt const &) {
-                throw;
-            } catch (connection_error const &) {
-                if (!in_doubt_ && is_last)
-                    throw;
-            } catch (lock_lost const &) {
-                throw;
-            } catch (error const &failure) { // cancelled, say, while finding out
-                if (!in_doubt_)
-                    throw;
-                why_ = failure.what();
+            } catch (std::exception const &) {
+                failed(is_last);
             }
             if (in_doubt_ && clock::now() >= doubt_ends_)
                 throw in_doubt{"it is not known whether " + names_.to_text() +
@@ -107,8 +89,8 @@ private:
                    tick() + " AS tick) AS due";
         bool const explains = refusal_ && is_last;
         if (explains) // after it, in the same statement
-            sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" + locks() +
-                  " AND asked.token IS NULL) AS seen ON true";
+            sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
+                  locks_query(names_) + " AND asked.token IS NULL) AS seen ON true";
         auto answer = session_.ask(sql, arguments_, time_limit());
         auto const first = answer.rows.at(0);
         if (first[2])
@@ -137,6 +119,27 @@ private:
                interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
     }
 
+    // In a handler: throws what ends the call.
+    void failed(bool is_last)
+    try {
+        throw;
+    } catch (reply_lost const &failure) {
+        begin_doubt(failure.what());
+    } catch (std::bad_alloc const &) { // perhaps while the reply was read
+        begin_doubt("out of memory");
+    } catch (in_doubt const &) {
+        throw;
+    } catch (connection_error const &) {
+        if (!in_doubt_ && is_last)
+            throw;
+    } catch (lock_lost const &) {
+        throw;
+    } catch (error const &failure) { // cancelled, say, while finding out
+        if (!in_doubt_)
+            throw;
+        why_ = failure.what();
+    }
+
     void begin_doubt(std::string const &why)
     {
         if (!std::exchange(in_doubt_, true))
@@ -149,31 +152,18 @@ private:
     std::optional<grant> find_out()
     {
         auto const row = look_at_first();
-        if (row && row->at(holder).value().starts_with(mark_))
-            return confirm(to_token(row->at(identity)), why_); // lock_lost if its lease has ended meanwhile
-        if (!row || row->at(state) == "free")
+        if (row && row->at(seen::holder).value().starts_with(mark_))
+            return confirm(to_token(row->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
+        if (!row || row->at(seen::state) == "free")
             return ask();
         in_doubt_ = false; // somebody else has it: refused
         return std::nullopt;
     }
 
-    enum column { name, state, holder, identity, last_outcome, ends, held_for };
-
-    std::string locks() const
-    {
-        return std::string{"SELECT name, state, holder, token, last_outcome,"
-                           " CASE WHEN pg_catalog.isfinite(lock_until) AND"
-                           " lock_until OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz" // or no int8
-                           " THEN (extract(epoch FROM lock_until) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,"
-                           " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
-                           " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY ("} +
-               (names_.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]") + ")";
-    }
-
     // Nothing is in doubt when the reply to this is lost.
     std::vector<fields> look()
     try {
-        return session_.ask(locks(), {arguments_[0]}, time_limit()).rows;
+        return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
     } catch (reply_lost const &failure) {
         throw connection_error{failure.what(), failure.sqlstate()};
     }
@@ -181,47 +171,15 @@ private:
     std::optional<fields> look_at_first()
     {
         for (auto &row : look())
-            if (row[name] == names_.list().front())
+            if (row[seen::name] == names_.list().front())
                 return std::move(row);
         return std::nullopt;
     }
 
-    bool has_had_run(fields const &row) const
-    {
-        return tick_ && row[identity] && to_number(*row[identity]) >= tick_->time_since_epoch().count() &&
-               (!options_.retry || row[last_outcome] == "done");
-    }
-
     void explain(std::vector<fields> const &rows)
     {
+        *refusal_ = refusal_of(rows, names_, tick_, options_.retry);
         is_explained_ = true;
-        *refusal_ = {refusal::reason::undecided, names_.list().front()};
-        for (auto const &row : rows)
-            if (row[name] && refusal_->why == refusal::reason::undecided) // of a name without a row there is none
-                explain(row);
-    }
-
-    void explain(fields const &row)
-    {
-        if (row[state] == "held" || row[state] == "paused")
-            refusal_->why = row[state] == "held" ? refusal::reason::held : refusal::reason::paused;
-        else if (has_had_run(row))
-            refusal_->why = refusal::reason::had_run;
-        else if (row[state] == "kept")
-            refusal_->why = refusal::reason::kept;
-        else
-            return;
-        auto const time = [](std::string const &text) {
-            return refusal::time{std::chrono::microseconds{to_number(text)}};
-        };
-        refusal_->name = *row[name];
-        refusal_->holder = without_mark(row[holder].value());
-        if (row[identity])
-            refusal_->since = time(*row[identity]);
-        if (row[ends] && row[state] != "free")
-            refusal_->until = time(*row[ends]);
-        if (row[held_for])
-            refusal_->held_for = std::chrono::microseconds{to_number(*row[held_for])};
     }
 
     // The row is ours, but it may be so here only: the backend may have been terminated, or its wait for the
@@ -254,7 +212,7 @@ private:
         if (!tick_)
             return false;
         auto const row = look_at_first();
-        return row && has_had_run(*row);
+        return row && has_had_run(*row, tick_, options_.retry);
     } catch (error const &failure) {
         if (failure.sqlstate() != "40P01")
             throw;
@@ -272,7 +230,7 @@ private:
     bool is_explained_ = false;
     std::string const mark_;
     fields const arguments_;
-    decltype(options::tick) tick_;
+    std::optional<refusal::time> tick_;
     clock::time_point const called_ = clock::now();
     clock::time_point over_;
 

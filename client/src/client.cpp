@@ -121,10 +121,17 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
     names const what{name};
     waiting::place place{core.waits, what};
     for (;;) {
-        if (persist(until, [&] { return core.ask_bool("shedlock_pause($1, $2)", arguments); }))
-            return true;
-        if (clock::now() >= until)
-            return false;
+        try {
+            if (core.ask_bool("shedlock_pause($1, $2)", arguments))
+                return true;
+            if (clock::now() >= until)
+                return false;
+        } catch (reply_lost const &failure) { // to ask again would be refused by the pause itself
+            throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
+        } catch (connection_error const &) {
+            if (clock::now() >= until)
+                throw;
+        }
         place.wait(until);
     }
 }

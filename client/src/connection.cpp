@@ -97,14 +97,31 @@ std::vector<fields> rows_of(pg_result const *said)
     throw error{message, state};
 }
 
-// What the string says of it, or the environment.
-std::string given(settings const &parsed, std::string_view keyword, char const *variable)
+std::string given(settings const &all, std::string_view keyword)
 {
-    for (auto const *one = parsed.get(); one && one->keyword; ++one)
-        if (one->keyword == keyword && one->val && *one->val)
+    for (auto const *one = all.get(); one && one->keyword; ++one)
+        if (one->keyword == keyword && one->val)
             return one->val;
-    auto const *const value = std::getenv(variable);
-    return value ? value : "";
+    return "";
+}
+
+// What libpq makes of the string, PG* variables and service files. It connects to nobody, as there is no such sslmode,
+// and looks for no password.
+settings resolved(char const *how)
+{
+    std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
+    std::unique_ptr<pg_conn, freed<PQfinish>> const nobody{PQconnectStartParams(names.data(), values.data(), 1)};
+    return settings{PQconninfo(nobody.get())};
+}
+
+// "any" may be libpq's own default.
+bool says_which_servers(settings const &all, char const *how)
+{
+    auto const which = given(all, "target_session_attrs");
+    if (which != "any")
+        return !which.empty();
+    return std::getenv("PGTARGETSESSIONATTRS") ||
+           !given(settings{PQconninfoParse(how, nullptr)}, "target_session_attrs").empty();
 }
 
 auto commas(std::string const &list)
@@ -114,24 +131,18 @@ auto commas(std::string const &list)
 
 pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write)
 {
-    settings const parsed{PQconninfoParse(how.c_str(), nullptr)}; // nothing: libpq will say what is wrong
-    auto const hosts =
-        1 + std::max(commas(given(parsed, "host", "PGHOST")), commas(given(parsed, "hostaddr", "PGHOSTADDR")));
+    auto const all = resolved(how.c_str());
+    auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
     auto const each = std::chrono::ceil<std::chrono::seconds>(patience) / hosts;
     auto const timeout = std::to_string(std::clamp<std::int64_t>(each.count(), 2, INT32_MAX));
-    bool const has_timeout = !given(parsed, "connect_timeout", "PGCONNECT_TIMEOUT").empty();
-    bool const has_attributes = !given(parsed, "target_session_attrs", "PGTARGETSESSIONATTRS").empty();
+    bool const has_timeout = !given(all, "connect_timeout").empty();
+    bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
 
     // What stands behind the string counts more: in another encoding, a name would be another lock.
-    std::array const names{"fallback_application_name", "connect_timeout",
-                           "target_session_attrs",      "dbname",
-                           "client_encoding",           static_cast<char const *>(nullptr)};
-    std::array const values{"shedlock",
-                            has_timeout ? nullptr : timeout.c_str(),
-                            to_write && !has_attributes ? "read-write" : nullptr,
-                            how.c_str(),
-                            "UTF8",
-                            static_cast<char const *>(nullptr)};
+    std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
+                                            "dbname", "client_encoding"};
+    std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
+                                             is_to_write ? "read-write" : nullptr, how.c_str(), "UTF8"};
     return PQconnectdbParams(names.data(), values.data(), 1);
 }
 
@@ -176,9 +187,8 @@ connection::connection(std::string const &how, std::chrono::milliseconds patienc
     : connection_{open(how, patience, to_write)}
 {
     if (PQstatus(connection_) != CONNECTION_OK) {
-        auto const why = one_line(PQerrorMessage(connection_));
-        PQfinish(connection_);
-        throw connection_error{"cannot connect to PostgreSQL: " + why};
+        std::unique_ptr<pg_conn, freed<PQfinish>> const useless{connection_};
+        throw connection_error{"cannot connect to PostgreSQL: " + one_line(PQerrorMessage(connection_))};
     }
     PQsetnonblocking(connection_, 1);
     PQsetNoticeReceiver(connection_, remember, this);

@@ -35,7 +35,7 @@ class stop_signal;
 
 class connection {
 public:
-    // Opens it. Our defaults are used for what neither the string nor PG* variables say:
+    // Opens it. Our defaults are used for what neither the string nor PG* variables nor service files say:
     // target_session_attrs=read-write (if it is for writing) and connect_timeout, which is patience for all hosts
     // together. Cannot be interrupted. Throws connection_error.
     connection(std::string const &how, std::chrono::milliseconds patience, bool to_write);

@@ -46,10 +46,8 @@ try {
 }
 
 core::core(session::source source, client_settings const &settings)
-    : tell{settings.on_event}, shared{source, checked(settings.timeout)}, waits{source, shared}, keeping{
-                                                                                                     std::move(source),
-                                                                                                     shared.patience(),
-                                                                                                     tell}
+    : tell{settings.on_event}, shared{source, checked(settings.timeout)}, waits{source, shared},
+      keeping(std::move(source), shared.patience(), tell)
 {
 }
 

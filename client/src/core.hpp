@@ -11,8 +11,8 @@ namespace shedlock::internal {
 struct core {
     core(session::source, client_settings const &);
 
-    // Gone with its last owner; but in a child of the process that made it, whose copy has neither threads nor a
-    // connection of its own, it is left as it is. So are leases.
+    // Deleted with its last owner. Not in a child of the process that made it: there the copy has neither threads nor a
+    // connection of its own, and is left as it is. So are leases.
     static std::shared_ptr<core> make(session::source, client_settings const &);
     std::shared_ptr<lease> make_lease(names const &, grant const &, clock::duration at_most);
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }

@@ -24,9 +24,8 @@ keeper::~keeper() = default;
 
 void keeper::keep(std::shared_ptr<lease> what)
 {
-    auto one = std::make_shared<kept>(std::move(what));
+    auto one = std::make_shared<kept>(kept{std::move(what)});
     std::lock_guard const hold{mutex_};
-    kept_.reserve(kept_.size() + 1);
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
     kept_.push_back(std::move(one));
@@ -89,6 +88,7 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
         return nullptr;
     auto one = *lost;
     kept_.erase(lost);
+    one->what->is_told_lost = true;
     return one;
 }
 

@@ -36,7 +36,7 @@ void lease::trust(clock::time_point until)
 void lease::extend(clock::duration at_most, clock::time_point until, request const &ask)
 {
     std::unique_lock mine{extending, std::defer_lock};
-    auto before = deadline();
+    clock::time_point before;
     try {
         auto const sent = ask([&] {
             if (!mine.try_lock_until(until))
@@ -50,8 +50,10 @@ void lease::extend(clock::duration at_most, clock::time_point until, request con
         lose();
         throw;
     } catch (usage_error const &) { // nothing has happened
-        std::lock_guard const hold{mutex_};
-        trust(before);
+        if (mine) {
+            std::lock_guard const hold{mutex_};
+            trust(before);
+        }
         throw;
     } catch (...) {
         if (mine)

@@ -23,10 +23,10 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
-    // Sends the request once, after a call of before, and tells when.
+    // Calls before when nothing is left but to send the request, and gives the time at which it was sent.
     using request = std::function<clock::time_point(std::function<void()> const &before)>;
-    // One at a time, so that the later request is the later one at the server, too, unless it is given up on: then the
-    // server may find it still to be done when it has done later ones. Nobody has the turn while he waits to send.
+    // One request at a time, so that the server has them in our order. But one that was given up on may reach it after
+    // later ones. The turn is taken in before: nobody has it while he waits for the connection.
     void extend(clock::duration at_most, clock::time_point until, request const &ask);
 
     // The steps of it. Only for who has the turn.
@@ -49,6 +49,7 @@ public:
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
     // Ended, or known to be lost.
     [[nodiscard]] bool is_over() const noexcept { return is_over_; }
+    std::atomic<bool> is_told_lost = false; // by keep-alive, at the deadline: the server may have more to say
 
 private:
     void trust(clock::time_point);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace shedlock::internal {
 
@@ -10,11 +11,6 @@ std::string text_literal(std::string_view argument, std::string_view text)
     if (text.find('\0') != text.npos)
         throw usage_error{std::string{argument} + " must not contain a NUL byte: PostgreSQL cannot store it", "22021"};
     return std::string{text};
-}
-
-std::string type_of(names const &names)
-{
-    return names.list().size() == 1 ? "pg_catalog.text" : "pg_catalog.text[]";
 }
 
 std::string names_literal(names const &names)
@@ -46,6 +42,11 @@ std::string token_literal(token number)
     return std::to_string(static_cast<std::int64_t>(number));
 }
 
+std::int64_t to_number(std::string const &bigint)
+{
+    return std::strtoll(bigint.c_str(), nullptr, 10);
+}
+
 std::string interval_literal(std::chrono::microseconds duration)
 {
     return std::to_string(duration.count()) + " microseconds";
@@ -70,7 +71,7 @@ std::string constant(std::string const &utf8)
 std::string call(std::string const &function, names const &names, std::string const &other_arguments)
 {
     return "SELECT pg_catalog.set_config('client_min_messages', 'warning', true), @extschema@." + function +
-           "($1::" + type_of(names) + ", " + other_arguments + ')';
+           (names.list().size() == 1 ? "($1::pg_catalog.text, " : "($1::pg_catalog.text[], ") + other_arguments + ')';
 }
 
 } // namespace shedlock::internal

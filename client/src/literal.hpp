@@ -9,11 +9,11 @@ namespace shedlock::internal {
 std::string text_literal(std::string_view argument, std::string_view text);
 
 // One name as text, several as text[]: the server's errors then speak of what the caller has given.
-std::string type_of(names const &);
 std::string names_literal(names const &);
 std::string array_literal(std::vector<std::string> const &);
 
 std::string token_literal(token);
+std::int64_t to_number(std::string const &bigint); // the other way round
 std::string interval_literal(std::chrono::microseconds);
 
 // A constant for a statement of anybody's, whatever the client_encoding and standard_conforming_strings there.

@@ -104,7 +104,8 @@ void lock::release_quietly() noexcept
     try {
         core_->release(lease_->names, lease_->token, how, clock::now(), core_->shared.brief_limit());
     } catch (lock_lost const &failure) {
-        core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
+        if (!lease_->is_told_lost)
+            core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
     } catch (std::exception const &failure) {
         tell_unreleased(failure);
     }

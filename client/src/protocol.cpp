@@ -7,11 +7,11 @@
 
 namespace shedlock::internal {
 
-bool rest(clock::time_point until, std::stop_token const &stop)
+void rest(clock::time_point until, std::stop_token const &stop)
 {
     static thread_local std::minstd_rand random{std::random_device{}()};
     std::uniform_int_distribution<int> between{50, 100};
-    return sleep_until(std::min(until, clock::now() + std::chrono::milliseconds{between(random)}), stop);
+    sleep_until(std::min(until, clock::now() + std::chrono::milliseconds{between(random)}), stop);
 }
 
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,

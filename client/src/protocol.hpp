@@ -42,8 +42,8 @@ extensions extend_all(session &, std::vector<extension> const &, std::chrono::mi
 // earlier reply was lost.
 std::string release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
 
-// 50 to 100 ms, so that many who wait do not ask in step. Less when there is not that much time; false after a stop.
-bool rest(clock::time_point until, std::stop_token const &stop = {});
+// 50 to 100 ms, so that many who wait do not ask in step; less if there is not that much time, or after a stop.
+void rest(clock::time_point until, std::stop_token const &stop = {});
 
 // The tries of one request, of which one after the other fails. Once a reply was lost, an error of a later try (it was
 // cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.

@@ -1,5 +1,7 @@
 #include "refusal.hpp"
 
+#include "literal.hpp"
+
 #include <ctime>
 
 namespace shedlock {
@@ -52,10 +54,71 @@ std::string refusal::to_text() const
     return "another transaction was about to acquire or release " + lock;
 }
 
-std::string internal::without_mark(std::string const &holder)
+} // namespace shedlock
+
+namespace shedlock::internal {
+
+namespace {
+
+std::optional<refusal::time> time_of(std::optional<std::string> const &field)
+{
+    return field ? std::optional{refusal::time{std::chrono::microseconds{to_number(*field)}}} : std::nullopt;
+}
+
+// Nothing: this one was not in the way. All of a row is NULL if the name has none.
+std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusal::time> const &tick, bool retry)
+{
+    auto const &state = row[seen::state];
+    if (state == "held")
+        return refusal::reason::held;
+    if (state == "paused")
+        return refusal::reason::paused;
+    if (has_had_run(row, tick, retry))
+        return refusal::reason::had_run;
+    if (state == "kept")
+        return refusal::reason::kept;
+    return std::nullopt;
+}
+
+} // namespace
+
+std::string locks_query(names const &names)
+{
+    return "SELECT name, state, holder, token, last_outcome,"
+           " CASE WHEN pg_catalog.isfinite(lock_until) AND"
+           " lock_until OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz" // or no int8
+           " THEN (extract(epoch FROM lock_until) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,"
+           " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+           " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY (" +
+           std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
+}
+
+bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bool retry)
+{
+    auto const acquired = time_of(row[seen::token]);
+    return tick && acquired >= tick && (!retry || row[seen::last_outcome] == "done");
+}
+
+refusal refusal_of(std::vector<fields> const &rows, names const &names, std::optional<refusal::time> const &tick,
+                   bool retry)
+{
+    for (auto const &row : rows)
+        if (auto const why = reason_of(row, tick, retry)) {
+            refusal told{*why, row[seen::name].value(), without_mark(row[seen::holder].value())};
+            told.since = time_of(row[seen::token]);
+            if (row[seen::state] != "free")
+                told.until = time_of(row[seen::ends]);
+            if (row[seen::held_for])
+                told.held_for = std::chrono::microseconds{to_number(*row[seen::held_for])};
+            return told;
+        }
+    return {refusal::reason::undecided, names.list().front()};
+}
+
+std::string without_mark(std::string const &holder)
 {
     bool const has_mark = holder.size() > 9 && holder[8] == ' ' && holder.find_first_not_of("0123456789abcdef") == 8;
     return has_mark ? holder.substr(9) : holder;
 }
 
-} // namespace shedlock
+} // namespace shedlock::internal

@@ -1,9 +1,21 @@
-// Why an acquire was refused, for people.
+// Why an acquire was refused: what the view shedlock_locks tells of the locks.
 #pragma once
 
-#include "shedlock/shedlock.hpp"
+#include "connection.hpp"
 
 namespace shedlock::internal {
+
+// The view's rows of the names $1, and what stands where in them.
+std::string locks_query(names const &);
+namespace seen {
+enum column { name, state, holder, token, last_outcome, ends, held_for };
+}
+
+// With retry, if that run is known to be done.
+bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bool retry);
+
+refusal refusal_of(std::vector<fields> const &rows, names const &, std::optional<refusal::time> const &tick,
+                   bool retry);
 
 // Without the client's mark, which is not for people.
 std::string without_mark(std::string const &holder);

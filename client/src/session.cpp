@@ -73,7 +73,7 @@ session::~session() = default;
 
 clock::time_point session::brief_limit() const noexcept
 {
-    return clock::now() + clock::duration{patience_} / (2L << std::min(silences_.load(), 30));
+    return clock::now() + clock::duration{patience_} / (2L << std::min(silences_.load(), 20));
 }
 
 void session::give_up(char const *why)

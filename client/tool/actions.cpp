@@ -1,6 +1,5 @@
 #include "actions.hpp"
 
-#include "core.hpp"
 #include "request.hpp"
 #include "text.hpp"
 #include "views.hpp"

@@ -447,12 +447,12 @@ TEST_F(client_test, bears_strange_settings_of_the_role)
 
 namespace {
 
-struct outcome {
+struct tally {
     int counter; // read, pause, write: what is lost when two do it at a time
     int done;
 };
 
-template <typename Acquire> outcome count_in_a_crowd(Acquire const &acquire)
+template <typename Acquire> tally count_in_a_crowd(Acquire const &acquire)
 {
     std::atomic<int> counter = 0, done = 0;
     {

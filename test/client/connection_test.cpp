@@ -5,7 +5,10 @@
 #include "server.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 using namespace shedlock;
 using namespace shedlock::internal;
@@ -55,6 +58,8 @@ TEST(connection_test, leaves_to_the_environment_what_it_decides)
     ::setenv("PGAPPNAME", "mine", 1);
     ::setenv("PGTARGETSESSIONATTRS", "any", 1);
     EXPECT_EQ(setting("options='-c default_transaction_read_only=on'", "application_name"), "mine");
+    ::setenv("PGTARGETSESSIONATTRS", "", 1);
+    EXPECT_NO_THROW(setting("", "application_name")) << "what is empty says nothing";
     ::unsetenv("PGAPPNAME");
     ::unsetenv("PGTARGETSESSIONATTRS");
 }
@@ -68,6 +73,23 @@ TEST(connection_test, waits_for_all_hosts_together)
     EXPECT_GE(clock::now() - begin, 1s);
     EXPECT_LT(clock::now() - begin, 20s);
     network.cut();
+}
+
+TEST(connection_test, leaves_to_a_service_file_what_it_decides)
+{
+    auto const file = std::filesystem::temp_directory_path() / ("shedlock." + std::to_string(::getpid()));
+    std::ofstream{file} << "[lists]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=read-only\n"
+                           "[hurries]\nconnect_timeout=2\n";
+    ::setenv("PGSERVICEFILE", file.c_str(), 1);
+    EXPECT_EQ(setting("service=lists", "transaction_read_only"), "on");
+    proxy network;
+    network.hold_newcomers();
+    auto const begin = clock::now();
+    EXPECT_THROW((connection{network.connection() + " service=hurries", 1min, true}), connection_error);
+    EXPECT_LT(clock::now() - begin, 30s);
+    network.cut();
+    ::unsetenv("PGSERVICEFILE");
+    std::filesystem::remove(file);
 }
 
 TEST(connection_test, says_the_servers_words_in_one_line)

@@ -112,20 +112,20 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
 
 TEST_F(fork_test, also_one_that_is_kept_alive)
 {
-    auto mine = own->try_acquire(name, {.at_most = 1s, .keep_alive = true});
+    auto mine = own->try_acquire(name, {.at_most = 5s, .keep_alive = true});
     auto const granted = server::token(name);
     EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
-    std::this_thread::sleep_for(1500ms);
+    std::this_thread::sleep_for(6s);
     expect_as_before(*mine, granted);
 }
 
 TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    auto brief = own->try_acquire(name + " brief", {.at_most = 200ms});
+    auto brief = own->try_acquire(name + " brief", {.at_most = 1s});
     auto const granted = server::token(name);
     EXPECT_EQ(in_child([&] {
-                  std::this_thread::sleep_for(300ms);
+                  std::this_thread::sleep_for(1200ms);
                   bool const is_stopped = brief->stop_token().stop_requested();
                   *mine = std::move(*brief);
                   return (is_stopped ? "stopped\n" : "") + unless_inert(*mine);
@@ -171,8 +171,8 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
     EXPECT_EQ(
         in_child([&]() -> std::string {
             shedlock::client fresh{server::connection()};
-            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 500ms, .keep_alive = true});
-            std::this_thread::sleep_for(1s);
+            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 2s, .keep_alive = true});
+            std::this_thread::sleep_for(3s);
             return !theirs || !theirs->held() ? "not held\n" : fresh.try_acquire(name, {.at_most = 1s}) ? "2" : "";
         }),
         "");

@@ -73,7 +73,7 @@ struct overtaken {
 TEST_F(guard_test, needs_no_connection_of_the_client)
 {
     proxy network;
-    auto through = client(network.connection(), 500ms);
+    auto through = client(network.connection(), 2s);
     auto const mine = through.try_acquire(name, {.at_most = 1min});
     pqxx::connection connection{server::connection()};
     network.cut();

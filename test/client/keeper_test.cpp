@@ -86,8 +86,8 @@ TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
 
 TEST_F(keeper_test, extends_several_names_as_one)
 {
-    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 600ms, .keep_alive = true});
-    std::this_thread::sleep_for(1s);
+    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 2s, .keep_alive = true});
+    std::this_thread::sleep_for(3s);
     EXPECT_TRUE(mine->held());
     auto const until = [&](std::string const &which) {
         return "(SELECT lock_until FROM shedlock WHERE name = '" + name + which + "')";
@@ -119,7 +119,7 @@ TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
 TEST_F(keeper_test, goes_on_while_an_extend_waits_for_its_turn)
 {
     auto slow = own.try_acquire(name + " slow", {.at_most = 1min});
-    auto mine = own.try_acquire(name, {.at_most = 1s, .keep_alive = true});
+    auto mine = own.try_acquire(name, {.at_most = 2s, .keep_alive = true});
     pqxx::connection other;
     pqxx::work by_hand{other};
     by_hand.exec("SELECT FROM shedlock WHERE name = '" + name + " slow' FOR UPDATE");
@@ -128,8 +128,8 @@ TEST_F(keeper_test, goes_on_while_an_extend_waits_for_its_turn)
         return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kept'"
                            " AND wait_event_type = 'Lock'") == "1";
     }));
-    std::jthread const second{[&] { EXPECT_NO_THROW(mine->extend(1s)); }}; // on the connection that the first one has
-    std::this_thread::sleep_for(2s);
+    std::jthread const second{[&] { EXPECT_NO_THROW(mine->extend(2s)); }}; // on the connection that the first one has
+    std::this_thread::sleep_for(3s);
     EXPECT_TRUE(mine->held());
     by_hand.abort();
 }

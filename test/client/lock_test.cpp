@@ -48,7 +48,7 @@ TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
 TEST_F(lock_test, is_released_as_failed_when_its_work_was_to_stop)
 {
     {
-        auto const mine = locks.try_acquire(name, {.at_most = 100ms});
+        auto const mine = locks.try_acquire(name, {.at_most = 1s});
         locks.extend(name, mine->token(), 1h); // so that the server takes a release
         while (mine->held())
             std::this_thread::sleep_for(1ms);

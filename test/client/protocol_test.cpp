@@ -6,7 +6,7 @@
 
 namespace {
 
-using outcome = std::future<std::optional<shedlock::lock>>;
+using pending = std::future<std::optional<shedlock::lock>>;
 
 bool a_commit_waits_for_the_standby()
 {
@@ -21,14 +21,14 @@ protected:
     shedlock::client through = client(network.connection());
 
     // An acquire that is carried out, while its reply stays on the way.
-    outcome acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
+    pending acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
     {
         (void) through.try_acquire(name + " to connect", {.at_most = 1s});
         network.hold_replies();
         return acquire_behind(through, how);
     }
 
-    outcome acquire_behind(shedlock::client &by, shedlock::options const &how = {.at_most = 1min})
+    pending acquire_behind(shedlock::client &by, shedlock::options const &how = {.at_most = 1min})
     {
         return std::async(std::launch::async, [this, &by, how] { return by.try_acquire(name, how); });
     }
@@ -48,12 +48,12 @@ TEST_F(protocol_test, finds_out_that_it_was_granted)
 
 TEST_F(protocol_test, finds_out_that_the_server_is_merely_silent)
 {
-    auto hasty = client(network.connection(), 500ms);
+    auto hasty = client(network.connection(), 2s);
     auto const connected = hasty.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
     auto acquiring = acquire_behind(hasty);
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
-    network.let_go(); // for new connections; the old one is given up after half a second, if not already
+    network.let_go(); // for new connections; the old one is given up after half of those seconds, if not already
     auto const mine = acquiring.get();
     ASSERT_TRUE(mine);
     EXPECT_EQ(number(mine->token()), server::token(name));
@@ -78,6 +78,17 @@ TEST_F(protocol_test, acquires_when_the_request_never_arrived)
     EXPECT_EQ(number(mine->token()), server::token(name));
 }
 
+TEST_F(protocol_test, does_not_take_its_own_pause_for_somebody_elses)
+{
+    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    network.hold_replies();
+    auto pausing = std::async(std::launch::async, [&] { return through.pause(name, std::nullopt, 3s); });
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "paused"; }));
+    network.cut();
+    EXPECT_THROW((void) pausing.get(), shedlock::in_doubt);
+    locks.resume(name);
+}
+
 TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
 {
     auto acquiring = acquire_without_reply({.at_most = 200ms});
@@ -89,7 +100,7 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
 // It was refused, and wants to know whether the tick has had its run: whatever becomes of that, nothing is in doubt.
 TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {
-    auto quick = client(server::connection(), 500ms);
+    auto quick = client(server::connection(), 1500ms);
     auto const theirs = locks.try_acquire(name, {.at_most = 1min});
     pqxx::connection other{server::connection()};
     pqxx::work view{other};
@@ -132,7 +143,7 @@ TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
 
 TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened_it)
 {
-    auto quick = client(network.connection(), 500ms);
+    auto quick = client(network.connection(), 2s);
     auto mine = quick.try_acquire(name, {.at_most = 10min});
     network.hold_replies();
     EXPECT_THROW(mine->extend(1min), shedlock::connection_error);
@@ -183,7 +194,7 @@ TEST_F(protocol_test, extends_and_releases_again_also_when_that_is_cancelled)
 
 TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_cancelled)
 {
-    auto quick = client(server::connection(), 1s);
+    auto quick = client(server::connection(), 3s);
     {
         server::missing_standby const missing;
         auto acquiring = acquire_behind(quick);
@@ -198,7 +209,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
 TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_in_that_wait)
 {
     server::missing_standby const missing;
-    auto quick = client(server::connection(), 1s);
+    auto quick = client(server::connection(), 3s);
     auto acquiring = acquire_behind(quick);
     EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
     EXPECT_EQ(server::terminate("shedlock_acquire_token"), 1);
@@ -223,7 +234,7 @@ TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
 
 TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was_cancelled)
 {
-    auto quick = client(server::connection(), 1s);
+    auto quick = client(server::connection(), 2s);
     auto mine = quick.try_acquire(name, {.at_most = 10min});
     auto const before = mine->deadline();
     server::missing_standby const missing;

@@ -97,7 +97,7 @@ TEST_F(run_test, reports_a_lease_that_ended_while_the_server_was_silent)
 TEST_F(run_test, is_done_when_only_its_release_could_not_be_told)
 {
     proxy network;
-    auto through = client(network.connection(), 500ms);
+    auto through = client(network.connection(), 2s);
     EXPECT_TRUE(through.run(name, {.at_most = 1min}, [&](shedlock::lock &) {
         network.cut();
         network.refuse_newcomers();

@@ -26,17 +26,9 @@ std::string variable(char const *name, char const *otherwise)
     return value ? value : otherwise;
 }
 
-std::string quoted(std::string const &text)
-{
-    std::string literal = "'";
-    for (char const letter : text)
-        literal += letter == '\'' ? std::string{"''"} : std::string{letter};
-    return literal + "'";
-}
-
 std::string about(std::string const &what, std::string const &lock)
 {
-    return ask("SELECT " + what + " FROM shedlock_locks WHERE name = " + quoted(lock));
+    return ask("SELECT " + what + " FROM shedlock_locks WHERE name = " + literal(lock));
 }
 
 int signal(std::string const &function, std::string const &text)
@@ -44,7 +36,7 @@ int signal(std::string const &function, std::string const &text)
     return std::stoi(ask("SELECT count(" + function +
                          "(pid)) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
                          " AND query LIKE '%' || " +
-                         quoted(text) + " || '%'"));
+                         literal(text) + " || '%'"));
 }
 
 } // namespace
@@ -56,6 +48,14 @@ std::string ask(std::string const &sql)
     transaction.exec("SET synchronous_commit = local; SET default_transaction_read_only = off");
     auto const rows = transaction.exec(sql);
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+}
+
+std::string literal(std::string const &text)
+{
+    std::string literal = "'";
+    for (char const letter : text)
+        literal += letter == '\'' ? std::string{"''"} : std::string{letter};
+    return literal + "'";
 }
 
 bool is_portable()

@@ -8,8 +8,9 @@
 
 namespace server {
 
-// The first field of the first row, or "" (also for NULL).
+// The first field of the first row, or "" (also for NULL). Each time over a connection of its own.
 std::string ask(std::string const &sql);
+std::string literal(std::string const &text);
 
 // By with-portable.
 bool is_portable();

@@ -57,14 +57,14 @@ TEST_F(source_test, leads_to_another_host_and_with_another_password)
         proxy network;
         now(network.connection() + " user=rotating password=one");
         auto through = asking();
-        auto const mine = through.try_acquire(name, {.at_most = 1s, .keep_alive = true});
+        auto const mine = through.try_acquire(name, {.at_most = 2s, .keep_alive = true});
         EXPECT_TRUE(mine);
         server::ask("ALTER ROLE rotating PASSWORD 'two'");
         now("user=rotating password=two");
         network.cut();
         network.refuse_newcomers();
         EXPECT_TRUE(through.try_acquire(name + " 2", {.at_most = 1min}));
-        std::this_thread::sleep_for(1500ms);
+        std::this_thread::sleep_for(3s);
         EXPECT_TRUE(mine->held()) << "its keeper asks as well";
     }
     server::ask("DROP OWNED BY rotating");

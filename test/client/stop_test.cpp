@@ -86,11 +86,11 @@ TEST_F(stop_test, slow_callbacks_delay_no_keep_alive)
 {
     auto const brief = locks.try_acquire(name + " 1", {.at_most = 300ms});
     auto const lost = locks.try_acquire(name + " 2", {.at_most = 600ms, .keep_alive = true});
-    auto const kept = locks.try_acquire(name + " 3", {.at_most = 600ms, .keep_alive = true});
+    auto const kept = locks.try_acquire(name + " 3", {.at_most = 2s, .keep_alive = true});
     slow late{*brief}, by_keep_alive{*lost};
     locks.force_release(name + " 2");
     EXPECT_TRUE(server::comes_true([&] { return late.has_begun() && by_keep_alive.has_begun(); }));
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(2500ms);
     EXPECT_TRUE(kept->held());
     EXPECT_EQ(server::state(name + " 3"), "held");
     locks.force_release(name + " 3");

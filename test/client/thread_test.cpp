@@ -21,8 +21,13 @@ std::set<std::string> threads()
 
 auto const at_start = threads(); // the main one, and perhaps a sanitizer's
 
+// A sanitizer leaves SIGSYS alone while it starts a thread.
 constexpr bool can_be_blocked(int signal)
 {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    if (signal == SIGSYS)
+        return false;
+#endif
     return signal != SIGKILL && signal != SIGSTOP;
 }
 

@@ -38,11 +38,11 @@ words in_path(std::string const &path, std::string const &command)
 // Somebody who may log in, and no more.
 class role {
 public:
-    role() { sql("CREATE ROLE " + name + " LOGIN PASSWORD 'secret'"); }
+    role() { ask("CREATE ROLE " + name + " LOGIN PASSWORD 'secret'"); }
     ~role()
     {
-        sql("DROP OWNED BY " + name);
-        sql("DROP ROLE " + name);
+        ask("DROP OWNED BY " + name);
+        ask("DROP ROLE " + name);
     }
     role(role const &) = delete;
     role &operator=(role const &) = delete;
@@ -175,7 +175,7 @@ TEST(failure, no_privilege_is_125_and_says_how_to_grant_it)
     role const somebody;
     auto const command = somebody.runs(under_lock({"echo", "ran"}));
     expect_failure(command, 125, "shedlock_grant");
-    sql("SELECT shedlock_grant(" + literal(somebody.name) + ')');
+    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
     EXPECT_EQ(run(command).out, "ran\n");
     expect_failure(somebody.runs({"shedlock", "pause", name()}), 125, "admin => true");
 }
@@ -194,7 +194,7 @@ TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
 TEST(failure, no_connection_to_be_had_is_125_after_the_wait)
 {
     role const somebody;
-    sql("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
     auto const start = std::chrono::steady_clock::now();
     expect_failure(somebody.runs(under_lock({"echo", "ran"}, a_minute({"--wait", "400ms"}))), 125,
                    "too many connections");
@@ -204,23 +204,23 @@ TEST(failure, no_connection_to_be_had_is_125_after_the_wait)
 TEST(failure, wait_also_waits_for_a_connection)
 {
     role const somebody;
-    sql("SELECT shedlock_grant(" + literal(somebody.name) + ')');
-    sql("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
+    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
     process tool{somebody.runs(under_lock({"echo", "ran"}, a_minute({"--wait", "25s"})))};
     usleep(300'000); // time to be refused
-    sql("ALTER ROLE " + somebody.name + " CONNECTION LIMIT -1");
+    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT -1");
     EXPECT_EQ(tool.wait().out, "ran\n");
 }
 
 TEST(failure, renewals_continue_when_no_more_connections_are_to_be_had)
 {
     role const somebody;
-    sql("SELECT shedlock_grant(" + literal(somebody.name) + ')');
+    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
     process tool{somebody.runs(under_lock(sh("sleep 2.5; echo over"), {"--at-most", "1s"}))};
     auto const connections =
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(somebody.name);
-    ASSERT_TRUE(eventually([&] { return sql(connections) == "2"; }));
-    sql("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+    ASSERT_TRUE(comes_true([&] { return ask(connections) == "2"; }));
+    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out, "over\n");

@@ -36,7 +36,7 @@ struct exposition {
 };
 
 // Every line must be one that Prometheus reads; every sample stands below the type of its metric, and only once.
-exposition read(std::string const &text)
+exposition read_metrics(std::string const &text)
 {
     std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
     std::regex const sample{
@@ -65,7 +65,7 @@ exposition metrics()
     auto const seen = run({"shedlock", "metrics"});
     EXPECT_EQ(seen.status, 0) << seen.err;
     EXPECT_TRUE(seen.out.ends_with('\n'));
-    return read(seen.out);
+    return read_metrics(seen.out);
 }
 
 } // namespace
@@ -94,7 +94,7 @@ TEST(metrics, tell_of_states_and_counters)
     EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 20);
     EXPECT_EQ(of(held, "shedlock_attempts_total"), "3");
     EXPECT_EQ(of(held, "shedlock_refused_total"), "2");
-    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
     EXPECT_EQ(run({"shedlock", "pause", name()}).status, 0);
     auto const paused = metrics();
     EXPECT_EQ(of(paused, "shedlock_lock_held"), "0");
@@ -115,7 +115,7 @@ TEST(metrics, without_counters_have_a_remark_instead)
 {
     for (auto const *code : {"55000", "0A000"}) {
         auto const bare = "bare_" + std::to_string(::getpid());
-        sql("CREATE DATABASE " + bare);
+        ask("CREATE DATABASE " + bare);
         run({"psql", "-Xq", "-d", bare, "-c", "CREATE EXTENSION shedlock", "-c", "SELECT shedlock_acquire('one', '1m')",
              "-c", "CREATE OR REPLACE VIEW shedlock_stats AS SELECT s.* FROM shedlock_stats_rows() s", "-c",
              "CREATE OR REPLACE FUNCTION shedlock_stats_rows(OUT name text, OUT attempts bigint, OUT acquired bigint,"
@@ -124,9 +124,9 @@ TEST(metrics, without_counters_have_a_remark_instead)
              " RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN RAISE 'no counters here' USING ERRCODE = '" +
                  std::string{code} + "'; END $$"});
         auto const seen = run({"env", "PGDATABASE=" + bare, "shedlock", "metrics"});
-        sql("DROP DATABASE " + bare + " WITH (FORCE)");
+        ask("DROP DATABASE " + bare + " WITH (FORCE)");
         EXPECT_EQ(seen.status, 0) << seen.err;
-        auto const shown = read(seen.out);
+        auto const shown = read_metrics(seen.out);
         EXPECT_EQ(shown.values.at("shedlock_lock_held{name=\"one\"}"), "1");
         ASSERT_EQ(shown.remarks.size(), 1U);
         EXPECT_NE(shown.remarks[0].find("no counters here"), std::string::npos);

@@ -1,5 +1,7 @@
 #include "process.hpp"
 
+#include "../client/server.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -10,12 +12,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
-using namespace std::chrono_literals;
-
 namespace shedlock::test {
+
+using server::comes_true;
 
 namespace {
 
@@ -134,7 +135,7 @@ std::string process::err() const
 
 bool process::says(std::string_view text)
 {
-    bool const said = eventually([&] { return out().find(text) != std::string::npos; });
+    bool const said = comes_true([&] { return out().find(text) != std::string::npos; });
     EXPECT_TRUE(said) << command_.front() << " does not say \"" << text << "\" but: " << out() << err();
     return said;
 }
@@ -142,7 +143,7 @@ bool process::says(std::string_view text)
 outcome process::wait()
 {
     int status = 0;
-    bool const over = eventually([&] {
+    bool const over = comes_true([&] {
         out(); // or the terminal would be full
         return ::waitpid(pid_, &status, WNOHANG) == pid_;
     });
@@ -163,17 +164,6 @@ words sh(std::string const &script, words const &arguments)
     words all{"sh", "-c", script, "sh"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     return all;
-}
-
-bool eventually(std::function<bool()> const &condition)
-{
-    auto const end = std::chrono::steady_clock::now() + 30s;
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > end)
-            return false;
-        std::this_thread::sleep_for(10ms);
-    }
-    return true;
 }
 
 bool is_running(pid_t pid)

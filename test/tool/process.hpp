@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -49,13 +48,11 @@ private:
     std::string seen_;
     words command_;
 };
+inline constexpr auto terminal = process::place::terminal;
 
 outcome run(words const &, std::string const &input = {});
 
 words sh(std::string const &script, words const &arguments = {});
-
-// Whether it becomes true, within half a minute.
-bool eventually(std::function<bool()> const &);
 
 bool is_running(pid_t);
 bool is_stopped(pid_t);

@@ -96,12 +96,12 @@ TEST(run, gives_the_command_its_own_environment_and_three_variables)
                               {"--at-most", "10m"});
     command.insert(command.begin(), {"env", "OURS=yes", "SHEDLOCK_TOKEN=stale"});
     auto const out = run(command).out;
-    auto const token = sql("SELECT token FROM shedlock_locks WHERE name = " + literal(name()));
+    auto const token = ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()));
     auto const expected = "yes|" + name() + '|' + token + '|';
     ASSERT_EQ(out.substr(0, expected.size()), expected);
     auto const until = out.substr(expected.size(), out.size() - expected.size() - 1);
     EXPECT_EQ(
-        sql("SELECT timestamptz " + literal(until) + " BETWEEN now() + interval '9 min' AND now() + interval '10 min'"),
+        ask("SELECT timestamptz " + literal(until) + " BETWEEN now() + interval '9 min' AND now() + interval '10 min'"),
         "t");
 }
 
@@ -158,7 +158,7 @@ TEST(run, works_with_stdin_closed)
 TEST(run, works_with_stdin_stdout_and_stderr_closed)
 {
     auto const broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
-    auto const before = sql(broken);
+    auto const before = ask(broken);
     auto const run_closed = [](std::string const &command) {
         return run(sh("exec shedlock run \"$1\" --at-most 1m -- " + command + " <&- >&- 2>&-", {name()})).status;
     };
@@ -166,7 +166,7 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
     EXPECT_EQ(state(), "free");
     EXPECT_EQ(run_closed(bad_program()), 127);
     EXPECT_EQ(state(), "free");
-    EXPECT_EQ(sql(broken), before) << "the server was sent what was meant for stderr";
+    EXPECT_EQ(ask(broken), before) << "the server was sent what was meant for stderr";
 }
 
 TEST(run, takes_the_database_from_dsn)
@@ -223,7 +223,7 @@ TEST(run, skips_in_silence_when_the_lock_is_held)
     auto const seen = run(under_lock(say_ran));
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out + seen.err, "");
-    EXPECT_EQ(sql("SELECT token || state FROM shedlock_locks WHERE name = " + literal(name())), token + "held");
+    EXPECT_EQ(ask("SELECT token || state FROM shedlock_locks WHERE name = " + literal(name())), token + "held");
 }
 
 TEST(run, E_chooses_the_status_of_a_skip)
@@ -247,11 +247,11 @@ TEST(run, tells_who_holds_it)
 {
     auto const holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
     EXPECT_EQ(run(under_lock({"true"}, a_minute({"--holder", "the night shift"}))).status, 0);
-    EXPECT_NE(sql(holder).find("the night shift"), std::string::npos);
+    EXPECT_NE(ask(holder).find("the night shift"), std::string::npos);
     EXPECT_EQ(run(under_lock({"true"})).status, 0);
     auto const user = run({"id", "-un"}).out;
     auto const usual = "^[0-9a-f]{8} " + user.substr(0, user.size() - 1) + "@[^ :]+:[0-9]+$";
-    EXPECT_EQ(sql("SELECT (" + holder + ") ~ " + literal(usual)), "t") << sql(holder);
+    EXPECT_EQ(ask("SELECT (" + holder + ") ~ " + literal(usual)), "t") << ask(holder);
 }
 
 TEST(run, at_least_keeps_the_lock)
@@ -314,7 +314,7 @@ TEST(run, retry_runs_again_when_the_host_has_died)
     ASSERT_TRUE(tool.says("started"));
     EXPECT_EQ(run(under_lock(say_ran, options)).out, "") << "its lease is extended";
     tool.signal(SIGKILL);
-    EXPECT_TRUE(eventually([&] { return run(under_lock(say_ran, options)).out == "ran\n"; }));
+    EXPECT_TRUE(comes_true([&] { return run(under_lock(say_ran, options)).out == "ran\n"; }));
     EXPECT_EQ(run(under_lock(say_ran, options)).out, "");
 }
 
@@ -337,7 +337,7 @@ TEST(run, every_runs_again_in_the_next_period)
 {
     auto const runs = [] { return run(under_lock(say_ran, a_minute({"--every", "1s"}))).out == "ran\n"; };
     EXPECT_TRUE(runs());
-    EXPECT_TRUE(eventually(runs));
+    EXPECT_TRUE(comes_true(runs));
 }
 
 // At an instant
@@ -345,8 +345,8 @@ TEST(run, every_runs_again_in_the_next_period)
 TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 {
     auto const soon = "SELECT extract(epoch FROM date_trunc('second', now())) + 30 + ";
-    auto const tick = '@' + sql(std::string{soon} + "0"), same = tick + "0009",
-               next = '@' + sql(std::string{soon} + "0.000001");
+    auto const tick = '@' + ask(std::string{soon} + "0"), same = tick + "0009",
+               next = '@' + ask(std::string{soon} + "0.000001");
     auto const at = [](std::string const &instant) { return run(under_lock(say_ran, a_minute({"--tick", instant}))); };
     EXPECT_EQ(at(tick).out, "ran\n");
     EXPECT_EQ(at(same).out, "");
@@ -388,7 +388,7 @@ TEST(run, several_names_are_acquired_all_or_none)
     EXPECT_EQ(refused.status, 9);
     EXPECT_NE(refused.err.find(other), std::string::npos) << refused.err;
     EXPECT_EQ(state(), "") << "none is";
-    sql("SELECT shedlock_release_token(" + literal(other) + ", " + token + ')');
+    ask("SELECT shedlock_release_token(" + literal(other) + ", " + token + ')');
     EXPECT_EQ(run(both).out, name() + '\n' + other);
     auto const states = run({"grep", "-c", "\"held\"", "states"}).out;
     EXPECT_EQ(states, "2\n");
@@ -403,7 +403,7 @@ TEST(run, several_names_are_extended_and_lost_together)
     ASSERT_TRUE(tool.says("ready"));
     std::this_thread::sleep_for(std::chrono::milliseconds{1500});
     EXPECT_EQ(state() + state(other), "heldheld");
-    sql("SELECT shedlock_force_release(" + literal(other) + ')');
+    ask("SELECT shedlock_force_release(" + literal(other) + ')');
     EXPECT_EQ(tool.wait().status, 124);
 }
 
@@ -414,7 +414,7 @@ TEST(run, keeps_the_lease_of_a_command_that_runs_longer)
 {
     process tool{under_lock(sh("echo started; sleep 3; echo over"), {"--at-most", "1s"})};
     ASSERT_TRUE(tool.says("started"));
-    EXPECT_TRUE(eventually([] { return !acquire().empty(); }));
+    EXPECT_TRUE(comes_true([] { return !acquire().empty(); }));
     EXPECT_TRUE(tool.says("over"));
     EXPECT_EQ(tool.wait().status, 0);
 }

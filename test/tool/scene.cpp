@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <pqxx/pqxx>
 #include <unistd.h>
 
 namespace shedlock::test {
@@ -12,12 +11,6 @@ namespace shedlock::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-pqxx::connection &server()
-{
-    static pqxx::connection connection{""};
-    return connection;
-}
 
 class scene final : public testing::EmptyTestEventListener {
 public:
@@ -36,8 +29,6 @@ private:
         fs::create_symlink(fs::absolute(tool ? tool : SHEDLOCK_TOOL), home_ / "bin" / "shedlock");
         ::setenv("PATH", ((home_ / "bin").string() + ':' + std::getenv("PATH")).c_str(), 1);
         ::setenv("LC_ALL", "C.UTF-8", 1);
-        if (sql("SELECT to_regprocedure('shedlock_version()')").empty()) // not by with-portable
-            sql("CREATE EXTENSION shedlock");
     }
 
     void OnTestProgramEnd(testing::UnitTest const &) override
@@ -72,47 +63,19 @@ std::string name()
     return the_scene->name_of(*testing::UnitTest::GetInstance()->current_test_info());
 }
 
-std::string sql(std::string const &query)
-{
-    pqxx::nontransaction session{server()};
-    auto const rows = session.exec(query);
-    return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
-}
-
-// Not with quote(), whose template does not link with libpqxx 7.8 as Ubuntu builds it, in C++17 (jtv/libpqxx#760).
-std::string literal(std::string const &text)
-{
-    return '\'' + server().esc(text) + '\'';
-}
-
-bool is_portable()
-{
-    return sql("SELECT edition FROM shedlock_version()") == "portable";
-}
-
-std::string state(std::string const &lock)
-{
-    return sql("SELECT state FROM shedlock_locks WHERE name = " + literal(lock));
-}
-
 // No edition but the extension counts refusals.
 bool is_refused(std::string const &lock)
 {
-    return sql("SELECT count(*) FROM pg_stat_activity JOIN shedlock_locks l ON backend_start > l.locked_at"
+    return ask("SELECT count(*) FROM pg_stat_activity JOIN shedlock_locks l ON backend_start > l.locked_at"
                " WHERE l.name = " +
                literal(lock) +
                " AND application_name = 'shedlock' AND pg_stat_activity.state = 'idle' AND query LIKE "
                "'%shedlock_acquire_token%'") != "0";
 }
 
-std::string last_outcome(std::string const &lock)
-{
-    return sql("SELECT last_outcome FROM shedlock_locks WHERE name = " + literal(lock));
-}
-
 std::string acquire(std::string const &lock, std::string const &at_most)
 {
-    return sql("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
+    return ask("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
 }
 
 std::string bad_program()

@@ -4,21 +4,23 @@
 
 #include "process.hpp"
 
+#include "../client/server.hpp"
+
 namespace shedlock::test {
+
+using server::ask, server::comes_true, server::is_portable, server::last_outcome, server::literal, server::state;
 
 // The name of this test's lock.
 std::string name();
 
-// The first field of the answer, or nothing.
-std::string sql(std::string const &query);
-std::string literal(std::string const &);
-
-// The database has the portable edition, by with-portable.
-bool is_portable();
-
-// As the view shedlock_locks says.
-std::string state(std::string const &lock = name());
-std::string last_outcome(std::string const &lock = name());
+inline std::string state()
+{
+    return state(name());
+}
+inline std::string last_outcome()
+{
+    return last_outcome(name());
+}
 
 // A tool that was started when this lock was held has asked for one, and been answered.
 bool is_refused(std::string const &lock = name());

@@ -19,7 +19,7 @@ std::string const both_told = "ready\nchild\nparent\n";
 
 void lose_lock()
 {
-    EXPECT_EQ(sql("SELECT shedlock_force_release(" + literal(name()) + ')'), "t");
+    EXPECT_EQ(ask("SELECT shedlock_force_release(" + literal(name()) + ')'), "t");
 }
 
 // The number that the command says first.
@@ -107,7 +107,7 @@ TEST(signal, reaches_a_command_that_is_stopped)
     process tool{under_lock(sh("trap 'exit 7' TERM; echo $$; while :; do sleep 0.1; done"))};
     auto const command = said_pid(tool);
     ::kill(command, SIGSTOP);
-    ASSERT_TRUE(eventually([&] { return is_stopped(command); }));
+    ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     tool.signal(SIGTERM);
     EXPECT_EQ(tool.wait().status, 7);
 }
@@ -118,7 +118,7 @@ TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
     process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
     auto const command = said_pid(tool);
     ::kill(command, SIGSTOP);
-    ASSERT_TRUE(eventually([&] { return is_stopped(command); }));
+    ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     ::usleep(100'000); // time for the tool to find out
     ::kill(command, SIGCONT);
     std::ofstream{"go"};
@@ -144,12 +144,12 @@ TEST(signal, ends_the_waiting_and_leaves_no_lock)
             words waiting{"shedlock", command, lock, "--at-most", "1m", "--wait", "10m", "--", "echo", "ran"};
             waiting.resize(command == std::string{"run"} ? waiting.size() : 7);
             process tool{waiting};
-            ASSERT_TRUE(eventually([&] { return is_refused(lock); }));
+            ASSERT_TRUE(comes_true([&] { return is_refused(lock); }));
             tool.signal(number);
             auto const seen = tool.wait();
             EXPECT_EQ(seen.status, 128 + number) << command;
             EXPECT_EQ(seen.out, "");
-            sql("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
+            ask("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
             EXPECT_EQ(state(lock), "free");
         }
 }
@@ -167,7 +167,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         pqxx::work table{other};
         table.exec("LOCK TABLE shedlock");
         process tool{command};
-        EXPECT_TRUE(eventually([&] { return sql(locked) != "0"; }));
+        EXPECT_TRUE(comes_true([&] { return ask(locked) != "0"; }));
         tool.signal(SIGTERM);
         ::usleep(300'000); // time to be told
         table.commit();
@@ -246,7 +246,7 @@ TEST(lost_lease, leaves_nothing_of_the_group_behind)
     auto const child = said_pid(tool);
     lose_lock();
     EXPECT_EQ(tool.wait().status, 124);
-    EXPECT_TRUE(eventually([&] { return !is_running(child); }));
+    EXPECT_TRUE(comes_true([&] { return !is_running(child); }));
 }
 
 TEST(lost_lease, ends_a_command_that_is_stopped)
@@ -262,7 +262,7 @@ TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
     process tool{under_lock(two_who_tell, {"--at-most", "1s"})};
     ASSERT_TRUE(tool.says("ready"));
     tool.signal(SIGSTOP);
-    ASSERT_TRUE(eventually([] { return !acquire().empty(); }));
+    ASSERT_TRUE(comes_true([] { return !acquire().empty(); }));
     tool.signal(SIGCONT);
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
@@ -279,8 +279,8 @@ TEST(killed_tool, takes_the_command_along_and_its_lease_ends_by_itself)
     tool.signal(SIGKILL);
     EXPECT_EQ(tool.wait().status, 128 + SIGKILL);
     EXPECT_EQ(state(), "held");
-    EXPECT_TRUE(eventually([&] { return !is_running(command); }));
-    EXPECT_TRUE(eventually([] { return state() == "free"; }));
+    EXPECT_TRUE(comes_true([&] { return !is_running(command); }));
+    EXPECT_TRUE(comes_true([] { return state() == "free"; }));
 }
 
 // A daemon of which one works, and the others stand by.
@@ -291,9 +291,9 @@ TEST(killed_tool, is_followed_by_one_that_waits)
     auto const old = said_pid(first);
     process second{leader}, third{leader};
     first.signal(SIGKILL);
-    EXPECT_TRUE(eventually([&] { return !is_running(old); }));
+    EXPECT_TRUE(comes_true([&] { return !is_running(old); }));
     EXPECT_EQ(second.out() + third.out(), "") << "not before the lease has ended";
-    EXPECT_TRUE(eventually([&] { return !second.out().empty() || !third.out().empty(); }));
+    EXPECT_TRUE(comes_true([&] { return !second.out().empty() || !third.out().empty(); }));
     EXPECT_TRUE(second.out().empty() || third.out().empty());
     auto &next = second.out().empty() ? third : second, &last = second.out().empty() ? second : third;
     next.signal(SIGTERM); // as when its host is shut down: nobody waits for a lease then

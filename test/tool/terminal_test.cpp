@@ -7,7 +7,6 @@ using namespace shedlock::test;
 
 namespace {
 
-constexpr auto terminal = process::place::terminal;
 constexpr auto ctrl_c = "\003";
 constexpr auto ctrl_z = "\032";
 
@@ -56,7 +55,7 @@ TEST(terminal, ctrl_c_ends_the_waiting)
 {
     acquire();
     process tool{terminal, under_lock({"echo", "ran"}, a_minute({"--wait", "10m"}))};
-    ASSERT_TRUE(eventually([] { return is_refused(); }));
+    ASSERT_TRUE(comes_true([] { return is_refused(); }));
     tool.type(ctrl_c);
     EXPECT_EQ(tool.wait().status, 128 + 2);
 }
@@ -91,7 +90,7 @@ TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
     ASSERT_TRUE(shell.says("ready"));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
-    ASSERT_TRUE(eventually([] { return !acquire().empty(); }));
+    ASSERT_TRUE(comes_true([] { return !acquire().empty(); }));
     shell.type("fg\n");
     ASSERT_TRUE(shell.says("terminated"));
     shell.type("echo status $?\n");
@@ -113,7 +112,7 @@ TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
     shell.type("fg\n");
     ASSERT_TRUE(shell.says("continued"));
     shell.type(ctrl_c);
-    EXPECT_TRUE(eventually([] { return state() == "free"; }));
+    EXPECT_TRUE(comes_true([] { return state() == "free"; }));
     shell.type("exit\n");
     shell.wait();
 }
@@ -123,11 +122,11 @@ TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
     auto const token = acquire();
     process shell{terminal, interactive_shell};
     shell.type("shedlock run " + name() + " --at-most 1m --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
-    ASSERT_TRUE(eventually([] { return is_refused(); }));
+    ASSERT_TRUE(comes_true([] { return is_refused(); }));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
     shell.type("fg\n");
-    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
     EXPECT_TRUE(shell.says("this 42"));
     shell.type("exit\n");
     shell.wait();
@@ -137,7 +136,7 @@ TEST(terminal, stays_with_the_shell_when_the_tool_is_in_the_background)
 {
     process shell{terminal, interactive_shell};
     shell.type("shedlock run " + name() + " --at-most 1m -- sleep 60 &\n");
-    ASSERT_TRUE(eventually([] { return state() == "held"; }));
+    ASSERT_TRUE(comes_true([] { return state() == "held"; }));
     shell.type("kill %1; wait %1; echo status $?\n");
     EXPECT_TRUE(shell.says("status 143"));
     EXPECT_EQ(state(), "free");

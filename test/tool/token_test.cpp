@@ -16,7 +16,7 @@ outcome tool(std::string const &command, words const &options = {})
 
 std::string column(std::string const &expression)
 {
-    return sql("SELECT " + expression + " FROM shedlock_locks WHERE name = " + literal(name()));
+    return ask("SELECT " + expression + " FROM shedlock_locks WHERE name = " + literal(name()));
 }
 
 std::string acquired(words const &options = {"--at-most", "1m"})
@@ -107,7 +107,7 @@ TEST(acquire, takes_several_names_which_have_one_token)
 TEST(acquire, tick_gets_the_lock_once_for_each_instant)
 {
     auto const in_seconds = [](char const *seconds) {
-        return a_minute({"--tick", '@' + sql(std::string{"SELECT extract(epoch FROM now()) + "} + seconds)});
+        return a_minute({"--tick", '@' + ask(std::string{"SELECT extract(epoch FROM now()) + "} + seconds)});
     };
     auto const soon = in_seconds("30");
     EXPECT_EQ(tool("release", {"--token", acquired(soon)}).status, 0);
@@ -227,12 +227,12 @@ TEST(pause, takes_an_empty_name_that_stands_in_the_table)
     words const pause{"shedlock", "pause", ""}, resume{"shedlock", "resume", ""},
         force{"shedlock", "release", "", "--force"};
     EXPECT_EQ(run(pause).status, 125);
-    sql("INSERT INTO shedlock VALUES ('', '2026-01-01', '2026-01-01', 'host')");
+    ask("INSERT INTO shedlock VALUES ('', '2026-01-01', '2026-01-01', 'host')");
     EXPECT_EQ(run(pause).status, 0);
     EXPECT_EQ(state(""), "paused");
     EXPECT_EQ(run(resume).status, 0);
     EXPECT_EQ(run(force).status, 1) << "it was free";
-    sql("DELETE FROM shedlock WHERE name = ''");
+    ask("DELETE FROM shedlock WHERE name = ''");
 }
 
 TEST(pause, is_refused_while_somebody_holds_it)

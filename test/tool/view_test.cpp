@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <pqxx/pqxx>
 #include <regex>
 #include <sstream>
 #include <unistd.h>
@@ -11,8 +12,6 @@
 using namespace shedlock::test;
 
 namespace {
-
-constexpr auto terminal = process::place::terminal;
 
 std::vector<std::string> lines(std::string const &text)
 {
@@ -42,7 +41,7 @@ std::vector<std::string> hostile_locks()
                             "31mC1",
                             "\x7F", "emoji 🔒", "עברית", "é", "e\xCC\x81"}) {
         all.push_back(name() + ' ' + bad + '.');
-        sql("SELECT shedlock_acquire_token(" + literal(all.back()) + ", '1m', holder => E'me\\n\\x1B[2J')");
+        ask("SELECT shedlock_acquire_token(" + literal(all.back()) + ", '1m', holder => E'me\\n\\x1B[2J')");
     }
     return all;
 }
@@ -79,7 +78,7 @@ TEST(list, has_a_line_for_each_lock)
     auto const held = line_of(name());
     EXPECT_TRUE(std::regex_match(held, std::regex{"[^ ]+ +held +me +[0-9.]+ m?s +59m[0-9]{2}s +- +-"})) << held;
     EXPECT_EQ(run({"shedlock", "release", name(), "--failed", "--token",
-                   sql("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
+                   ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
                   .status,
               0);
     auto const free = line_of(name());
@@ -129,7 +128,7 @@ TEST(list, lets_no_name_and_no_holder_command_the_terminal)
 {
     auto const locks = hostile_locks();
     auto const shown = run({"shedlock", "list"}).out;
-    EXPECT_EQ(std::to_string(lines(shown).size()), sql("SELECT count(*) + 1 FROM shedlock_locks"));
+    EXPECT_EQ(std::to_string(lines(shown).size()), ask("SELECT count(*) + 1 FROM shedlock_locks"));
     for (auto const &line : lines(shown))
         EXPECT_TRUE(is_harmless(line)) << testing::PrintToString(line);
     for (auto const &lock : locks) {
@@ -162,26 +161,27 @@ TEST(list, as_JSON_is_exact)
     EXPECT_TRUE(one.at("last_duration_seconds").is_null());
     EXPECT_TRUE(one.at("last_outcome").is_null());
     EXPECT_TRUE(one.at("holder_pid").is_null());
-    EXPECT_EQ(sql("SELECT timestamptz " + literal(one.at("lock_until")) + " = lock_until AND timestamptz " +
+    EXPECT_EQ(ask("SELECT timestamptz " + literal(one.at("lock_until")) + " = lock_until AND timestamptz " +
                   literal(one.at("locked_at")) + " = locked_at FROM shedlock_locks WHERE name = " + literal(name())),
               "t");
-    sql("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
     EXPECT_EQ(json_of(name()).at("last_outcome"), "done");
 }
 
 TEST(list, as_JSON_tells_of_the_session_that_holds_it)
 {
-    sql("SELECT shedlock_acquire(" + literal(name()) + ", '1m')");
+    pqxx::connection session{""};
+    pqxx::nontransaction{session}.exec("SELECT shedlock_acquire(" + literal(name()) + ", '1m')");
     auto const one = json_of(name());
     EXPECT_EQ(one.at("holder_alive"), true);
-    EXPECT_EQ(one.at("holder_pid").dump(), sql("SELECT pg_backend_pid()"));
+    EXPECT_EQ(one.at("holder_pid").dump(), std::to_string(session.backendpid()));
 }
 
 TEST(list, as_JSON_has_every_name_as_it_is)
 {
     auto const locks = hostile_locks();
     auto const list = nlohmann::json::parse(run({"shedlock", "list", "--json"}).out);
-    EXPECT_EQ(std::to_string(list.size()), sql("SELECT count(*) FROM shedlock_locks"));
+    EXPECT_EQ(std::to_string(list.size()), ask("SELECT count(*) FROM shedlock_locks"));
     for (auto const &lock : locks)
         EXPECT_EQ(std::count_if(list.begin(), list.end(), [&](auto const &one) { return one.at("name") == lock; }), 1)
             << lock;
@@ -205,8 +205,8 @@ TEST(list, watch_shows_what_changes_in_place_until_ctrl_c)
     EXPECT_EQ(tool.out().find(lock), std::string::npos);
     acquire(lock);
     ASSERT_TRUE(tool.says("\033[32m" + lock));
-    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'watching'");
-    sql("SELECT shedlock_force_release(" + literal(lock) + ')');
+    ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'watching'");
+    ask("SELECT shedlock_force_release(" + literal(lock) + ')');
     ASSERT_TRUE(tool.says("\033[2m" + lock)); // connected again
     tool.type("\003");
     EXPECT_EQ(tool.wait().status, 128 + 2);
@@ -216,7 +216,7 @@ TEST(list, watch_shows_what_changes_in_place_until_ctrl_c)
 // place.
 TEST(list, watch_fits_the_terminal)
 {
-    sql("SELECT shedlock_acquire_token(" + literal(name()) + " || i, '1m') FROM generate_series(1, 30) i");
+    ask("SELECT shedlock_acquire_token(" + literal(name()) + " || i, '1m') FROM generate_series(1, 30) i");
     process tool{terminal, {"shedlock", "list", "--watch"}};
     ASSERT_TRUE(tool.says("\033[J"));
     auto const out = tool.out();
@@ -240,8 +240,8 @@ TEST(list, that_cannot_be_written_is_125)
 TEST(message, lets_no_holder_command_the_terminal)
 {
     auto const token = acquire();
-    sql("SELECT shedlock_force_release(" + literal(name()) + ')');
-    sql("SELECT shedlock_acquire_token(" + literal(name()) + ", '1m', holder => E'\\x1B[2Jme')");
+    ask("SELECT shedlock_force_release(" + literal(name()) + ')');
+    ask("SELECT shedlock_acquire_token(" + literal(name()) + ", '1m', holder => E'\\x1B[2Jme')");
     auto const seen = run({"shedlock", "release", name(), "--token", token});
     EXPECT_EQ(seen.status, 1);
     EXPECT_NE(seen.err.find("[2Jme"), std::string::npos) << seen.err;
@@ -261,13 +261,13 @@ TEST(doctor, tells_what_is_wrong_with_status_1)
 TEST(doctor, is_content_with_notices)
 {
     auto const healthy = "healthy_" + std::to_string(::getpid());
-    sql("CREATE DATABASE " + healthy);
+    ask("CREATE DATABASE " + healthy);
     run({"psql", "-Xq", "-d", healthy, "-c", "CREATE EXTENSION shedlock", "-c",
          "CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF "
          "record"
          " LANGUAGE sql AS $$ SELECT 'notice', 'a lock is paused', 'resume it' $$"});
     auto const seen = run({"env", "PGDATABASE=" + healthy, "shedlock", "doctor"});
-    sql("DROP DATABASE " + healthy + " WITH (FORCE)");
+    ask("DROP DATABASE " + healthy + " WITH (FORCE)");
     EXPECT_EQ(seen.status, 0) << seen.err;
     EXPECT_EQ(seen.out, "notice: a lock is paused\n    resume it\n");
 }

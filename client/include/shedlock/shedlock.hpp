@@ -106,7 +106,7 @@ public:
     names(std::vector<std::string> list) : list_(std::move(list)) {}
 
     [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
-    [[nodiscard]] std::string to_text() const; // for people: a, b
+    [[nodiscard]] std::string to_text() const; // for people: lock "a", "b"
 
 private:
     std::vector<std::string> list_;
@@ -177,12 +177,13 @@ struct edition {
 };
 
 struct client_settings {
-    // How long a call may take (acquire: beside its wait), its waiting for other callers included. When the server has
-    // not answered by then, the connection is cut; a lost one is opened again within it. What cannot be interrupted is
-    // opening a connection: a call does not wait for it longer than this, but the last owner of a client and its locks
-    // may, for connect_timeout; unless you say otherwise, that is this time for all hosts together, 2 s each at least.
+    // How long a call may take, its waiting for other callers included; an acquire may take its wait besides. When the
+    // server has not answered by then, the connection is cut. One that broke is opened again within this time. Opening
+    // cannot be interrupted: a call does not wait for it any longer, but the last owner of a client and its locks does,
+    // for connect_timeout at most. That is this time for all hosts together, 2 s each at least, unless you set it.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
-    // May be called from any thread; must not throw. Be brief: keep-alive waits for it. By default a line on stderr.
+    // Called by any thread, perhaps by several at once; must not throw. Be brief, and extend no lock in it: keep-alive
+    // waits for it. By default a line on stderr.
     std::function<void(event const &)> on_event{};
 };
 
@@ -195,8 +196,7 @@ class lease;
 
 // An acquisition of ours. Move-only; moved-from, released or detached it is inert: held() is false, release() does
 // nothing, extend() and guard() throw usage_error. May outlive its client. held(), deadline() and stop_token() may be
-// called from any thread at any time, while others use the lock, but for moving it; everything else by one thread at
-// a time.
+// called by any thread while another uses the lock, unless that moves or destroys it; all else by one thread at a time.
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
@@ -206,8 +206,8 @@ public:
     // of that after each time that it did not answer: many locks together take no longer than one call.
     ~lock();
 
-    // Whether the lease can be trusted now, from our own clock, without asking the server. Once false, for good, even
-    // if it is extended then.
+    // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays so, even
+    // if the lease is extended.
     [[nodiscard]] bool held() const noexcept;
     // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
     // than the server's lock_until, for clocks that run differently and for stopping the work.
@@ -219,14 +219,14 @@ public:
     [[nodiscard]] shedlock::token token() const;
     [[nodiscard]] shedlock::names const &names() const;
 
-    // Lets the lease last for at_most from now, and keeps it at_least from now if that is given. Also sets what
-    // keep-alive extends by. Throws lock_lost; connection_error or in_doubt when it is not known to have happened (the
-    // shorter of the two leases is trusted then). What was given up on may still be carried out, also after later
-    // calls: from then on no more than its at_most is trusted, and keep-alive extends as often as that needs.
+    // The lease lasts for at_most from now, and is kept for at_least from now if that is given. From now on keep-alive
+    // extends by at_most, too. Throws lock_lost; connection_error or in_doubt when it is not known to have happened.
+    // Then the shorter of the two leases is trusted. And the request may still be carried out, even after later ones:
+    // so no later extend is trusted for longer than its at_most, and keep-alive extends as often as that needs.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
-    // Releases. Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be
-    // told (the lease ends by itself then). The lock is inert in any case.
+    // Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be told:
+    // then the lease ends by itself. The lock is inert in any case.
     void release(outcome = outcome::done);
 
     // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Takes
@@ -286,12 +286,12 @@ private:
 // Everything throws connection_error, usage_error (arguments are checked by the server) and error.
 class SHEDLOCK_EXPORT client {
 public:
-    // A libpq connection string or URI; what it leaves out comes from the PG* variables. With several hosts, the one
-    // that takes writes is used (target_session_attrs=read-write unless you say otherwise).
+    // A libpq connection string or URI; PG* variables and service files say what it leaves out. With several hosts, the
+    // one that takes writes is used (target_session_attrs=read-write unless you say otherwise).
     explicit client(std::string const &connection = {}, client_settings settings = {});
 
     // Asked for the connection string whenever a connection is opened: for credentials that change. Called by threads
-    // of the library, perhaps by two at once; what it throws is told as connection_error.
+    // of the library, perhaps by several at once; what it throws is told as connection_error.
     template <std::invocable Source>
     requires std::convertible_to<std::invoke_result_t<Source &>, std::string>
     explicit client(Source source, client_settings settings = {})
@@ -315,8 +315,8 @@ public:
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
     // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through,
-    // and the lock is released as failed. So it is when it was not held until the end of the work: then it throws
-    // lock_lost. When it was, but the release could not be told to the server, that is an event (not_released).
+    // and the lock is released as failed. If the lock was not held until the end of the work, it is released as failed,
+    // too, and lock_lost is thrown. If it was, but the server could not be told, that is an event (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
@@ -327,13 +327,13 @@ public:
         return true;
     }
 
-    // For acquisitions known by their token only. Throw lock_lost.
+    // For acquisitions of which only the token is known. They throw what lock::extend and lock::release throw.
     void extend(names const &, token, std::chrono::microseconds at_most,
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
     void release(names const &, token, outcome = outcome::done);
 
-    // For administrators. force_release: true if somebody held it; the old holder's token is lost. pause: false while
-    // somebody holds it, for as long as wait. resume: false if it was not paused.
+    // For administrators. force_release: true if somebody held it; the old holder's token is lost. pause: false if
+    // somebody still holds it after wait, or it is paused already; throws in_doubt. resume: false if it was not paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});
