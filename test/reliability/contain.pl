@@ -4,7 +4,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
-use Torture;
+use ShedLock;
 
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my $members = <<"SH";

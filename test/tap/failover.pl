@@ -5,13 +5,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-my $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
-
 my $first = new_server('first', "wal_log_hints = on\n", allows_streaming => 1);
-$first->backup('copy');
-my $second = PostgreSQL::Test::Cluster->new('second');
-$second->init_from_backup($first, 'copy', has_streaming => 1);
-$second->append_conf('postgresql.conf', "primary_conninfo = '" . $first->connstr . " application_name=second'\n");
+my $second = new_standby($first, 'second');
 $second->start;
 $first->append_conf('postgresql.conf', "synchronous_standby_names = 'second'\n");
 $first->reload;
@@ -19,10 +14,8 @@ $first->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_re
 
 my $both = sprintf "host=%s,%s port=%s,%s dbname=postgres", $first->host, $second->host, $first->port, $second->port;
 
-my ($out, $err) = ('', '');
 my $go = PostgreSQL::Test::Utils::tempdir() . '/go';
-my $job = IPC::Run::start([ $tool, 'run', 'job', '--dsn', $both, '--at-most', '12s', '--', 'sh', '-c', "until [ -e $go ]; do sleep 0.1; done; echo done" ],
-	'>', \$out, '2>', \$err);
+my $job = launch({}, $tool, 'run', 'job', '--dsn', $both, '--at-most', '12s', '--', 'sh', '-c', "until [ -e $go ]; do sleep 0.1; done; echo done");
 ok($first->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks WHERE name = 'job' AND state = 'held'"),
 	'a command runs under a lock of the first host');
 my $token = $first->safe_psql('postgres', "SELECT token FROM shedlock_locks WHERE name = 'job'");
@@ -41,9 +34,8 @@ my ($refused, $said) = run_command([ $tool, 'run', 'job', '--dsn', $both, '--at-
 is($? >> 8, 9, 'others are refused');
 
 append_to_file($go, '');
-$job->finish;
-is($job->result(0), 0, 'the command ends as it likes');
-is($out, "done\n", '... in its own time');
+is(ended($job), 0, 'the command ends as it likes');
+is($job->{out}, "done\n", '... in its own time');
 is($second->safe_psql('postgres', "SELECT state FROM shedlock_locks WHERE name = 'job'"), 'free', '... and its lock is released');
 
 my ($list) = run_command([ $tool, 'list', '--dsn', $first->connstr('postgres') ]);

@@ -123,13 +123,9 @@ $plain->safe_psql('subscriber', 'CREATE EXTENSION shedlock; CREATE SUBSCRIPTION 
 		. '$$ PUBLICATION locks WITH (enabled = false, create_slot = false, slot_name = NONE)');
 like($plain->safe_psql('subscriber', 'SELECT severity, finding FROM shedlock_doctor()'),
 	qr/^error\|subscription "locks" writes into the lock table: the publisher grants the same locks$/m, '... and the subscriber, which they are written to');
-my ($holder_in, $holder_out) = ('', '');
-my $holder = IPC::Run::start([ 'psql', '-XAtq', '-d', $plain->connstr('postgres') ], '<', \$holder_in, '>', \$holder_out);
-$holder_in .= "SET application_name = 'nightly';\nBEGIN;\nSELECT shedlock_acquire('open', '1 h');\n";
-$holder->pump until $holder_out =~ /t/;
-$plain->backup('copy');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($plain, 'copy', has_streaming => 1);
+my $holder = $plain->background_psql('postgres');
+$holder->query_safe("SET application_name = 'nightly'; BEGIN; SELECT shedlock_acquire('open', '1 h')");
+my $standby = new_standby($plain, 'standby');
 $standby->start;
 $plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'");
 like(findings(), qr/warning: there are standbys, but none is synchronous/, 'standbys that are all asynchronous');
@@ -139,8 +135,7 @@ $plain->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1..3000 LOOP PERFORM shedl
 ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE finding LIKE '%dead rows%'"), 'bloat');
 ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE severity = 'warning' AND finding LIKE 'session % (\"nightly\") has had the lock table in an open transaction for %'"),
 	'a lock in a long transaction');
-$holder_in .= "COMMIT;\n\\q\n";
-$holder->finish;
+$holder->quit;
 $plain->stop;
 $node->stop;
 

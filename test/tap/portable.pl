@@ -48,27 +48,19 @@ is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting(
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
 
 # Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
-my ($in, $out, $client);
-sub open_transaction
-{
-	($in, $out) = ("BEGIN; $_[0];\n\\echo open\n", '');
-	$client = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('shop') ], '<', \$in, '>', \$out, IPC::Run::timeout(180));
-	$client->pump until $out =~ /open/;
-}
-open_transaction(q[INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host')]);
+my $client = $node->background_psql('shop');
+$client->query_safe(q[BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host')]);
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	is(sql('shop', qq[SET statement_timeout = '60s'; BEGIN ISOLATION LEVEL $level; SELECT shedlock_acquire('java', '1 h'); SELECT shedlock_acquire('another', '1 s'), current_setting('lock_timeout'); ROLLBACK]),
 		"f\nt|0", "I2: Java's uncommitted insert is not waited for, $level");
 }
-$in .= "COMMIT;\n";
-$client->finish;
+$client->query_safe('COMMIT');
 is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it overwritten');
 # Ours neither.
-open_transaction(q[SELECT shedlock_acquire('new', '1 h')]);
+$client->query_safe(q[BEGIN; SELECT shedlock_acquire('new', '1 h')]);
 is(sql('shop', q[SET lock_timeout = '60s'; SELECT shedlock_acquire('new', '1 h'), shedlock_acquire(ARRAY['another', 'new'], '1 h'), shedlock_acquire('another', '1 h')]), 'f|f|t', 'I2: nor is ours; an array takes nothing then');
-$in .= "ROLLBACK;\n";
-$client->finish;
+$client->quit;
 
 # Who may install it, and where.
 database('adopted', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);

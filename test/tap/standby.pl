@@ -7,10 +7,7 @@ use Test::More;
 use ShedLock;
 
 my $primary = new_server('primary', "max_prepared_transactions = 10\n", allows_streaming => 1);
-$primary->backup('copy');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($primary, 'copy', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "primary_conninfo = '" . $primary->connstr . " application_name=standby'\n");
+my $standby = new_standby($primary, 'standby');
 $standby->start;
 
 $primary->safe_psql('postgres', "SELECT shedlock_acquire('j', '1 h')");
@@ -29,10 +26,7 @@ is($standby->safe_psql('postgres', "SELECT name, state, holder_pid IS NOT NULL, 
 sub start_session
 {
 	my ($setting, @statements) = @_;
-	my %session = (out => '', err => '');
-	$session{run} = IPC::Run::start([ 'psql', '-XAtq', (map { ('-c', $_) } "SET synchronous_commit = $setting", @statements), '-d', $primary->connstr('postgres') ],
-		'>', \$session{out}, '2>', \$session{err});
-	return \%session;
+	return launch({}, 'psql', '-XAtq', (map { ('-c', $_) } "SET synchronous_commit = $setting", @statements), '-d', $primary->connstr('postgres'));
 }
 sub is_waiting
 {
@@ -49,7 +43,7 @@ my $preparing = start_session('off', 'BEGIN', "SELECT shedlock_acquire('p', '1 h
 ok(is_waiting('PREPARE'), '... and so does the PREPARE TRANSACTION of one, although synchronous_commit = off');
 is($primary->safe_psql('postgres', "SELECT shedlock_acquire('k', '1 h')"), 'f', 'I2 meanwhile others are refused at once');
 $standby->start;
-$_->{run}->finish for $waiting, $preparing;
+ended($_) for $waiting, $preparing;
 is($waiting->{out}, "t\n", '... and is granted when the standby has it');
 is("$preparing->{out}$preparing->{err}", "t\n", '... and prepared');
 $primary->wait_for_catchup($standby);

@@ -60,21 +60,20 @@ my %kinds = (release => $many, token => $many, force => $many, resume => $many, 
 my %names = map { my $kind = $_; ($kind => [ map { "$kind $_" } 1 .. $kinds{$kind} ]) } keys %kinds;
 sub each_of { my ($kind, $call) = @_; return "SELECT $call FROM unnest('{" . join(', ', @{ $names{$kind} }) . "}'::text[]) n"; }
 
-my $holder = IPC::Run::start([ 'psql', '-XAtq', '-d', $connection ], '<', \my $input, '>', \my $output, '2>', \my $errors);
-sub holder_does { $input .= "$_[0];\n\\echo done\n"; $output = ''; $holder->pump until $output =~ /done/; return; }
-holder_does(each_of($_, "shedlock_acquire(n, '1 h')")) for qw(release edited prepared force);
-holder_does('CREATE TEMP TABLE tokens AS ' . each_of('token', "n, shedlock_acquire_token(n, '1 h') AS token"));
-holder_does(each_of('resume', 'shedlock_pause(n)'));
-holder_does('SELECT pg_advisory_lock(1)');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe(each_of($_, "shedlock_acquire(n, '1 h')")) for qw(release edited prepared force);
+$holder->query_safe('CREATE TEMP TABLE tokens AS ' . each_of('token', "n, shedlock_acquire_token(n, '1 h') AS token"));
+$holder->query_safe(each_of('resume', 'shedlock_pause(n)'));
+$holder->query_safe('SELECT pg_advisory_lock(1)');
 my @runs = map { start("CALL shedlock_run('$_', 'SELECT pg_advisory_xact_lock_shared(1)', '1 h')") } @{ $names{run} };
 push @runs, map { start("CALL shedlock_run('$_', 'SELECT pg_sleep(100)', '1 h')", 'dying') } @{ $names{terminated} };
 $node->poll_query_until('postgres', "SELECT count(*) = 2 * $many FROM shedlock_locks WHERE name ~ '^(run|terminated)'") or die 'no runs';
-holder_does('BEGIN');
-holder_does(each_of('rollback', "shedlock_acquire(n, '1 h')"));
+$holder->query_safe('BEGIN');
+$holder->query_safe(each_of('rollback', "shedlock_acquire(n, '1 h')"));
 
 my $waiters = start_waiting(map { [$_] } map { @$_ } values %names);
 my %freed;
-sub free { my ($kind, @statements) = @_; $freed{$kind} = sql('SELECT clock_timestamp()'); holder_does($_) for @statements; return; }
+sub free { my ($kind, @statements) = @_; $freed{$kind} = sql('SELECT clock_timestamp()'); $holder->query_safe($_) for @statements; return; }
 free('rollback', 'ROLLBACK');
 free('edited', "UPDATE shedlock SET lock_until = timezone('UTC', clock_timestamp()) WHERE name LIKE 'edited%'");
 free('run', 'SELECT pg_advisory_unlock(1)');
@@ -85,6 +84,7 @@ free('resume', each_of('resume', 'shedlock_resume(n)'));
 free('terminated', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dying'");
 # By whom it is committed nobody knows. But the row was undecided, and then the first looks often.
 free('prepared', "BEGIN; SELECT shedlock_release('prepared 1'); PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'");
+$holder->quit;
 $waiters->finish;
 my @lost = lateness($freed{edited}, 'edited%');
 is(@lost, 2 * $many, 'whoever is not told of a release looks by himself');
@@ -149,6 +149,5 @@ is(sql("SELECT shedlock_wait_any($crowd, array_agg(1) || 1, '1 ms', 1) IS NULL F
 is(sql("SELECT shedlock_wait_any($crowd, array_agg(1) || 1, '1 ms', 1) FROM generate_series(1, 8000) n"), '{}', 'eight thousand are not') for 1 .. 5;
 is(sql("SELECT shedlock_acquire(array_agg('m' || n), '1 h', wait => '1 s') FROM generate_series(1, 20000) n"), 't', 'one who cannot stand anywhere waits all the same');
 
-$holder->finish;
 $node->stop;
 done_testing();

@@ -1,0 +1,88 @@
+# The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
+# that go on. A part prints a line per test (test/part). What keeps the processors busy comes after what minds that: first all is
+# built and the clients are tested, then come the faults, then what tries every interleaving.
+built = @test/part
+part = -@test/part
+cores := $(shell nproc)
+done = && echo "ok - built, no warnings"
+server = test/with-server
+
+clients = client_plain client_pooled client_portable client_address client_thread tool tool_portable
+shipped = installed dist abi clang
+parts = extension_tests portable_tests taps $(clients) languages rules planted docs memory faults $(shipped) pairs portable_faults
+all: $(parts)
+.PHONY: all extension client programs address thread $(parts)
+
+# What is built, in the order in which it is waited for. Several files as one (CMAKE_UNITY_BUILD): most of the time goes into what
+# they all include.
+extension:
+	$(built) 'g++: extension' sh -c 'CXXFLAGS=-Werror make -j$(cores) $(done)'
+client:
+	$(built) 'g++: client library, tool' sh -c 'cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON && cmake --build build --parallel $(cores) --target shedlock_tool client_test tool_test $(done)'
+programs: | client extension
+	$(built) 'g++: programmes of the tests' nice sh -c 'cmake --build build --parallel $(cores) $(done)'
+address: | programs
+	$(built) 'g++: AddressSanitizer' nice test/sanitized build address,undefined
+thread: | address
+	$(built) 'g++: ThreadSanitizer' nice test/sanitized build thread
+
+# The extension.
+extension_tests: | extension
+	$(part) 'SQL functions and races (pg_regress, isolation tester)' env PGISOLATIONTIMEOUT=60 \
+	  $(server) sh -c 'make --no-print-directory installcheck || { cat regression.diffs output_iso/regression.diffs; false; }'
+taps: | client extension
+	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/prove test/tap
+portable_tests: | extension
+	$(part) 'SQL functions and races on the portable edition' env PGISOLATIONTIMEOUT=60 test/portable/check
+
+# The client and the tool, against a server with the extension, through a pooler, with the portable edition (without what knows
+# no functions of the server, or makes its own database), and as sanitizers see them, which report in the output.
+client_test = build/test/client/client_test
+client_plain: | client extension
+	$(part) 'C++ client' $(server) $(client_test)
+client_pooled: | client extension
+	$(part) 'C++ client through PgBouncer' $(server) test/with-pooler $(client_test)
+client_portable: | client extension
+	$(part) 'C++ client on the portable edition' $(server) test/with-portable $(client_test) \
+	  --gtest_filter=-edition_test.*:fork_test.*:lease_test.*:literal_test.*:thread_test.*:timer_test.*
+tool: | client extension
+	$(part) 'the tool' $(server) build/test/tool/tool_test
+tool_portable: | client extension
+	$(part) 'the tool on the portable edition' $(server) test/with-portable build/test/tool/tool_test
+halves = 0 1
+client_address: $(addprefix client_address.,$(halves))
+client_address.%: | address
+	$(part) 'C++ client under AddressSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run address,undefined
+client_thread: $(addprefix client_thread.,$(halves))
+client_thread.%: | thread
+	$(part) 'C++ client under ThreadSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run thread
+
+# Random histories, faults, what is planted to be found.
+rules: | programs
+	$(part) 'rules, checkers (GoogleTest)' ctest --test-dir build --output-on-failure
+memory: | thread
+	$(part) 'memory runs out (PostgreSQL::Test)' test/prove test/reliability/memory
+faults: | programs $(clients)
+	$(part) 'random histories, faults (PostgreSQL::Test)' \
+	  test/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
+portable_faults: | faults
+	$(part) 'histories, crashes and effects on the portable edition' \
+	  env SHEDLOCK_EDITION=portable test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl)
+pairs: | faults
+	$(part) 'every interleaving of two calls' test/pairs/check
+planted: | programs
+	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
+
+# What is shipped.
+abi: | thread
+	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && test/abi'
+clang: | thread
+	$(part) 'clang: extension' nice -n 15 make --no-print-directory check-warnings
+installed: | thread
+	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
+dist: | thread
+	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 test/dist)
+languages: | programs
+	$(part) 'docs/examples in other languages' sh -c 'test/languages && test/languages extension/portable/shedlock.sql'
+docs: | programs
+	$(part) 'examples in README.md and docs/' test/docs

@@ -1,0 +1,137 @@
+# Runs the crowd of test/reliability against a server, and reads what it counted.
+package Crowd;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use ShedLock;
+use Test::More;
+use Time::HiRes;
+
+our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection at_work crash crash_options standby_options);
+
+# Of a server for histories. What clients do wrong on purpose would fill the log.
+sub crowd_settings
+{
+	return (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF';
+fsync = on
+max_connections = 400
+max_prepared_transactions = 100
+log_min_messages = fatal
+log_statement = none
+restart_after_crash = on
+CONF
+}
+
+sub connection
+{
+	my ($place, $settings) = @_;
+	return "$place application_name=crowd options='-c client_min_messages=error " . ($settings // '') . "'";
+}
+
+my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
+
+# Options are those of the programme (see crowd.cpp). The seed reproduces what the clients asked.
+sub start_crowd
+{
+	my ($node, %options) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my %all = (seed => $next_seed, folder => $folder, connection => connection($node->connstr('postgres')), histories => 1_000_000,
+		edition => is_portable() ? 'portable' : 'extension', %options);
+	$next_seed += 20_000;
+	note("crowd, seed $all{seed}");
+	my $crowd = { seed => $all{seed}, folder => $folder, out => '', err => '' };
+	$crowd->{run} = IPC::Run::start([ program('crowd'), map { "--$_=$all{$_}" } sort keys %all ], '>', \$crowd->{out}, '2>', \$crowd->{err});
+	return $crowd;
+}
+
+# ---- Kinds of histories ----
+
+# Leases that outlast a crash. Releases may be lost in one, and, where sessions do not wait for the disk, so may whatever is not ours:
+# Java's acquires, and what guarded transactions write.
+sub crash_options
+{
+	my ($node, $settings) = @_;
+	my @ours = $settings ? (java => 'no', guards => 'no') : ();
+	return (connection => connection($node->connstr('postgres'), $settings), crashes => 'yes', leases => 'yes', names => 100, shortest => 200, longest => 5_000,
+		allow => '57P01,57P02,57P03', @ours);
+}
+
+# Waits for it. False: the crowd is through.
+sub at_work
+{
+	my ($node, $crowd) = @_;
+	my $at_work = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'crowd' AND query LIKE '%shedlock_acquire%'";
+	do
+	{
+		$crowd->{run}->pump_nb;
+		return 0 unless $crowd->{run}->pumpable;
+		Time::HiRes::usleep(20_000);
+	} until ($node->psql('postgres', $at_work))[1] eq 't';
+	return 1;
+}
+
+# Kills the server as a power cut does for its processes, once the crowd is at work, and starts it again. False: the crowd is through.
+sub crash
+{
+	my ($node, $crowd) = @_;
+	return 0 unless at_work($node, $crowd);
+	Time::HiRes::usleep(rand(300_000));
+	$node->stop('immediate');
+	$node->start;
+	return 1;
+}
+
+# No standby confirms anything, but waits for one are cancelled.
+sub standby_options
+{
+	my ($node) = @_;
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+	$node->reload;
+	return (only => 'library', standby => 'missing', faults => 'cancel', pace => 5, operations => 60, allow => '57014',
+		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
+}
+
+# What was done to the lock of the first violation, for a history is gone with its folder.
+sub story
+{
+	my ($crowd) = @_;
+	my ($seed) = $crowd->{out} =~ /^history (\d+): .* [1-9]\d* violations/m or return '';
+	my ($lock) = $crowd->{out} =~ / names=([^ ,]+)/ or return '';
+	my %is_about;
+	my @lines = grep { /^(?:call|done) (\d+) / && ($is_about{$1} ||= / names=(?:\S+,)?\Q$lock\E[, ]/) } split /^/, slurp_file("$crowd->{folder}/$seed.history");
+	return "\n\nall of $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
+}
+
+# What it counted, by key; tests that no promise was broken unless that is what is to be seen.
+sub finish_crowd
+{
+	my ($crowd, $title) = @_;
+	$crowd->{run}->finish;
+	my %counts = $crowd->{out} =~ /^count (.*) (\d+)$/mg;
+	my $good = ($counts{violations} // -1) == 0 && $crowd->{run}->result(0) == 0;
+	if (defined $title)
+	{
+		my $told = sprintf '%s: %d histories, %d operations, %d grants', $title, map { $counts{$_} // 0 } qw(histories operations granted);
+		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . (join "\n", grep { !/^count (?!client)|, 0 violations$/ } split /\n/, $crowd->{out}) . story($crowd));
+		die "$title: nothing further is tried, and nothing said of it" unless $good;
+	}
+	return %counts;
+}
+
+sub crowd
+{
+	my ($node, $title, %options) = @_;
+	return finish_crowd(start_crowd($node, %options), $title);
+}
+
+# "cancelled in mid-operation: 312", of what is in the counts.
+sub struck
+{
+	my ($counts, %names) = @_;
+	return join ', ', map { "$names{$_}: " . ($counts->{$_} // 0) } sort keys %names;
+}
+
+1;

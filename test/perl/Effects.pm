@@ -1,0 +1,64 @@
+# The schedulers of effects.cpp, and what they leave: one effect a tick.
+package Effects;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run;
+use Test::More;
+use Time::HiRes;
+use ShedLock;
+
+our @EXPORT = qw(start_season announced finish_season start_run held gone);
+
+# On servers whose table effects is empty. $how: kills or calm.
+sub start_season
+{
+	my ($connection, $ticks, $how) = @_;
+	my $season = { ticks => $ticks, out => '', err => '' };
+	$season->{run} = IPC::Run::start([ program('effects'), $connection, $ticks, $how ], '>', \$season->{out}, '2>', \$season->{err});
+	return $season;
+}
+
+# Waits for that tick. False: it has ended.
+sub announced
+{
+	my ($season, $tick) = @_;
+	until ($season->{out} =~ /^tick $tick$/m)
+	{
+		return 0 unless $season->{run}->pumpable;
+		$season->{run}->pump_nb;
+		Time::HiRes::usleep(2_000);
+	}
+	return 1;
+}
+
+# When all ticks have had their effect: none has two. What it counted, by key.
+sub finish_season
+{
+	my ($season, $node, $title) = @_;
+	$season->{run}->finish;
+	is($season->{run}->result(0), 0, "$title: each of $season->{ticks} ticks got done, though nobody could wait for a lease to end") or diag($season->{err});
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
+	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'), "$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
+	return $season->{out} =~ /^count (.*) (\d+)$/mg;
+}
+
+# A run that does not end by itself, of which it is known when it holds its lock, and when its session is gone.
+sub start_run
+{
+	my ($node, $name, $at_least) = @_;
+	my $call = "CALL shedlock_run('$name', 'SELECT pg_sleep(3600)', '1 hour', at_least => '$at_least')";
+	return IPC::Run::start([ 'psql', '-XAtq', '-c', $call, '-d', $node->connstr('postgres') . ' application_name=dying' ], '<', \undef, '>', \my $out, '2>', \my $err);
+}
+
+sub held
+{
+	my ($node, @names) = @_;
+	my $list = join ',', map { "'$_'" } @names;
+	return $node->poll_query_until('postgres', "SELECT count(*) = " . @names . " FROM shedlock_locks WHERE state = 'held' AND name IN ($list)");
+}
+
+sub gone { return $_[0]->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'dying'"); }
+
+1;

@@ -1,0 +1,168 @@
+# Two servers under a fail-over manager, all of it in a temporary folder, on free ports of this machine, stopped by process id.
+package Managed;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use Fleet;
+use ShedLock;
+
+our @EXPORT = qw(spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true until_granted settings run_rounds);
+
+# For postgresql.conf, by name.
+sub settings
+{
+	chomp(my $library = `pg_config --pkglibdir`);
+	return (
+		extension_destdir => $ENV{SHEDLOCK_STAGE},
+		dynamic_library_path => "$ENV{SHEDLOCK_STAGE}$library:\$libdir",
+		wal_log_hints => 'on',
+		wal_keep_size => '256MB',
+		fsync => 'off', # no fault here is the machine's
+	);
+}
+
+# Starts a process in the background; what it says goes to a file.
+sub spawn
+{
+	my ($log, @command) = @_;
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	open STDIN, '<', '/dev/null';
+	open STDOUT, '>>', $log or die "$log: $!";
+	open STDERR, '>&', \*STDOUT;
+	setpgrp;
+	exec @command or die "$command[0]: $!";
+}
+
+sub kill_and_wait
+{
+	my ($signal, $pid) = @_;
+	kill $signal, $pid;
+	waitpid $pid, 0;
+}
+
+sub hosts
+{
+	my @nodes = @_;
+	return sprintf 'host=%s port=%s dbname=postgres user=postgres connect_timeout=2 target_session_attrs=read-write',
+	  join(',', map { '127.0.0.1' } @nodes), join(',', map { $_->{port} } @nodes);
+}
+
+# Its process id, undef if there is none.
+sub postmaster
+{
+	my $node = shift;
+	open my $file, '<', "$node->{data}/postmaster.pid" or return;
+	chomp(my $pid = <$file> // '');
+	return $pid =~ /^\d+$/ && kill(0, $pid) ? $pid : undef;
+}
+
+sub children
+{
+	my $pid = shift // return;
+	open my $file, '<', "/proc/$pid/task/$pid/children" or return;
+	return map { split } <$file>;
+}
+
+# Without a chance to say good-bye to anybody.
+sub kill_server
+{
+	my $pid = postmaster(shift) // return;
+	kill 'KILL', $pid, children($pid);
+}
+
+# The standby receives nothing for a second, and then its primary dies: what was not replicated synchronously is lost for
+# certain.
+sub kill_ahead_of_standby
+{
+	my ($primary, $standby) = @_;
+	my @receiver = grep { `tr '\\0' ' ' </proc/$_/cmdline` =~ /walreceiver/ } children(postmaster($standby));
+	kill 'STOP', @receiver;
+	sleep 1;
+	kill_server($primary);
+	kill 'TERM', @receiver; # or it would still read what waits in its socket
+	kill 'CONT', @receiver;
+}
+
+sub ask
+{
+	my ($target, $sql) = @_;
+	my $answer = `timeout 3 psql -XAtq -d '$target' -c "$sql" 2>/dev/null` // '';
+	chomp $answer;
+	return $answer;
+}
+
+# The one that takes writes; undef if none does, or both.
+sub primary
+{
+	my @found = grep { ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2", 'SELECT pg_is_in_recovery()') eq 'f' } @_;
+	return @found == 1 ? $found[0] : undef;
+}
+
+sub until_true
+{
+	my ($what, $condition) = @_;
+	my $deadline = time + 600; # a busy machine may take minutes to bring a server back
+	while (time < $deadline)
+	{
+		return 1 if $condition->();
+		sleep 0.2;
+	}
+	diag("gave up: $what");
+	return 0;
+}
+
+# Seconds from a fault until somebody who asks again and again is granted a lock.
+sub until_granted
+{
+	my ($hosts, $since) = @_;
+	my $name = "probe at $since";
+	until_true('a lock is granted', sub { ask($hosts, "SELECT shedlock_acquire_token('$name', '1 ms')") =~ /^\d+$/ }) or return;
+	return time - $since;
+}
+
+# Lets a fleet work while faults happen, one after the other: [what, code that is told of the primary and of the other server,
+# causes it, and gives the time at which it did]. Each time it takes until both servers are well again.
+sub run_rounds
+{
+	my ($row, $nodes, $folder, $is_well, @faults) = @_;
+	my $hosts = hosts(@$nodes);
+	system 'psql', '-Xqd', $hosts, '-c', 'CREATE EXTENSION shedlock';
+	my $fleet = start_fleet(hosts => $hosts, tool => $tool, folder => $folder);
+	my $tried = 0;
+	my %recovery;
+	for my $round (0 .. ($ENV{TORTURE_ROUNDS} // 20) - 1)
+	{
+		my ($what, $cause) = @{ $faults[ $round % @faults ] };
+		my $primary;
+		until_true('a primary', sub { $primary = primary(@$nodes) });
+		my $since = $cause->($primary, grep { $_ != $primary } @$nodes);
+		$tried++;
+		my $seconds = until_granted($hosts, $since);
+		my $well = defined $seconds && until_true("both servers are well after: $what", $is_well);
+		ok($well, sprintf 'round %d, %s: granted again after %.1f s', $round + 1, $what, $seconds // -1);
+		last unless $well;
+		push @{ $recovery{$what} }, $seconds;
+		sleep 2; # of ordinary work, so that the fleet holds something when the next fault comes
+	}
+	my @grants = stop_fleet($fleet);
+	my @double = double_grants(@grants);
+	my @forgotten = forgotten($hosts, @grants);
+	my @backward = backward_tokens(@grants);
+	my %kinds = map { $_->{who} =~ /(\w+)\.\d+$/ ? ($1 => 1) : () } @grants;
+	is(join(' ', sort keys %kinds), 'java keep run session tool', 'every kind of client was granted locks');
+	is(join("\n", @double), '', 'I1 no lock was held twice at a time');
+	is(join("\n", @forgotten), '', 'I7 no lock was forgotten');
+	is(join("\n", @backward), '', 'I6 tokens grew');
+	my $summary = join '; ', map { my @s = sort { $a <=> $b } @{ $recovery{$_} }; sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1] } sort keys %recovery;
+	seen($row, $tried, sprintf '%d grants, %d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
+		scalar @grants, scalar @double, scalar @forgotten, scalar @backward, $summary);
+	return;
+}
+
+1;

@@ -1,0 +1,239 @@
+// Answers that are wrong by themselves: refused for no reason, done for one who was not the holder, failed with a code
+// that nobody expects.
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using history::action;
+using history::maker;
+using history::result;
+
+bool is_plain_refusal(operation const &op)
+{
+    return op.what == action::acquire && op.result == result::no && op.by != maker::java && op.names.size() == 1;
+}
+
+namespace {
+
+// The last change of the name that was over when the refused one was called; on the monotonic clock.
+microseconds free_since(world const &world, biography const &about, operation const &refused)
+{
+    auto since = beginning;
+    for (auto const *const other : about.touched)
+        if (auto const settled = world.settled_at(*other); !is_plain_refusal(*other) && settled <= refused.called.at)
+            since = std::max(since, settled);
+    for (auto const &one : about.acquisitions)
+        if (one.fate.outcome != fates::undone && one.op->called.at < refused.called.at)
+            since = std::max(since, world.lease_at(one, refused).until_high - refused.called.wall + refused.called.at);
+    return since;
+}
+
+bool overlap(world const &world, operation const &one, operation const &other)
+{
+    return one.called.at <= world.settled_at(other) && other.called.at <= world.settled_at(one);
+}
+
+// Of ours only one at a time takes a name, but Java's may change the row in between.
+bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
+{
+    return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
+        return (op->by == maker::java || op->what == action::revoke || op->what == action::force) &&
+               overlap(world, *op, taker) && world.settled_at(*op) >= refused.called.at;
+    });
+}
+
+// Was at it at that time, or may still be. One who was refused, too, may have been just trying to take the name, if
+// others explain why it did not: it found it free at an earlier time, or was overtaken. And one of the library's may
+// have had it for a while, but learned only of its end.
+bool is_in_the_way(world const &world, biography const &about, operation const &other, operation const &refused,
+                   microseconds since)
+{
+    if (&other == &refused || !overlap(world, other, refused))
+        return false;
+    return !is_plain_refusal(other) || other.called.at <= since ||
+           (world.loses_replies() && other.by == maker::library) || was_overtaken(world, about, other, refused);
+}
+
+bool may_be_held(world const &world, biography const &about, operation const &refused)
+{
+    if (std::any_of(about.unknown.begin(), about.unknown.end(),
+                    [&](auto const *op) { return op->called.at <= refused.done.at; }))
+        return true;
+    auto const &all = about.acquisitions;
+    return std::any_of(all.rbegin(), all.rend(), [&](auto const &one) {
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
+            return false; // while it was open it was in the way
+        auto const until = world.lease_at(one, refused).until_high;
+        return until == ever || until + world.tolerance >= world.earliest(refused);
+    });
+}
+
+bool may_be_done(acquisition const &one)
+{
+    return std::any_of(one.changes.begin(), one.changes.end(), [](auto const &change) {
+        return change.op->what == action::release && change.op->as != history::outcome::failed;
+    });
+}
+
+// The tick may have had its turn, and, for one who would take it again, need no other.
+bool may_have_had_its_turn(biography const &about, operation const &refused)
+{
+    if (std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
+            return event->what == action::force && event->called.at <= refused.done.at;
+        }))
+        return true;
+    return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &one) {
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at ||
+            one.op->token.value_or(ever) < *refused.tick)
+            return false;
+        return !refused.retry || may_be_done(one) || one.op->tick.value_or(ever) > *refused.tick;
+    });
+}
+
+} // namespace
+
+void refusals_have_reasons(world const &world, std::string const &, biography const &about, found &all)
+{
+    for (auto const *const op : about.touched) {
+        if (!is_plain_refusal(*op) || (op->tick && may_have_had_its_turn(about, *op)))
+            continue;
+        if (may_be_held(world, about, *op) || may_be_out_of_date(world, *op))
+            continue;
+        auto const since = free_since(world, about, *op);
+        if (std::any_of(about.touched.begin(), about.touched.end(),
+                        [&](auto const *other) { return is_in_the_way(world, about, *other, *op, since); }))
+            continue;
+        std::vector<operation> proof{*op};
+        for (auto const *const other : about.touched)
+            if (other != op && overlap(world, *other, *op))
+                proof.push_back(*other);
+        all.push_back({"unexplained", "refused although it was free all the time", proof});
+    }
+}
+
+namespace {
+
+// Somebody else's acquisition that came in between, and stayed.
+acquisition const *successor(biography const &about, acquisition const &mine, operation const &change)
+{
+    auto const found = std::find_if(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &other) {
+        return other.op != mine.op && other.op->called.at >= mine.op->done.at &&
+               other.op->done.at <= change.called.at && other.fate.outcome == fates::kept;
+    });
+    return found == about.acquisitions.end() ? nullptr : &*found;
+}
+
+operation const *earlier_release(world const &world, acquisition const &mine, operation const &change)
+{
+    for (auto const &one : mine.changes) {
+        auto const *const other = one.op;
+        auto const &fate = world.fate_of(*other);
+        bool const is_own = in_one_transaction(*other, change);
+        bool const is_effective =
+            is_own ? fate.until >= change.called.at : fate.outcome == fates::kept && fate.by <= change.called.at;
+        if (other->what == action::release && other->result == result::yes && other != &change &&
+            other->done.at <= change.called.at && is_effective)
+            return other;
+    }
+    return nullptr;
+}
+
+void must_not_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
+                      found &all)
+{
+    if (!mine) {
+        if (change.of == 0)
+            all.push_back({"I4", "done for one who never acquired it", {change}});
+    } else if (mine->fate.outcome == fates::undone && mine->fate.until <= change.called.at &&
+               mine->fate.settled != ever) {
+        all.push_back({"I12", "done for an acquisition that was rolled back", {*mine->op, change}});
+    } else if (auto const *const other = successor(about, *mine, change)) {
+        all.push_back({"I4", "done, although another had acquired it since", {*mine->op, *other->op, change}});
+    } else if (auto const *const before = earlier_release(world, *mine, change)) {
+        all.push_back({"I4", "done, although it had been released", {*mine->op, *before, change}});
+    } else if (auto const until = world.lease_at(*mine, change).until_high;
+               until != ever && until + world.tolerance < world.earliest(change)) {
+        all.push_back({"I4", "done, although its lease had ended", {*mine->op, change}});
+    }
+}
+
+} // namespace
+
+void only_holders_change(world const &world, std::string const &name, biography const &about, found &all)
+{
+    for (auto const *const op : about.touched) {
+        if ((op->what != action::extend && op->what != action::release) || op->by == maker::java || op->is_of_run)
+            continue; // what a run says of its release, its guard vouches for
+        if (op->result == result::yes)
+            must_not_be_done(world, about, world.acquisition_of(*op, name), *op, all);
+    }
+}
+
+namespace {
+
+// In SERIALIZABLE, a statement of Java's reads the row that ours writes. If it has to fail for that and cannot, being
+// prepared, the server fails our commit ("conflict in from prepared pivot").
+bool may_meet_prepared_java(history::record const &record, operation const &op)
+{
+    return std::any_of(record.operations.begin(), record.operations.end(), [&](auto const &other) {
+        return other.what == action::prepare && other.by == maker::java && other.called.at < op.done.at;
+    });
+}
+
+// Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
+bool is_expected(world const &world, history::record const &record, operation const &op)
+{
+    if (world.is_portable() && is_expected_of_portable(world, op))
+        return true;
+    if (op.state == "22012") // the command was told to
+        return op.is_of_run;
+    if (op.state == "SL001")
+        return op.what == action::guard || op.what == action::commit || op.what == action::prepare;
+    if (op.by == maker::java && (op.state == "40001" || op.state == "40P01"))
+        return true;
+    if (op.state == "40001" && (op.what == action::commit || op.what == action::prepare))
+        return may_meet_prepared_java(record, op);
+    bool const never_waits = op.what == action::acquire && op.by != maker::java;
+    // Release and extend wait for one who is changing the same row: Java, who may be waiting for us.
+    if (op.state == "40P01" && op.tx && !never_waits)
+        return true;
+    if (op.state == "55P03" && never_waits)
+        return false;
+    return std::find(record.allowed.begin(), record.allowed.end(), op.state) != record.allowed.end();
+}
+
+} // namespace
+
+void errors_are_expected(world const &world, history::record const &record, found &all)
+{
+    for (auto const &op : record.operations)
+        if (op.result == result::error && !is_expected(world, record, op))
+            all.push_back({op.what == action::acquire ? "I2" : "unexplained", "failed with " + op.state, {op}});
+}
+
+// Where replies get lost, the client may have asked again, and its lease began later than the token says.
+void clients_do_not_trust_too_long(world const &world, history::record const &record, found &all)
+{
+    if (world.loses_replies())
+        return;
+    for (auto const &op : record.operations) {
+        if (op.what != action::acquire || !op.trust)
+            continue;
+        auto const ends = world.latest(op) + op.at_most - (op.done.wall - op.done.at);
+        if (*op.trust > ends + world.tolerance)
+            all.push_back({"I1", "the client trusts its lease longer than it lasts", {op}});
+    }
+}
+
+void nothing_is_acknowledged_without_standby(history::record const &record, found &all)
+{
+    if (!record.standby_missing)
+        return;
+    for (auto const &op : record.operations)
+        if (op.what == action::acquire && op.result == result::yes)
+            all.push_back({"I7", "acknowledged, although no standby has it", {op}});
+}
+
+} // namespace checker

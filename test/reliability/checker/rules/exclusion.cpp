@@ -1,0 +1,140 @@
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using history::maker;
+
+bool was_revoked_between(biography const &about, operation const &first, operation const &second)
+{
+    return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
+        bool const is_over = event->result == history::result::yes || event->result == history::result::no;
+        return event != &second && event->called.at <= std::max(first.done.at, second.done.at) &&
+               (is_over ? event->done.at : ever) >= first.called.at;
+    });
+}
+
+bool may_follow(world const &world, biography const &about, acquisition const &x, acquisition const &y)
+{
+    if (y.op->done.at < x.op->called.at)
+        return false;
+    if (x.fate.outcome != fates::kept && x.fate.until <= y.op->done.at)
+        return true;
+    return world.latest(*y.op) + world.tolerance >= world.lease_at(x, *y.op).until_low ||
+           was_revoked_between(about, *x.op, *y.op);
+}
+
+namespace {
+
+void add_overlap(world const &world, acquisition const &x, acquisition const &y, found &all)
+{
+    auto const lease = world.lease_at(x, *y.op);
+    std::vector<operation> proof{*x.op, *y.op};
+    for (auto const &change : x.changes)
+        proof.push_back(*change.op);
+    all.push_back({lease.is_released ? "I5" : "I1",
+                   lease.is_released ? "granted although it was to be kept for its at_least"
+                                     : "granted while another acquisition was live",
+                   proof});
+}
+
+} // namespace
+
+void holds_exclude(world const &world, biography const &about, found &all)
+{
+    auto const &some = about.acquisitions;
+    for (std::size_t i = 0; i < some.size(); ++i)
+        for (std::size_t j = i + 1; j < some.size(); ++j)
+            if (!may_follow(world, about, some[i], some[j]) && !may_follow(world, about, some[j], some[i]))
+                add_overlap(world, some[i], some[j], all);
+}
+
+// From the answer to an acquire until its release says that its holder last counted on it; who did not get to release
+// says nothing. With keep-alive it is not known how long a lease lasts, but it is known who counts on it.
+void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
+{
+    std::vector<std::pair<operation const *, operation const *>> claims;
+    for (auto const *const op : about.touched)
+        if (auto const *const mine = world.acquisition_of(*op, name);
+            mine && op->what == history::action::release && op->trust)
+            claims.emplace_back(mine->op, op);
+    for (std::size_t i = 0; i < claims.size(); ++i)
+        for (std::size_t j = i + 1; j < claims.size(); ++j)
+            if (claims[i].first->done.at <= *claims[j].second->trust &&
+                claims[j].first->done.at <= *claims[i].second->trust)
+                all.push_back({"I1",
+                               "two count on it at the same time",
+                               {*claims[i].first, *claims[i].second, *claims[j].first, *claims[j].second}});
+}
+
+// Java's own may repeat: it takes the start of its transaction for the time.
+void tokens_grow(world const &, biography const &about, found &all)
+{
+    std::vector<acquisition const *> by_end;
+    for (auto const &one : about.acquisitions)
+        if (one.fate.outcome == fates::kept && one.op->token)
+            by_end.push_back(&one);
+    std::sort(by_end.begin(), by_end.end(),
+              [](auto const *a, auto const *b) { return a->op->done.at < b->op->done.at; });
+    acquisition const *greatest = nullptr;
+    auto next = by_end.begin();
+    for (auto const &one : about.acquisitions) { // in the order of their calls
+        for (; next != by_end.end() && (*next)->op->done.at <= one.op->called.at; ++next)
+            if (!greatest || (*next)->op->token > greatest->op->token)
+                greatest = *next;
+        if (greatest && one.op->token && one.op->by != maker::java && *one.op->token <= *greatest->op->token)
+            all.push_back({"I6", "the token did not grow", {*greatest->op, *one.op}});
+    }
+    std::sort(by_end.begin(), by_end.end(), [](auto const *a, auto const *b) { return a->op->token < b->op->token; });
+    for (std::size_t i = 1; i < by_end.size(); ++i)
+        if (by_end[i - 1]->op->token == by_end[i]->op->token && by_end[i]->op->by != maker::java &&
+            by_end[i - 1]->op->by != maker::java)
+            all.push_back({"I6", "two acquisitions with one token", {*by_end[i - 1]->op, *by_end[i]->op}});
+}
+
+namespace {
+
+// For certain.
+bool came_before(acquisition const &one, acquisition const &other)
+{
+    if (one.op->token && other.op->token)
+        return *one.op->token < *other.op->token;
+    return one.op->done.at < other.op->called.at;
+}
+
+bool had_its_turn(acquisition const &one, microseconds tick)
+{
+    return one.op->token.value_or(one.op->tick.value_or(beginning)) >= tick;
+}
+
+operation const *done_by(world const &world, acquisition const &one)
+{
+    for (auto const &[change, may_be_earlier] : one.changes)
+        if (change->what == history::action::release && change->result == history::result::yes &&
+            change->as == history::outcome::done && world.fate_of(*change).outcome == fates::kept)
+            return change;
+    return nullptr;
+}
+
+} // namespace
+
+// With retry a second time only where the first was not done.
+void ticks_run_once(world const &world, biography const &about, found &all)
+{
+    for (auto const &again : about.acquisitions) {
+        if (!again.op->tick || again.fate.outcome != fates::kept)
+            continue;
+        for (auto const &first : about.acquisitions) {
+            if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
+                !had_its_turn(first, *again.op->tick) || was_revoked_between(about, *first.op, *again.op))
+                continue;
+            if (!again.op->retry)
+                all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
+            else if (auto const *const done = done_by(world, first))
+                all.push_back({"tick", "granted again, although it was done", {*first.op, *done, *again.op}});
+        }
+    }
+}
+
+} // namespace checker

@@ -1,0 +1,126 @@
+// Nobody is told that a lock was lost, or not held, when it was ours and live all the time.
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+// Granted for certain when the operation began, and nobody took the grant back before it ended.
+bool is_granted(acquisition const &mine, operation const &op)
+{
+    if (in_one_transaction(*mine.op, op))
+        return mine.fate.until >= op.called.at;
+    return mine.fate.by <= op.called.at;
+}
+
+// From the call of that operation to its answer.
+bool is_live_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
+{
+    auto const lease = world.lease_at(mine, op);
+    return is_granted(mine, op) && !lease.is_released && world.latest(op) + world.tolerance < lease.until_low &&
+           !was_revoked_between(about, *mine.op, op);
+}
+
+// Whether that acquire, after ours, may have taken the lock by the time of the operation, or had its hand on it.
+bool may_take_over(world const &world, operation const &other, acquisition const &mine, operation const &op)
+{
+    if (other.what != action::acquire || &other == mine.op || other.called.at > op.done.at)
+        return false;
+    auto const outcome = world.fate_of(other).outcome;
+    if (other.result == result::yes && outcome != fates::undone)
+        return other.done.at > mine.op->called.at;
+    if (outcome == fates::unknown) // of a run it may be known when that was over
+        return world.settled_at(other) > mine.op->called.at;
+    bool const wrote_nothing = is_plain_refusal(other) && !(world.loses_replies() && other.by == maker::library);
+    return !wrote_nothing && world.settled_at(other) >= op.called.at;
+}
+
+// A guard does not ask whether the lease still runs.
+bool is_latest_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
+{
+    if (is_live_throughout(world, about, mine, op))
+        return true;
+    return is_granted(mine, op) && !was_revoked_between(about, *mine.op, op) &&
+           std::none_of(about.touched.begin(), about.touched.end(),
+                        [&](auto const *other) { return may_take_over(world, *other, mine, op); });
+}
+
+using judgement = bool(world const &, biography const &, acquisition const &, operation const &);
+
+// What `asked` is about, judged at the time of `op`. Of several names, one that is lost is a reason.
+void must_be_lost(world const &world, operation const &asked, operation const &op, judgement is_ours, found &all)
+{
+    std::vector<operation> proof;
+    for (auto const &name : asked.names) {
+        auto const *const mine = world.acquisition_of(asked, name);
+        auto const &about = world.names.at(name);
+        if (!mine || !is_ours(world, about, *mine, op))
+            return;
+        proof.push_back(*mine->op);
+    }
+    proof.push_back(op);
+    all.push_back({"unexplained", "not done, although it was the holder's", proof});
+}
+
+// Of all that the transaction guards, one must be lost.
+void must_have_lost_a_guard(world const &world, history::record const &record, operation const &end, found &all)
+{
+    found none_lost;
+    for (auto const &op : record.operations)
+        if (op.what == action::guard && in_one_transaction(op, end) && op.result == result::yes &&
+            world.fate_of(op).until >= end.called.at) {
+            auto const before = none_lost.size();
+            must_be_lost(world, op, end, is_latest_throughout, none_lost);
+            if (none_lost.size() == before)
+                return;
+        }
+    if (none_lost.empty())
+        all.push_back({"unexplained", "lost a lock, although it guards none", {end}});
+    else
+        all.push_back(none_lost.front());
+}
+
+// To a snapshot that is older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty.
+// What is ours does not go by that of the transaction; Java's clients do. Where there is DDL, the table may be missing,
+// too.
+bool may_see_no_row(world const &world, history::record const &record, operation const &op)
+{
+    auto const &allowed = record.allowed;
+    return op.by == maker::java && world.level_of(op) != history::level::committed &&
+           std::find(allowed.begin(), allowed.end(), "42P01") != allowed.end();
+}
+
+void must_not_be_held(world const &world, operation const &forced, found &all)
+{
+    auto const &about = world.names.at(forced.names.front());
+    for (auto const &one : about.acquisitions)
+        if (is_live_throughout(world, about, one, forced))
+            all.push_back({"unexplained", "said to be free, although it was held", {*one.op, forced}});
+}
+
+} // namespace
+
+void losses_have_reasons(world const &world, history::record const &record, found &all)
+{
+    for (auto const &op : record.operations) {
+        bool const is_lost = op.result == result::error && op.state == "SL001";
+        if (may_see_no_row(world, record, op))
+            continue;
+        if (op.result == result::no && (op.what == action::extend || op.what == action::release))
+            must_be_lost(world, op, op, is_live_throughout, all);
+        else if (op.what == action::guard && (is_lost || op.result == result::no))
+            must_be_lost(world, op, op, is_latest_throughout, all);
+        else if (is_lost && (op.what == action::commit || op.what == action::prepare))
+            must_have_lost_a_guard(world, record, op, all);
+        else if (op.result == result::no && op.what == action::force)
+            must_not_be_held(world, op, all);
+    }
+}
+
+} // namespace checker

@@ -1,0 +1,189 @@
+// Runs: what a run says of its lock, in the words of those who acquire, guard and release, and what became of its work.
+#include "rules.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace checker {
+
+using namespace history;
+
+namespace {
+
+// By the number of the run.
+using effects_of_runs = std::map<int, std::vector<row>>;
+
+// None: nobody looked.
+operation const *last_look(record const &record)
+{
+    operation const *last = nullptr;
+    for (auto const &op : record.operations)
+        if (op.what == action::effects && op.result == result::yes)
+            last = &op;
+    return last;
+}
+
+effects_of_runs effects_in(operation const *look)
+{
+    effects_of_runs all;
+    if (look)
+        for (auto const &one : look->rows)
+            all[static_cast<int>(one.until)].push_back(one);
+    return all;
+}
+
+bool is_answered(operation const &run)
+{
+    return run.result == result::yes || run.result == result::no || run.result == result::error;
+}
+
+class dissection {
+public:
+    explicit dissection(record const &given)
+        : look_{last_look(given)}, effects_{effects_in(look_)}, slack_{drift(given)}
+    {
+        for (auto const &op : given.operations)
+            if (op.what == action::gone && op.result == result::yes)
+                gone_[op.of] = &op;
+        made_ = given;
+        made_.operations.clear();
+        for (auto const &op : given.operations)
+            if (op.what == action::run)
+                take_apart(op);
+            else
+                made_.operations.push_back(op);
+    }
+
+    [[nodiscard]] record const &made() const { return made_; }
+
+private:
+    // Its session's clock is ours, but for what that drifted.
+    static moment at_server(operation const &run, microseconds wall, microseconds slack)
+    {
+        return {wall - run.called.wall + run.called.at + slack, wall};
+    }
+
+    // When all was over, if that is known. A session that is gone has ended its transaction.
+    [[nodiscard]] moment end_of(operation const &run) const
+    {
+        if (is_answered(run))
+            return run.done;
+        if (auto const found = gone_.find(run.number); found != gone_.end())
+            return found->second->done;
+        return effects_.contains(run.number) ? look_->called : moment{};
+    }
+
+    void take_apart(operation const &run)
+    {
+        made_.operations.push_back(acquire_of(run));
+        if (run.result == result::no)
+            return;
+        auto const guard = guard_of(run);
+        made_.operations.push_back(guard);
+        if (run.state != "SL001")
+            made_.operations.push_back(release_of(run, guard));
+    }
+
+    // The command began: it was granted, and committed.
+    [[nodiscard]] operation acquire_of(operation const &run) const
+    {
+        auto made = run;
+        made.what = action::acquire;
+        made.is_of_run = true;
+        made.as = outcome::done;
+        made.state.clear();
+        auto const effect = effects_.find(run.number);
+        if (!made.token && effect != effects_.end())
+            made.token = effect->second.front().token;
+        if (run.result != result::no)
+            made.result = run.begun || is_done(run) ? result::yes : result::lost;
+        made.done = run.begun ? at_server(run, *run.begun, slack_) : end_of(run);
+        return made;
+    }
+
+    [[nodiscard]] operation guard_of(operation const &run) const
+    {
+        operation made{.number = -2 * run.number, .client = run.client, .what = action::guard, .by = run.by};
+        made.names = run.names;
+        made.of = run.number;
+        made.is_of_run = true;
+        // The portable edition locks the row for all of the command, the extension when it has ended.
+        auto const since = run.ended && !made_.is_portable ? run.ended : run.begun;
+        made.called = since ? at_server(run, *since, -slack_) : run.called;
+        made.result = is_done(run) ? result::yes : is_answered(run) ? result::error : result::lost;
+        made.state = run.state;
+        made.done = end_of(run);
+        made.call_line = run.call_line;
+        made.done_line = run.done_line;
+        return made;
+    }
+
+    // Failed by what it was told, it has released; after another error it may not have come to that. Where its session
+    // is gone, that is as good as a release.
+    [[nodiscard]] operation release_of(operation const &run, operation made) const
+    {
+        --made.number;
+        made.what = action::release;
+        bool const is_gone = gone_.contains(run.number);
+        bool const failed_as_told = run.as == outcome::failed && run.state == "22012";
+        made.result = is_done(run) || is_gone || failed_as_told ? result::yes : result::lost;
+        made.state.clear();
+        made.as = is_done(run)                                        ? outcome::done
+                  : is_answered(run) || (is_gone && look_ != nullptr) ? outcome::failed
+                                                                      : outcome::unknown;
+        return made;
+    }
+
+    [[nodiscard]] bool is_done(operation const &run) const
+    {
+        return run.result == result::yes || effects_.contains(run.number);
+    }
+
+    operation const *look_;
+    effects_of_runs effects_;
+    microseconds slack_;
+    std::map<int, operation const *> gone_; // by the number of the run
+    record made_;
+};
+
+// A cancel, or a timeout, that strikes when the work has just been committed.
+bool may_come_too_late(record const &given, operation const &run)
+{
+    return std::find(given.allowed.begin(), given.allowed.end(), run.state) != given.allowed.end();
+}
+
+} // namespace
+
+record with_runs_taken_apart(record const &given)
+{
+    return dissection{given}.made();
+}
+
+// The ledger has no constraint that would help.
+void effects_are_exact(world const &world, record const &given, found &all)
+{
+    auto const *const look = last_look(given);
+    if (!look)
+        return;
+    auto const effects = effects_in(look);
+    std::map<std::pair<std::string, microseconds>, operation const *> had; // by name and tick
+    for (auto const &run : given.operations) {
+        if (run.what != action::run)
+            continue;
+        auto const own = effects.find(run.number);
+        auto const count = own == effects.end() ? 0 : own->second.size();
+        if (count > 1)
+            all.push_back({"effect", "the work of one run is there " + std::to_string(count) + " times", {run}});
+        if (run.result == result::yes && count == 0)
+            all.push_back({"effect", "said to be done, but its work is not there", {run}});
+        if (is_answered(run) && run.result != result::yes && count > 0 && !may_come_too_late(given, run))
+            all.push_back({"effect", "said not to be done, but its work is there", {run}});
+        if (!run.tick || count == 0)
+            continue;
+        auto const [first, is_new] = had.try_emplace({run.names.front(), *run.tick}, &run);
+        if (!is_new && !was_revoked_between(world.names.at(run.names.front()), *first->second, run))
+            all.push_back({"effect", "one tick, two effects", {*first->second, run}});
+    }
+}
+
+} // namespace checker

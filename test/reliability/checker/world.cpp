@@ -1,0 +1,290 @@
+#include "world.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+// A token is the clock's reading, unless it had to be raised, to the tick for instance; Java's is the start of its
+// transaction.
+bool is_exact(operation const &op)
+{
+    if (op.what != action::acquire || !op.token || op.token == op.tick)
+        return false;
+    return (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
+           *op.token <= op.after.value_or(op.done.wall);
+}
+
+bool is_answered(operation const &op)
+{
+    return op.result == result::yes || op.result == result::no || op.result == result::error;
+}
+
+microseconds done_at(operation const &op)
+{
+    return is_answered(op) ? op.done.at : ever;
+}
+
+fate alone(operation const &op)
+{
+    if (op.result == result::yes)
+        return {fates::kept, op.called.at, op.done.at, ever, op.done.at};
+    if (is_answered(op))
+        return {fates::undone, ever, ever, op.called.at, op.done.at};
+    // Of a run whose command failed for another reason than its own, it is known when it was over.
+    auto const settled = op.is_of_run && op.done.at ? op.done.at : ever;
+    return {fates::unknown, op.called.at, ever, op.called.at, settled};
+}
+
+// Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer:
+// the server rolls back, or a prepared transaction is left over.
+fate within(operation const *end, microseconds last_alive)
+{
+    if (!end)
+        return {fates::undone, ever, ever, last_alive, ever};
+    auto const settled = done_at(*end);
+    if (end->what == action::commit && end->result == result::yes)
+        return {fates::kept, end->called.at, end->done.at, ever, settled};
+    if (end->what == action::commit && !is_answered(*end))
+        return {fates::unknown, end->called.at, ever, end->called.at, ever};
+    return {fates::undone, ever, ever, end->called.at, settled};
+}
+
+} // namespace
+
+bool in_one_transaction(operation const &one, operation const &other)
+{
+    return one.tx && one.tx == other.tx && one.client == other.client;
+}
+
+microseconds drift(history::record const &record)
+{
+    auto low = ever, high = beginning;
+    for (auto const &op : record.operations)
+        for (auto const &when : {op.called, op.done})
+            if (when.at) {
+                low = std::min(low, when.wall - when.at);
+                high = std::max(high, when.wall - when.at);
+            }
+    return high > low ? high - low : 0;
+}
+
+world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
+{
+    for (std::size_t i = 0; i < record.operations.size(); ++i)
+        places_[record.operations[i].number] = i;
+    find_fates();
+    fill_names();
+}
+
+void world::find_fates()
+{
+    fates_.resize(record_.operations.size());
+    commits_.assign(record_.operations.size(), nullptr);
+    std::map<std::pair<int, int>, std::vector<operation const *>> transactions;
+    for (auto const &op : record_.operations) {
+        auto const place = places_[op.number];
+        fates_[place] = alone(op);
+        commits_[place] = &op;
+        if (op.tx)
+            transactions[{op.client, op.tx}].push_back(&op);
+        if (op.tx && op.what == action::start)
+            begun_[{op.client, op.tx}] = &op;
+    }
+    for (auto const &[key, operations] : transactions)
+        close_transaction(operations);
+    // For others, and for good, it may never have happened.
+    for (auto const &op : record_.operations)
+        if (record_.has_crashes && op.what == action::release && may_be_lost_in_a_crash(op))
+            fates_[places_[op.number]].by = ever;
+}
+
+// What is done of a tick is flushed. A run's work is, too; where nothing came of it, its session is gone after a crash.
+bool world::may_be_lost_in_a_crash(operation const &release) const
+{
+    auto const acquire = places_.find(release.of);
+    bool const has_tick = acquire != places_.end() && record_.operations[acquire->second].tick;
+    return !release.is_of_run && !(has_tick && release.as == history::outcome::done);
+}
+
+void world::close_transaction(std::vector<operation const *> const &operations)
+{
+    operation const *end = nullptr;
+    microseconds last_alive = 0;
+    for (auto const *const op : operations) {
+        if (op->what == action::commit || op->what == action::rollback)
+            end = op;
+        if (is_answered(*op))
+            last_alive = op->called.at;
+    }
+    std::vector<std::size_t> savepoints; // how many operations there were before
+    std::vector<std::size_t> live;
+    for (auto const *const op : operations) {
+        auto const place = places_[op->number];
+        fates_[place] = within(end, last_alive);
+        commits_[place] = end && end->what == action::commit ? end : nullptr;
+        if (op->what == action::savepoint) {
+            savepoints.push_back(live.size());
+        } else if (op->what == action::keep && !savepoints.empty()) {
+            savepoints.pop_back();
+        } else if (op->what == action::undo && !savepoints.empty()) {
+            undo(live, savepoints.back(), op->called.at);
+            live.resize(savepoints.back());
+        } else if (op->result == result::error) {
+            undo(live, savepoints.empty() ? 0 : savepoints.back(),
+                 op->called.at); // the server does not wait for our ROLLBACK
+        } else {
+            live.push_back(place);
+        }
+    }
+}
+
+void world::undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when)
+{
+    for (auto i = first; i < places.size(); ++i) {
+        auto &fate = fates_[places[i]];
+        fate = {fates::undone, ever, ever, std::min(fate.until, when), fate.settled};
+    }
+}
+
+void world::fill_names()
+{
+    for (auto const &op : record_.operations)
+        for (auto const &name : op.names)
+            fill_name(name, op);
+}
+
+void world::fill_name(std::string const &name, operation const &op)
+{
+    auto &about = names[name];
+    if (op.what != action::look)
+        about.touched.push_back(&op);
+    if (op.what == action::acquire && op.result == result::yes)
+        about.acquisitions.push_back({&op, fate_of(op), {}});
+    if (op.what == action::acquire && !is_answered(op))
+        about.unknown.push_back(&op);
+    // Released by force, a lock that nobody held has a new token, too.
+    if ((op.what == action::revoke && op.result != result::no) || op.what == action::force)
+        about.revoked.push_back(&op);
+    if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
+        op.result != result::error)
+        if (auto *const mine = const_cast<acquisition *>(acquisition_of(op, name)))
+            mine->changes.push_back({&op, std::any_of(mine->changes.begin(), mine->changes.end(), [&](auto const &one) {
+                                         return one.op->client != op.client && done_at(*one.op) > op.called.at;
+                                     })});
+}
+
+fate const &world::fate_of(operation const &op) const
+{
+    return fates_[places_.at(op.number)];
+}
+
+operation const *world::commit_of(operation const &op) const
+{
+    return commits_[places_.at(op.number)];
+}
+
+acquisition const *world::acquisition_of(operation const &change, std::string const &name) const
+{
+    auto const found = names.find(name);
+    if (found == names.end() || !change.of)
+        return nullptr;
+    auto const &all = found->second.acquisitions;
+    auto const at =
+        std::find_if(all.rbegin(), all.rend(), [&](auto const &one) { return one.op->number == change.of; });
+    return at == all.rend() ? nullptr : &*at;
+}
+
+microseconds world::settled_at(operation const &op) const
+{
+    return fate_of(op).settled;
+}
+
+// Java judges by the start of its transaction.
+microseconds world::earliest(operation const &op) const
+{
+    auto const begun = begun_.find({op.client, op.tx});
+    if (op.by == maker::java && begun != begun_.end())
+        return begun->second->called.wall;
+    return is_exact(op) ? *op.token : op.before.value_or(op.called.wall);
+}
+
+microseconds world::latest(operation const &op) const
+{
+    return is_exact(op) ? *op.token : op.after.value_or(op.result == result::none ? ever : op.done.wall);
+}
+
+history::level world::level_of(operation const &op) const
+{
+    auto const begun = begun_.find({op.client, op.tx});
+    return begun == begun_.end() ? history::level::committed : begun->second->level;
+}
+
+lease world::granted(operation const &op) const
+{
+    auto const low = op.until.value_or(earliest(op) + op.at_most);
+    // The library extends once before it says granted, when a reply was lost.
+    auto const last = op.by == maker::library && op.result == result::yes ? op.done.wall : latest(op);
+    auto const high = op.until.value_or(last + op.at_most);
+    auto const at_least = op.at_least.value_or(0);
+    return {low, op.keep_alive ? ever : high, earliest(op) + at_least, latest(op) + at_least, false};
+}
+
+void world::apply(lease &now, operation const &change) const
+{
+    auto const low = earliest(change);
+    auto const high = latest(change);
+    if (change.what == action::extend) {
+        if (change.at_least && change.by != maker::java) {
+            now.kept_low = low + *change.at_least;
+            now.kept_high = high == ever ? ever : high + *change.at_least;
+        }
+        now.until_low = std::max(low + change.at_most, change.by == maker::java ? beginning : now.kept_low);
+        // The library trusts less when an earlier request may still be on its way, and cut the lease.
+        if (change.trust)
+            now.until_low = std::min(now.until_low, *change.trust + change.done.wall - change.done.at);
+        now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
+    } else {
+        // A run that overran its lease had nothing left to release.
+        auto const by_lease = change.is_of_run ? now.until_low : ever;
+        now.until_low = std::min(std::max(low, now.kept_low), by_lease);
+        now.until_high = std::max(high, now.kept_high);
+        now.is_released = true;
+    }
+}
+
+lease world::lease_at(acquisition const &mine, operation const &observer) const
+{
+    auto now = granted(*mine.op);
+    auto const seen_until = observer.result == result::none ? ever : observer.done.at;
+    for (auto const &[change, may_be_earlier] : mine.changes) {
+        auto const &fate = fate_of(*change);
+        bool const is_own = in_one_transaction(*change, observer);
+        if (change == &observer || (is_own ? fate.until < observer.called.at : fate.outcome == fates::undone))
+            continue;
+        auto const from = is_own ? change->called.at : fate.from;
+        auto const by = is_own ? done_at(*change) : fate.by;
+        if (from >= seen_until)
+            continue;
+        auto next = now;
+        apply(next, *change);
+        if (by > observer.called.at || may_be_earlier || (fate.outcome != fates::kept && !is_own)) {
+            next.until_low = std::min(next.until_low, now.until_low);
+            next.until_high = std::max(next.until_high, now.until_high);
+            next.kept_low = std::min(next.kept_low, now.kept_low);
+            next.kept_high = std::max(next.kept_high, now.kept_high);
+            // It may have cut what those that came after it kept.
+            if (may_be_earlier && change->at_least)
+                next.until_low = std::min(next.until_low, next.kept_low);
+        }
+        now = next;
+    }
+    return now;
+}
+
+} // namespace checker

@@ -1,0 +1,111 @@
+// What a history says for certain: which operations took effect and when, and until when each acquisition lasted. Where
+// the history leaves something open, as when a reply was lost, both are allowed for; so what is derived from it is
+// sound.
+#pragma once
+
+#include "history.hpp"
+
+#include <limits>
+#include <map>
+
+namespace checker {
+
+using history::microseconds;
+using history::operation;
+
+bool in_one_transaction(operation const &, operation const &);
+
+// By how much the wall clock stepped or drifted meanwhile.
+microseconds drift(history::record const &);
+
+inline constexpr microseconds ever = std::numeric_limits<microseconds>::max();
+inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min();
+
+enum class fates { kept, undone, unknown };
+
+// Of an operation that was answered with yes, or not at all.
+struct fate {
+    fates outcome;
+    microseconds from; // for others it takes effect at some time between these two; ever: it does not
+    microseconds by;
+    microseconds until; // from then on it may be as if it had never happened; kept: ever
+    // From then on its transaction certainly neither locks nor leaves undecided any row.
+    microseconds settled;
+};
+
+// Limits of the row's times, on the wall clock.
+struct lease {
+    microseconds until_low;
+    microseconds until_high;
+    microseconds kept_low; // at_least
+    microseconds kept_high;
+    bool is_released; // perhaps
+};
+
+// An extend or release that may have taken effect.
+struct change {
+    operation const *op;
+    bool may_be_earlier; // than one that was called before it: by another client, and not answered yet
+};
+
+// A name granted by one acquire. An acquire of several names makes several of these.
+struct acquisition {
+    operation const *op;
+    checker::fate fate;
+    std::vector<change> changes; // in the order of their calls
+};
+
+// All that happened to one name.
+struct biography {
+    std::vector<acquisition> acquisitions;  // granted, in the order of their calls
+    std::vector<operation const *> unknown; // acquires whose answer was lost
+    std::vector<operation const *> revoked; // whatever may have taken the lock away by hand
+    std::vector<operation const *> touched; // whatever may have locked the row or left it undecided
+};
+
+class world {
+public:
+    explicit world(history::record const &);
+    world(world const &) = delete;
+    world &operator=(world const &) = delete;
+
+    [[nodiscard]] fate const &fate_of(operation const &) const;
+    // Its COMMIT, if there was one, or the operation itself if it was a transaction of its own.
+    [[nodiscard]] operation const *commit_of(operation const &) const;
+    [[nodiscard]] acquisition const *acquisition_of(operation const &change, std::string const &name) const;
+
+    // From then on it certainly neither locks nor leaves undecided any row.
+    [[nodiscard]] microseconds settled_at(operation const &) const;
+
+    // What that operation, of whatever client, could have found of this acquisition's lease.
+    [[nodiscard]] lease lease_at(acquisition const &, operation const &observer) const;
+
+    // The server's clock when it judged; for an acquire that was granted, as exactly as the token tells.
+    [[nodiscard]] microseconds earliest(operation const &) const;
+    [[nodiscard]] microseconds latest(operation const &) const;
+
+    [[nodiscard]] bool loses_replies() const { return record_.loses_replies(); }
+    [[nodiscard]] bool is_portable() const { return record_.is_portable; }
+    [[nodiscard]] history::level level_of(operation const &) const; // of its transaction
+
+    std::map<std::string, biography> names;
+    microseconds const tolerance; // the drift
+
+private:
+    void find_fates();
+    void close_transaction(std::vector<operation const *> const &);
+    void undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when);
+    void fill_names();
+    void fill_name(std::string const &, operation const &);
+    [[nodiscard]] bool may_be_lost_in_a_crash(operation const &release) const;
+    [[nodiscard]] lease granted(operation const &) const;
+    void apply(lease &, operation const &change) const;
+
+    history::record const &record_;
+    std::vector<fate> fates_;                                // by place
+    std::vector<operation const *> commits_;                 // by place
+    std::map<int, std::size_t> places_;                      // by number
+    std::map<std::pair<int, int>, operation const *> begun_; // client, tx: the start of a transaction
+};
+
+} // namespace checker

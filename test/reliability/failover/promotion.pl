@@ -1,0 +1,226 @@
+# Fail-over by promotion while the standby lags: asynchronous, synchronous, and synchronous with the wait for it cut short.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+use Crowd;
+use Effects;
+use ShedLock;
+
+# The primary outlives all promotions; of the standby each round gets a fresh one.
+my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\n", allows_streaming => 1);
+$primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
+my $standby = new_standby($primary, 'standby');
+my ($data, $fresh) = ($standby->data_dir, $standby->data_dir . '.fresh');
+system_or_bail('cp', '-a', $data, $fresh);
+
+sub on_primary { return $primary->safe_psql('postgres', $_[0]); }
+sub on_standby { return $standby->safe_psql('postgres', $_[0]); }
+
+sub set_primary
+{
+	my (%settings) = @_;
+	on_primary(join ';', map { "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings);
+	$primary->reload;
+}
+
+sub start_standby
+{
+	my ($sync_state, %settings) = @_;
+	$standby->stop('immediate') if $standby->{_pid};
+	system_or_bail('rm', '-rf', $data);
+	system_or_bail('cp', '-a', $fresh, $data);
+	set_primary(synchronous_standby_names => ''); # lets go of commits that still wait for the last one
+	$primary->poll_query_until('postgres', 'SELECT count(pg_terminate_backend(pid)) = 0 FROM pg_stat_replication');
+	$standby->start;
+	$primary->wait_for_catchup($standby, 'replay');
+	set_primary(%settings);
+	$primary->poll_query_until('postgres', "SELECT sync_state = '$sync_state' FROM pg_stat_replication") or die 'the standby does not stream';
+}
+
+# From now on nothing reaches the standby; to the primary it looks alive.
+sub stall
+{
+	my $sender = on_primary("SELECT pid FROM pg_stat_replication");
+	kill 'STOP', $sender;
+	return $sender;
+}
+
+sub promote
+{
+	my ($stalled) = @_;
+	$standby->promote;
+	$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+	kill 'CONT', $stalled if $stalled;
+}
+
+# Asynchronous: what the standby has not heard of is granted again, but by a greater token, so fencing holds the first one off.
+my ($rounds, $twice) = (often(2, 100), 0);
+for my $n (1 .. $rounds)
+{
+	start_standby('async');
+	on_primary("SELECT shedlock_acquire_token('known $n', '1 h'), shedlock_acquire_token('used $n', '1 ms')");
+	$primary->wait_for_catchup($standby, 'replay');
+	my $stalled = stall();
+	my %first = (
+		used => on_primary("SELECT shedlock_acquire_token('used $n', '1 h')"),
+		new => on_primary("SELECT shedlock_acquire_token('new $n', '1 h')"));
+	promote($stalled);
+	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f', 'asynchronous: what the standby knew is still held');
+	for my $kind (sort keys %first)
+	{
+		my $second = on_standby("SELECT shedlock_acquire_token('$kind $n', '1 h')");
+		$twice++ if $second;
+		cmp_ok($second, '>', $first{$kind}, "I6 asynchronous: a $kind lock that was forgotten is granted by a greater token");
+		my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nBEGIN; SELECT shedlock_guard_token('$kind $n', $first{$kind}); COMMIT");
+		like($err, qr/SL001/, '... and nothing guarded by the first can be committed');
+	}
+}
+is($twice, 2 * $rounds, 'control: locks that the stalled standby had not heard of were forgotten');
+seen(9, $rounds, "$twice of " . 2 * $rounds . ' locks granted after the standby stalled were granted twice, each by a greater token');
+
+# Synchronous: clients acquire one lock after the other until the primary is gone: killed, or cut off and still there. What they were
+# told is held on the new primary, by the same token.
+sub clients
+{
+	my ($n) = @_;
+	return map {
+		my $file = PostgreSQL::Test::Utils::tempdir() . "/acquires $n $_";
+		append_to_file($file, join '', map { "SELECT '$_', shedlock_acquire_token('$_', '1 h');\n" } map { "sync $n $_" } ($_ * 10000 .. $_ * 10000 + 3000));
+		{ run => IPC::Run::start([ 'psql', '-XAtq', '-F', '=', '-f', $file, '-o', "$file.out", '-d', $primary->connstr('postgres') ], '2>', \my $err),
+			told => "$file.out" }
+	} 1 .. 3;
+}
+
+my ($granted, $double) = (0, 0);
+$rounds = often(2, 100);
+for my $n (1 .. $rounds)
+{
+	my $level = $n % 2 ? 'on' : 'remote_apply';
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => $level);
+	my @clients = clients($n);
+	$primary->poll_query_until('postgres', "SELECT count(*) > 0 FROM shedlock WHERE name LIKE 'sync $n %'");
+	sleep(rand(0.3));
+	my $killed = $n % 2;
+	my $stalled = $n % 3 == 1 ? undef : stall();
+	sleep(rand(0.05));
+	$primary->stop('immediate') if $killed;
+	promote();
+	$_->{run}->kill_kill for @clients;
+	# psql may have been killed in the middle of a line.
+	my %told = map { /^(.+)=(\d{16})\n/ ? ($1, $2) : () } map { -e $_->{told} ? split /^/, slurp_file($_->{told}) : () } @clients;
+	my %held = map { split /=/ } split /\n/, on_standby("SELECT name || '=' || token FROM shedlock_locks WHERE state = 'held'");
+	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, "I7 synchronous, $level: each acquire that a client was told of is on the new primary");
+	my $names = join ',', map { "'$_'" } keys %told;
+	$double += on_standby("SELECT count(*) FROM unnest(ARRAY[$names]::text[]) one WHERE shedlock_acquire(one, '1 h')");
+	$granted += keys %told;
+	kill 'CONT', $stalled if $stalled && !$killed;
+	next unless $killed;
+	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
+	$primary->start;
+}
+is($double, 0, 'I1 synchronous: no lock is granted twice');
+cmp_ok($granted, '>', 10 * $rounds, "control: $granted were granted");
+seen(10, $rounds, "$granted locks granted, $double of them twice");
+
+# Synchronous: schedulers go on with the new primary, for which no session of the old one is alive. That one is killed, or cut off
+# first, so that commits of work are under way which nobody will ever see.
+my $ticks = 30;
+my $either = sprintf 'host=%s,%s port=%s,%s dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
+$rounds = often(2, 100);
+for my $n (1 .. $rounds)
+{
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
+	on_primary('TRUNCATE effects');
+	my @dying = map { start_run($primary, "$_ $n", $_ eq 'kept' ? '1 hour' : '0') } qw(free kept);
+	held($primary, "free $n", "kept $n") or die 'no run';
+	my $season = start_season($either, $ticks, 'calm'); # to kill one who waits for the standby would let others see what that one has not
+	announced($season, $ticks / 2) or die 'no schedulers';
+	sleep(rand(0.02));
+	my $stalled = $n % 2 ? undef : stall();
+	sleep(rand(0.05));
+	$primary->stop('immediate') unless $stalled;
+	promote($stalled);
+	$primary->stop('immediate') if $stalled;
+	is(on_standby("SELECT shedlock_acquire('free $n', '1 min')"), 't', 'synchronous: the lock of a run on the old primary is free on the new one');
+	is(on_standby("SELECT shedlock_acquire('kept $n', '1 min')"), 'f', 'I5 ... its at_least is honoured');
+	$_->finish for @dying;
+	finish_season($season, $standby, 'a synchronous standby promoted');
+	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
+	$primary->start;
+}
+
+# The crowd goes on with the new primary, too: whatever of it was acknowledged is known there.
+for my $n (1 .. often(1, 20))
+{
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
+	my $place = connection($either);
+	my $crowd = start_crowd($primary, crash_options($primary), connection => $place, admin => $place, operations => 1500);
+	at_work($primary, $crowd) or die 'no crowd';
+	sleep(rand(1));
+	$primary->stop('immediate');
+	promote();
+	$crowd->{run}->signal('TERM');
+	finish_crowd($crowd, 'a synchronous standby promoted');
+	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
+	$primary->start;
+	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts'); # not known to the new primary's
+}
+seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
+
+# Synchronous, but the wait is cut short: the lock is committed on the primary, and the standby has not heard of it. A client that
+# does not listen takes it for granted.
+sub told_by
+{
+	my ($kind, $name) = @_;
+	my $dsn = $primary->connstr('postgres') . " application_name=''$name''" =~ s/''/'/gr;
+	my @command = $kind eq 'control' ? ('psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$name', '1 h')", '-d', $dsn)
+	  : ($tool, 'acquire', $name, '--at-most', '1h', '--dsn', $dsn);
+	return launch({ kind => $kind, name => $name }, @command);
+}
+
+my %ends_wait = (
+	cancel => 'SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = $name',
+	terminate => 'SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $name',
+	control => 'SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = $name');
+
+my ($reported, $doubts, $fooled) = (0, 0, 0);
+my ($batches, $each) = (often(1, 10), 5);
+for my $batch (1 .. $batches)
+{
+	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
+	my $stalled = stall();
+	my @clients = map { my $kind = $_; map { told_by($kind, "$kind $batch $_") } 1 .. $each } qw(cancel terminate death control);
+	my $all = @clients;
+	$primary->poll_query_until('postgres', "SELECT count(*) = $all FROM pg_stat_activity WHERE wait_event = 'SyncRep'") or die 'not all wait';
+	for my $client (@clients)
+	{
+		$client->{run}->signal('KILL') if $client->{kind} eq 'death';
+		on_primary($ends_wait{ $client->{kind} } =~ s/\$name/'$client->{name}'/r) if $ends_wait{ $client->{kind} };
+	}
+	promote();
+	for my $client (@clients)
+	{
+		is(on_standby("SELECT shedlock_acquire('$client->{name}', '1 h')"), 't', "$client->{name}: the new primary grants it") if $client->{kind} ne 'death';
+		$client->{run}->finish;
+		if ($client->{kind} eq 'control')
+		{
+			$fooled++ if $client->{out} =~ /^\d+$/;
+			next;
+		}
+		$client->{out} eq '' ? $doubts++ : $reported++;
+		next if $client->{kind} eq 'death';
+		is($client->{out}, '', "the wait ended by $client->{kind}: the client never says granted");
+		is($client->{run}->result(0), 125, '... but that it failed');
+		like($client->{err}, qr/not certain|not known/, '... and why');
+	}
+	kill 'CONT', $stalled;
+}
+is($reported, 0, 'no client was granted a lock that a fail-over forgot');
+is($fooled, $batches * $each, 'control: each that does not listen took a lock for granted that another was granted, too');
+seen(11, $doubts, "granted never reported ($reported times); a client that ignores the warning was fooled in $fooled of " . $batches * $each);
+
+$standby->stop('immediate');
+$primary->stop('immediate');
+done_testing();

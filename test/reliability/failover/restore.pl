@@ -1,0 +1,91 @@
+# Histories that go back: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten, as the README
+# says; tokens go on upwards. A server that may not come back whole from a crash: the doctor says so.
+use strict;
+use warnings;
+use File::Spec;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $primary = new_server('first', "wal_log_hints = on\nwal_keep_size = 1GB\n", allows_streaming => 1);
+my $standby = new_standby($primary, 'second');
+
+# To before a grant.
+sub recover_to
+{
+	my ($point) = @_;
+	my $past = PostgreSQL::Test::Cluster->new($point);
+	$past->init_from_backup($primary, 'second');
+	my $wal = File::Spec->rel2abs($primary->data_dir . '/pg_wal');
+	$past->append_conf('postgresql.conf',
+		"restore_command = 'cp \"$wal/%f\" \"%p\"'\nrecovery_target_name = '$point'\nrecovery_target_action = promote\n");
+	$past->set_recovery_mode;
+	$past->start;
+	$past->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+	return $past;
+}
+
+my $recoveries = often(1, 10);
+for my $n (1 .. $recoveries)
+{
+	my ($kept, undef, $lost) = split /\n/, $primary->safe_psql('postgres', <<"SQL");
+SELECT shedlock_acquire_token('kept $n', '1 h');
+SELECT pg_create_restore_point('point_$n');
+SELECT shedlock_acquire_token('lost $n', '1 h');
+SQL
+	my $past = recover_to("point_$n");
+	is($past->safe_psql('postgres', "SELECT shedlock_acquire('kept $n', '1 h'), shedlock_extend_token('kept $n', $kept, '1 h')"), 'f|t',
+		'recovered to a point in time: what was held then is held, by the same token');
+	cmp_ok($past->safe_psql('postgres', "SELECT shedlock_acquire_token('lost $n', '1 h')"), '>', $lost,
+		'I6 ... what was granted later is forgotten, and granted again by a greater token');
+	$past->stop('immediate');
+	$past->clean_node;
+}
+seen(14, $recoveries, 'recovery to before a grant: it was forgotten, the next token was greater');
+
+# Each is the primary in turn. The other is promoted while the first is still there, both grant; then the first is rewound.
+$standby->start;
+my ($last, $rewinds) = (0, often(1, 10));
+for my $n (1 .. $rewinds)
+{
+	$primary->wait_for_catchup($standby, 'replay');
+	$standby->promote;
+	$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+	my $old = $primary->safe_psql('postgres', "SELECT shedlock_acquire_token('job', '1 ms')");
+	my $new = $standby->safe_psql('postgres', "SELECT shedlock_acquire_token('job', '1 h')");
+	ok($last < $old && $old < $new, 'I6 tokens grow from one primary to the next, also past those that only the old one granted');
+
+	rewind($primary, $standby);
+	$standby->wait_for_catchup($primary, 'replay');
+	is($primary->safe_psql('postgres', "SELECT token || ' ' || state FROM shedlock_locks WHERE name = 'job'"), "$new held",
+		'the old primary, rewound, has the lock of the new one');
+	$last = $standby->safe_psql('postgres', "SELECT shedlock_release_token('job', $new) AS released \\gset\nSELECT shedlock_acquire_token('job', '1 ms')");
+	cmp_ok($last, '>', $new, 'I6 ... and so on');
+	($primary, $standby) = ($standby, $primary);
+}
+seen(14, $rewinds, 'the old primary after pg_rewind: as the new one, tokens grew');
+
+sub rewind
+{
+	my ($target, $source) = @_;
+	my $conf = $target->data_dir . '/postgresql.conf';
+	$source->safe_psql('postgres', 'CHECKPOINT'); # or pg_rewind takes it to be on its old timeline
+	$target->stop('fast');
+	my $own = slurp_file($conf);
+	command_ok([ 'pg_rewind', '--target-pgdata', $target->data_dir, '--source-server', $source->connstr('postgres') ], 'pg_rewind');
+	unlink $conf; # it is the source's now
+	append_to_file($conf, "$own\nprimary_conninfo = '" . $source->connstr . ' application_name=' . $target->name . "'\n");
+	$target->set_standby_mode;
+	$target->start;
+}
+
+# fsync is off on all servers of this test framework.
+$primary->safe_psql('postgres', $_) for 'ALTER SYSTEM SET client_min_messages = error', 'ALTER SYSTEM SET full_page_writes = off', 'ALTER TABLE shedlock SET UNLOGGED';
+$primary->reload;
+$primary->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_settings WHERE (name, setting) IN (('full_page_writes', 'off'), ('client_min_messages', 'error'))");
+my $errors = $primary->safe_psql('postgres', "SELECT finding FROM shedlock_doctor() WHERE severity = 'error'");
+like($errors, qr/^$_: a crash/m, "the doctor: $_") for 'table public.shedlock is UNLOGGED', 'fsync is off', 'full_page_writes is off';
+seen(8, 3, 'the doctor calls it an error');
+
+$_->stop('immediate') for $primary, $standby;
+done_testing();

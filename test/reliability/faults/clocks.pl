@@ -1,0 +1,278 @@
+# Clocks that step: the server's under Debian's libfaketime, by a second to a day in both directions, while locks are free, held or
+# kept by at_least; a client's; and a client whose machine slept.
+use strict;
+use warnings;
+use File::Spec;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+use ShedLock;
+
+my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
+my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
+die 'package faketime is missing' unless $library;
+my $for_threads = $library =~ s/faketime\.so/faketimeMT.so/r;
+
+# A clock that nothing but its file sets, at once and for every process that was started with these variables.
+sub clock_by
+{
+	my ($file, $preload) = @_;
+	return (LD_PRELOAD => $preload, FAKETIME_TIMESTAMP_FILE => $file, FAKETIME_NO_CACHE => 1, FAKETIME_DONT_FAKE_MONOTONIC => 1, NO_FAKE_STAT => 1);
+}
+
+sub set_clock
+{
+	my ($file, $ahead) = @_;
+	open my $new, '>', "$file.new" or die "$file: $!";
+	printf $new "%+d\n", $ahead;
+	close $new;
+	rename "$file.new", $file or die "$file: $!";
+}
+
+my $clock = "$tmp/server_clock";
+set_clock($clock, 0);
+my $server = PostgreSQL::Test::Cluster->new('server');
+$server->init;
+# Autovacuum would sleep for the day that it thinks it has slept.
+configure($server, "shared_preload_libraries = 'shedlock'\nautovacuum = off\n");
+{
+	local %ENV = (%ENV, clock_by($clock, $library));
+	$server->start;
+}
+sub sql { return $server->safe_psql('postgres', $_[0]); }
+sql(<<'SQL');
+CREATE EXTENSION shedlock;
+-- An acquire, and whether it was decided by the lease that was there (I1): granted once lock_until was reached, refused until then.
+CREATE FUNCTION take(lock text, OUT token bigint, OUT answer text) LANGUAGE plpgsql AS $$
+DECLARE
+    ends timestamptz := (SELECT lock_until FROM shedlock_locks WHERE name = lock);
+    before timestamptz := clock_timestamp();
+BEGIN
+    token := shedlock_acquire_token(lock, '10 min');
+    answer := CASE WHEN token IS NULL AND ends > before THEN 'refused' WHEN token IS NULL THEN 'refused, though free'
+        WHEN ends <= clock_timestamp() THEN 'granted' ELSE 'granted, though held' END;
+END $$;
+CREATE VIEW nonsense AS
+SELECT to_jsonb(l) AS what FROM shedlock_locks l
+ WHERE remaining <= '0' OR held_for < '0' OR last_duration < '0' OR state NOT IN ('held', 'kept', 'free') OR (state = 'free') <> (remaining IS NULL)
+UNION ALL
+SELECT to_jsonb(s) FROM shedlock_stats s
+ WHERE wait_time < '0' OR longest_hold < '0' OR total_hold < '0' OR acquired + refused <> attempts;
+SQL
+
+my $started = sql('SELECT pg_postmaster_start_time()');
+
+# What the views and the doctor say at this moment; of a locked_at that is minutes ahead the doctor must say something.
+sub look_around
+{
+	my ($when) = @_;
+	is(sql('SELECT * FROM nonsense'), '', "$when: the views are sane");
+	is(sql("SELECT (SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%acquired in the future%') = count(*) FROM shedlock_locks"
+			. " WHERE locked_at > clock_timestamp() + interval '2 minutes'"), 't', "$when: the doctor says what was acquired in the future");
+}
+
+# One step of the clock while one lock is free, one held for half an hour, one released but kept for twenty minutes.
+sub step
+{
+	my ($by) = @_;
+	my $when = sprintf 'a step of %+d s', $by;
+	set_clock($clock, 0);
+	my @before = split /\n/, sql(<<'SQL');
+DELETE FROM shedlock;
+SELECT shedlock_acquire_token(name, '30 min', least) FROM (VALUES ('idle', interval '0'), ('held', '0'), ('kept', '20 min')) one(name, least);
+SELECT shedlock_release_token(name, token) FROM shedlock_locks WHERE name IN ('idle', 'kept');
+SQL
+	my %token;
+	@token{qw(idle held kept)} = @before;
+	set_clock($clock, $by);
+	look_around($when);
+
+	my %ends = (idle => 0, held => 1800, kept => 1200);
+	for my $phase (qw(idle held kept))
+	{
+		my ($new, $answer) = split /\|/, sql("SELECT * FROM take('$phase')");
+		# By a second to and fro, a released lock is free or not yet: take() has seen whether rightly.
+		like($answer, $by == -1 && $phase eq 'idle' ? qr/^(granted|refused)$/ : $by >= $ends{$phase} ? qr/^granted$/ : qr/^refused$/,
+			"I1 $when: $phase");
+		cmp_ok($new, '>', $token{$phase}, "I6 $when: the token grows") if $new;
+		old_holder($when, $token{held}, $new) if $phase eq 'held';
+	}
+	grow($when);
+	set_clock($clock, 0);
+	grow("$when and back");
+}
+
+# Who held the lock before the step: it is theirs still, or they are told.
+sub old_holder
+{
+	my ($when, $token, $overtaken) = @_;
+	my ($rc, $out, $err) = $server->psql('postgres', "SELECT shedlock_extend_token('held', $token, '30 min')");
+	is($out, $overtaken ? 'f' : 't', "I4 $when: the holder " . ($overtaken ? 'learns of its loss' : 'extends'));
+	($rc, $out, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\nSELECT shedlock_guard_token('held', $token)");
+	$overtaken ? like($err, qr/SL001/, "I11 $when: its guard fails") : is($err, '', "I11 $when: its guard holds");
+}
+
+# Wherever the clock stands, the next token is greater.
+sub grow
+{
+	my ($when) = @_;
+	for my $name (qw(idle held kept))
+	{
+		my ($before, $freed, $after) = split /\n/, sql("SELECT token FROM shedlock_locks WHERE name = '$name';"
+				. "SELECT shedlock_force_release('$name'); SELECT shedlock_acquire_token('$name', '10 min')");
+		cmp_ok($after, '>', $before, "I6 $when: after a release by force the token of $name grows");
+	}
+	look_around($when);
+}
+
+my $rounds = often(1, 50);
+for my $round (1 .. $rounds)
+{
+	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
+}
+my $steps = 8 * $rounds;
+seen(15, $steps, 'exclusion by the clock as it was stepped, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
+
+# I9: a transaction that is an hour old acquires by the clock of this moment.
+my $hours = often(2, 20);
+for my $n (1 .. $hours)
+{
+	set_clock($clock, 0);
+	is(sql(<<"SQL"), 't', 'I9 an acquire in a transaction that is an hour old has its whole lease to come');
+BEGIN;
+\\! echo +3600 > $clock.new && mv $clock.new $clock
+SELECT shedlock_acquire('old $n', '10 min') AS granted \\gset
+COMMIT;
+SELECT remaining > interval '9 min' AND remaining <= interval '10 min' FROM shedlock_locks WHERE name = 'old $n';
+SQL
+	is(sql("SELECT shedlock_acquire('old $n', '10 min')"), 'f', '... and others are refused');
+}
+seen(15, $hours, 'a transaction an hour old: its lease ran from the acquire, not from its start');
+
+# While somebody waits: how long is not a matter of the wall clock.
+for my $by (-86400, 86400)
+{
+	set_clock($clock, 0);
+	my $name = "waited $by";
+	sql("SELECT shedlock_acquire('$name', '1 h')");
+	my $wait = $by < 0 ? '2 s' : '1 h';
+	my $waiting = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('$name', '1 min', wait => '$wait')", '-d', $server->connstr('postgres'));
+	$server->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%$name%'");
+	set_clock($clock, $by);
+	ended($waiting);
+	is($waiting->{out}, $by < 0 ? "f\n" : "t\n", sprintf 'a step of %+d s during a wait: %s', $by,
+		$by < 0 ? 'it ends when its time has passed' : 'the lease has ended, so it is granted');
+}
+
+# The tool on a server that steps: back is nothing to it, forward beyond the lease is a loss that it notices.
+sub start_tool
+{
+	my ($env, @arguments) = @_;
+	local %ENV = (%ENV, %$env);
+	return launch({}, $tool, @arguments);
+}
+
+set_clock($clock, 0);
+my $dsn = $server->connstr('postgres');
+my $run = start_tool({}, 'run', 'job', '--dsn', $dsn, '--at-most', '3s', '--', 'sleep', '1000');
+$server->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks WHERE name = 'job' AND state = 'held'");
+set_clock($clock, -3600);
+my $extended = sql("SELECT extended FROM shedlock_stats WHERE name = 'job'");
+ok($server->poll_query_until('postgres', "SELECT extended >= $extended + 2 FROM shedlock_stats WHERE name = 'job'"),
+	'an hour back: keep-alive goes on');
+set_clock($clock, 3600);
+is(ended($run), 124, 'two hours forward: the lease has ended, and the command is stopped');
+
+is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
+unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
+
+# Clients. The server's clock stands still now, so to say; the tool is told another time, or that it slept.
+my $source = "$tmp/asleep.c";
+append_to_file($source, <<'C');
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t which, struct timespec *now)
+{
+    int failed = syscall(SYS_clock_gettime, which, now);
+    FILE *slept = which == CLOCK_BOOTTIME ? fopen(getenv("SLEPT"), "r") : NULL;
+    long seconds = 0;
+    if (slept && fscanf(slept, "%ld", &seconds) == 1)
+        now->tv_sec += seconds;
+    if (slept)
+        fclose(slept);
+    return failed;
+}
+C
+system_or_bail('cc', '-shared', '-fPIC', '-o', "$tmp/asleep.so", $source);
+
+# The time that nobody sets, as everybody on this machine can read it.
+sub uptime { return (split / /, slurp_file('/proc/uptime'))[0]; }
+my $last_breath = 'while :; do cut -d " " -f 1 /proc/uptime > "$0.new"; mv "$0.new" "$0"; sleep 0.05; done';
+
+# All at once: each has its own clock, whose steps must not matter. One that is not extended is stopped before its lease ends, one that is
+# extended runs on until it is told to end.
+my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
+my $times = often(1, 25);
+for my $round (1 .. $times)
+{
+	my @tools;
+	for my $by (@by)
+	{
+		my $file = "$tmp/client_clock $by";
+		set_clock($file, 0);
+		for my $kind ('once', 'kept')
+		{
+			my $name = "client $by $kind $round";
+			unlink "$tmp/$name";
+			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', $last_breath, "$tmp/$name")
+			  : ('--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
+			push @tools, { %{ start_tool({ clock_by($file, $for_threads) }, 'run', $name, '--dsn', $dsn, '--at-most', '8s', @how) },
+				name => $name, kind => $kind, by => $by };
+		}
+	}
+	my $all = 2 * @by;
+	# Not that all are held: on a busy machine the first lease may have ended when the last begins.
+	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round'")
+	  or die 'not all tools have started';
+	my %ends = map { split /\|/ } split /\n/,
+	  sql("SELECT name, extract(epoch FROM lock_until - clock_timestamp()) + " . uptime() . " FROM shedlock_locks WHERE name LIKE 'client % once $round'");
+	set_clock("$tmp/client_clock $_", $_) for @by;
+	my $stepped = sql('SELECT clock_timestamp()');
+
+	for my $one (grep { $_->{kind} eq 'once' } @tools)
+	{
+		is(ended($one), 124, "a client's clock steps by $one->{by} s: without keep-alive its command is stopped");
+		cmp_ok(slurp_file("$tmp/$one->{name}"), '<=', $ends{ $one->{name} }, '... before the lease ends');
+	}
+	$server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '12 s'");
+	for my $one (grep { $_->{kind} eq 'kept' } @tools)
+	{
+		append_to_file("$tmp/$one->{name}", '');
+		is(ended($one), 7, "a client's clock steps by $one->{by} s: with keep-alive its command goes on");
+	}
+}
+seen(16, @by * $times, 'steps of the client\'s wall clock: deadline kept, keep-alive kept up');
+
+# A machine that slept: its processes stood still, but CLOCK_BOOTTIME went on. The server, which did not sleep, had the lease.
+my $sleeps = often(1, 25);
+for my $round (1 .. $sleeps)
+{
+	my @jobs = map {
+		append_to_file("$tmp/slept $round $_", "0\n");
+		+{ %{ start_tool({ LD_PRELOAD => "$tmp/asleep.so", SLEPT => "$tmp/slept $round $_" }, 'run', "asleep $round $_", '--dsn', $dsn,
+			'--at-most', '1h', '--', 'env', '-u', 'LD_PRELOAD', 'sleep', '1000') }, slept => "$tmp/slept $round $_" }
+	} 1 .. 4;
+	$server->poll_query_until('postgres', "SELECT count(*) = 4 FROM shedlock_locks WHERE name LIKE 'asleep $round %' AND state = 'held'");
+	$_->{run}->signal('STOP') for @jobs;
+	set_clock($_->{slept}, 3600) for @jobs;
+	$_->{run}->signal('CONT') for @jobs;
+	is(ended($_), 124, 'a machine that slept for as long as the lease: the command is stopped when it wakes') for @jobs;
+}
+seen(16, 4 * $sleeps, 'suspended for the length of the lease: stopped at once on waking');
+
+$server->stop;
+done_testing();

@@ -1,0 +1,48 @@
+# I7: the server dies while the crowd is at work, and no acknowledged grant is forgotten, whatever synchronous_commit says.
+use strict;
+use warnings;
+use Test::More;
+use Crowd;
+use ShedLock;
+
+my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n"); # nobody flushes what sessions leave unflushed
+
+sub crashes
+{
+	my ($title, $count, $seconds, $settings) = @_;
+	my $end = time() + $seconds;
+	my $crowd = start_crowd($node, crash_options($node, $settings), operations => 1500);
+	my $done = 0;
+	for (; $done < $count && ($done == 0 || time() < $end); $done++)
+	{
+		last unless crash($node, $crowd);
+	}
+	$crowd->{run}->signal('TERM');
+	return ($done, finish_crowd($crowd, "$title, $done crashes"));
+}
+
+my ($done, %saw) = crashes('immediate restarts', often(4, 1_000), seconds(10, 1200));
+seen(6, $done, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
+
+my %off = (
+	session => [ 'SELECT 1', '-c synchronous_commit=off' ],
+	role => [ 'ALTER ROLE CURRENT_USER SET synchronous_commit = off', '-c jit=off' ],
+	database => [ 'ALTER DATABASE postgres SET synchronous_commit = off', '-c jit=off' ],
+	server => [ 'ALTER SYSTEM SET synchronous_commit = off', '-c jit=off' ]);
+my $all = 0;
+for my $where (sort keys %off)
+{
+	$node->safe_psql('postgres', $off{$where}[0]);
+	$node->reload;
+	is((split /\n/, $node->safe_psql('postgres', "SHOW synchronous_commit", connstr => connection($node->connstr('postgres'), $off{$where}[1])))[-1],
+		'off', "sessions do not wait for the disk: set by the $where");
+	($done, %saw) = crashes("synchronous_commit = off by the $where", often(1, 50), seconds(10, 120), $off{$where}[1]);
+	$all += $done;
+	$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+	$node->reload;
+}
+seen(7, $all, 'set by session, role, database and server: 0 acknowledged grants lost');
+
+$node->stop;
+done_testing();

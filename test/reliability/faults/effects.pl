@@ -1,0 +1,68 @@
+# A command of shedlock_run has one effect a tick, whatever dies in between, and the lock of a run whose session is gone is free.
+use strict;
+use warnings;
+use Test::More;
+use Time::HiRes qw(sleep);
+use Crowd;
+use Effects;
+use ShedLock;
+
+my $node = new_server('server', crowd_settings());
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# Whoever asks next after the session is gone gets the lock; where at_least says so, that much later.
+sub dies
+{
+	my ($how, $strike) = @_;
+	my %at_least = ("$how, free" => '0', "$how, kept" => '1 hour', "$how, kept for a while" => '2 s');
+	my @runs = map { start_run($node, $_, $at_least{$_}) } sort keys %at_least;
+	sql("SELECT shedlock_acquire('$how, no run', '1 hour')");
+	held($node, keys %at_least) or die 'no run';
+	my $began = sql("SELECT token FROM shedlock_locks WHERE name = '$how, kept for a while'");
+	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: while it runs, its lock is held");
+	$strike->();
+	gone($node);
+	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view knows");
+	is(sql("SELECT shedlock_acquire('$how, kept', '1 min')"), 'f', "I5 $how: its at_least is honoured");
+	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '10 s')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
+	is(sql("SELECT shedlock_acquire('$how, no run', '1 min')"), 'f', "$how: what a session holds by itself lasts as long as its lease");
+	$_->finish for @runs;
+	return;
+}
+
+my $dying = "FROM pg_stat_activity WHERE application_name = 'dying'";
+dies('terminated', sub { sql("SELECT pg_terminate_backend(pid) $dying") });
+dies('killed', sub { kill 'KILL', (split /\n/, sql("SELECT pid $dying"))[0]; $node->poll_query_until('postgres', 'SELECT true') });
+dies('restarted', sub { $node->stop('immediate'); $node->start });
+
+# Who waits already, and has seen the session alive, gets it as well.
+my $run = start_run($node, 'waited for', '0');
+held($node, 'waited for') or die 'no run';
+my $waiter = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('waited for', '1 min', wait => '30 s')", '-d', $node->connstr('postgres') . ' application_name=waiter');
+$node->poll_query_until('postgres', "SELECT true FROM pg_stat_activity WHERE application_name = 'waiter' AND state = 'active'");
+sleep(0.3); # some looks
+sql("SELECT pg_terminate_backend(pid) $dying");
+ended($waiter);
+is($waiter->{out}, "t\n", 'who waits for the lock of a run gets it when its session is terminated') or diag($waiter->{err});
+$run->finish;
+
+# Sessions are terminated and killed by the programme, servers here.
+sql('CREATE TABLE effects (tick bigint)');
+my ($ticks, $every) = (often(300, 10_000), 100);
+my $season = start_season($node->connstr('postgres'), $ticks, 'kills');
+my $restarts = 0;
+for (my $tick = $every / 2; $tick < $ticks && announced($season, $tick); $tick += $every)
+{
+	sleep(rand(0.01));
+	$node->stop('immediate');
+	$node->start;
+	$restarts++;
+}
+my %saw = finish_season($season, $node, 'dying sessions');
+cmp_ok($saw{$_} // 0, '>', 0, "control: sessions were $_") for 'terminated', $ENV{TORTURE} ? 'killed' : (); # which is rare
+seen(43, $ticks, sprintf('ticks with retry, each with exactly one effect, the slowest after %.1f s: sessions terminated %d, killed with all others %d, immediate restarts %d; '
+	  . 'the lock of a run whose session is gone was free at the next attempt, its at_least honoured', ($saw{longest} // 0) / 1e6, $saw{terminated} // 0, $saw{killed} // 0, $restarts));
+
+$node->stop;
+done_testing();

@@ -1,0 +1,140 @@
+# Row 19: what a session inherits from a role, a database or a pooler's stranger. Each setting alone, in torture each
+# pair: the lock functions and the tool give the same result, or say clearly why not; they never grant wrongly. Row 27:
+# the same with parallel query forced.
+use strict;
+use warnings;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = new_server('server', "log_statement = none\nshared_preload_libraries = 'shedlock'\n");
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+sql(<<'SQL');
+CREATE SCHEMA evil;
+CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$ SELECT 'infinity'::timestamptz $$;
+CREATE FUNCTION evil.shedlock_acquire_token(text, text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+CREATE FUNCTION evil.le(timestamp, timestamp) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE OPERATOR evil.<= (LEFTARG = timestamp, RIGHTARG = timestamp, FUNCTION = evil.le);
+CREATE FUNCTION evil.eq(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.eq);
+CREATE TABLE evil.shedlock (LIKE public.shedlock);
+CREATE VIEW evil.shedlock_locks AS SELECT 'free' AS state;
+SQL
+my $started = sql('SELECT pg_postmaster_start_time()');
+
+# Those that may stop a call, and with which error.
+my %stops = (read_only => '25006', statement_timeout => '57014', lock_timeout => '55P03', idle => '25P03|57P05|57P01');
+my %setting = (
+	async => '-c synchronous_commit=off', search_path => '-c search_path=evil,pg_catalog,public', serializable => '-c default_transaction_isolation=serializable',
+	read_only => '-c default_transaction_read_only=on', statement_timeout => '-c statement_timeout=1ms', lock_timeout => '-c lock_timeout=1ms',
+	idle => '-c idle_in_transaction_session_timeout=1ms -c idle_session_timeout=1s', IntervalStyle => '-c IntervalStyle=sql_standard', DateStyle => '-c DateStyle=German',
+	TimeZone => '-c TimeZone=Pacific/Kiritimati', row_security => '-c row_security=off -c session_replication_role=replica', strings => '-c backslash_quote=on' . ($ENV{SHEDLOCK_SERVER} < 19 && ' -c standard_conforming_strings=off -c escape_string_warning=off'),
+	client_encoding => '-c client_encoding=LATIN1');
+my %parallel = (parallel => "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0 -c "
+	  . (sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'") ? 'debug_parallel_query=regress' : 'force_parallel_mode=regress'));
+
+# One session's calls, each with what it must answer if it is not stopped.
+my @calls = (
+	[ "SELECT public.shedlock_acquire('held', '1 h')", 'f' ], [ "SELECT public.shedlock_acquire('free', '1 day', '0', '0', '2026-01-01 00:00:00+00')", 't' ],
+	[ "SELECT public.shedlock_acquire('free', '1 h')", 'f' ], [ "SELECT public.shedlock_extend('free', '1 h 1 s')", 't' ], [ "SELECT public.shedlock_guard('free')", '' ],
+	[ "SELECT extract(epoch FROM lock_until) > extract(epoch FROM pg_catalog.clock_timestamp()) FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'free'", 't' ],
+	[ "SELECT public.shedlock_acquire(ARRAY['one', 'held']::text[], '1 h')", 'f' ], [ "SELECT public.shedlock_acquire_token('na\\ve', '1 h', holder => 'x') > 1", 't' ],
+	[ "SELECT public.shedlock_release('held')", 'f' ], [ "SELECT public.shedlock_release('free')", 't' ], [ "CALL public.shedlock_run('run', 'SELECT 1', '1 h')", 't' ],
+	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ], [ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ],
+	[ "SELECT extract(epoch FROM public.shedlock_tick('1 day', 'Europe/Berlin', '2026-03-29 12:00Z'))", '1774738800.000000' ]);
+
+# Every row as it is after the calls that went through, none that no call made.
+sub rows_are_right
+{
+	my ($answers) = @_;
+	my $free = $answers->[1] eq 't' ? ($answers->[9] eq 't' ? 'free free' : 'free held') : '';
+	my @rows = grep { /^(?!na)/ } split /\n/, sql("SELECT name || ' ' || state FROM shedlock_locks ORDER BY name COLLATE \"C\"");
+	return join(', ', @rows) =~ /^(?:\Q$free\E, )?held held(?:, run (?:free|held))?$/ ? '' : join(', ', @rows);
+}
+
+sub by_sql
+{
+	my ($options, $may_stop) = @_;
+	sql("DELETE FROM shedlock; SELECT shedlock_acquire_token('held', '1 h')");
+	my (@answers, @wrong);
+	my $script = "\\set VERBOSITY sqlstate\n" . join('', map { "$_->[0];\n\\echo --\n" } @calls);
+	local $ENV{PGOPTIONS} = $options;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$script, '>', \$out, '2>&1');
+	@answers = map { s/\AWARNING:  SL001\n|\n\z//gr } split /^--\n/m, $out;
+	for my $i (0 .. $#calls)
+	{
+		my $answer = $answers[$i] // '';
+		# Once stopped, what follows finds another state, but is never granted what is held.
+		my $was_stopped = "@answers[0 .. $i]" =~ /$may_stop/ || !defined $answers[$i];
+		push @wrong, "$calls[$i][0]: $answer" unless $answer eq $calls[$i][1] || ($may_stop ne 'never' && $was_stopped && ($answer =~ /$may_stop|SL001/ || $answer eq '' || ($answer eq 'f' || $i != 0 && $i != 8 && $calls[$i][0] !~ /held'/)));
+	}
+	$#answers = $#calls;
+	@answers = map { $_ // '' } @answers;
+	delete local $ENV{PGOPTIONS};
+	my $rows = rows_are_right(\@answers);
+	push @wrong, "rows $rows" if $rows && $may_stop eq 'never';
+	push @wrong, "held was lost" unless sql("SELECT state FROM shedlock_locks WHERE name = 'held'") eq 'held';
+	return @wrong;
+}
+
+# The tool: 0 with the answer, 1 refused, 125 with a line that says why.
+sub by_tool
+{
+	my ($options, $may_stop) = @_;
+	my @wrong;
+	sql("DELETE FROM shedlock; SELECT shedlock_acquire_token('held', '1 h')");
+	for my $try ([ [ 'run', 'held', '--at-most', '1h', '-E', '77', '--', 'echo', 'granted' ], 77, qr/\A(?!.*granted)/s ],
+		[ [ 'run', 'free', '--at-most', '1h', '--', 'echo', 'granted' ], 0, qr/granted/ ], [ [ 'list', '--json' ], 0, qr/"held"/ ])
+	{
+		my ($arguments, $status, $says) = @$try;
+		my ($out, $err) = ('', '');
+		local $ENV{PGOPTIONS} = $options;
+		IPC::Run::run([ $tool, @$arguments, '--dsn', $node->connstr('postgres') ], '>', \$out, '2>', \$err) if $arguments->[0] eq 'list';
+		IPC::Run::run([ $tool, $arguments->[0], '--dsn', $node->connstr('postgres'), @$arguments[1 .. $#$arguments] ], '>', \$out, '2>', \$err) if $arguments->[0] ne 'list';
+		my $ended = $? >> 8;
+		push @wrong, "@$arguments: $ended $out$err" unless ($ended == $status && $out =~ $says) || ($may_stop ne 'never' && $ended == 125 && $err ne '' && $out !~ /granted/);
+	}
+	return @wrong;
+}
+
+sub try_settings
+{
+	my ($what, $options, @names) = @_;
+	my $may_stop = join('|', grep { defined } map { $stops{$_} } @names) || 'never';
+	my @wrong = (by_sql($options, $may_stop), by_tool($options, $may_stop));
+	is(join("\n", @wrong), '', $what);
+}
+
+my @names = sort keys %setting;
+try_settings('nothing inherited', '');
+try_settings($_, $setting{$_}, $_) for @names;
+my $pairs = 0;
+if ($ENV{TORTURE})
+{
+	for my $i (0 .. $#names)
+	{
+		try_settings("$names[$i] and $_", "$setting{$names[$i]} $setting{$_}", $names[$i], $_), $pairs++ for @names[ $i + 1 .. $#names ];
+	}
+}
+try_settings('parallel query', $parallel{parallel}, 'parallel');
+try_settings('parallel query, serializable', "$parallel{parallel} $setting{serializable}", 'parallel');
+
+# A function of ours in a query that would be parallel keeps that from being so, in a cursor and under a Gather as well.
+sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
+{
+	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";
+	is(sql("SELECT count(*) FILTER (WHERE shedlock_acquire('row ' || n, '1 h')), count(*) FROM (SELECT n FROM big WHERE n % 100 = 0) s;
+		SELECT sum(n) FROM big WHERE n <= 10 AND shedlock_release('row ' || n * 100)"), "100|100\n55", 'a hundred rows, a hundred locks; some released by a condition');
+	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT; SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"), "t\nt\n2", 'a cursor acquires what is fetched');
+	is(sql("SELECT count(*) > 100 FROM shedlock_locks"), 't', 'the view in parallel');
+}
+
+is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
+unlike(slurp_file($node->logfile), qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|40001/, 'no 25000 and no crash');
+$node->stop;
+seen('19', scalar(@names) + $pairs, 'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
+seen('27', 2, 'works, no function of ours runs in a worker');
+done_testing();

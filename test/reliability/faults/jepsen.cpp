@@ -1,0 +1,195 @@
+// jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS: what Jepsen did to etcd's locks
+// (https://jepsen.io/analyses/etcd-3.4.3; the programme is lock.clj of github.com/jepsen-io/etcd). Five clients add
+// elements to one set under a lock whose lease of 2 s is kept alive: read the set, sleep for up to 2 s, write it back
+// with one element more. Nobody looks whether the lock is still held. For 5 s out of 10 somebody is stopped: with
+// `sessions` what serves the locks to one client, or to all, as it was there; with `clients` one of the clients. The
+// set is a row, which that does not touch.
+//
+// A second lasts SECOND ms, so that a short test keeps the proportions; it goes on for SECONDS of them. Prints "added N
+// lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the set, commits that
+// the guard refused, and how often somebody was stopped.
+#include "libpqxx.hpp"
+#include "processes.hpp"
+
+#include "shedlock/shedlock.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <random>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+struct setting {
+    std::string connection, name;
+    bool is_guarded, stops_clients;
+    microseconds second;
+
+    [[nodiscard]] std::string connection_of(std::string const &whose) const
+    {
+        return connection + " application_name='" + name + '.' + whose + "'";
+    }
+    [[nodiscard]] std::string at_my_row() const { return " WHERE name = '" + name + "'"; }
+};
+
+// Shared by the processes. An element is the number of the attempt to add it.
+struct tally {
+    std::atomic<std::size_t> elements{0};
+    std::atomic<int> refused{0};
+    std::array<std::atomic<bool>, 1 << 16> acknowledged{};
+};
+
+std::mt19937 random_bits{std::random_device{}()};
+
+// ---- A client ----
+
+class member {
+public:
+    member(setting const &how, int number, tally &all)
+        : how_{how}, all_{all}, locks_{how.connection_of("locks" + std::to_string(number)),
+                                       {.on_event = [](shedlock::event const &) {}}},
+          data_{how.connection_of("data")}
+    {
+    }
+
+    void add_one()
+    try {
+        auto lock = locks_.acquire(how_.name, {.at_most = 2 * how_.second, .keep_alive = true}, 20 * how_.second);
+        if (!lock)
+            return;
+        auto const before =
+            pqxx::nontransaction{data_}.exec("SELECT elements FROM added" + how_.at_my_row())[0][0].as<std::string>();
+        std::this_thread::sleep_for(how_.second * std::uniform_int_distribution{0, 1999}(random_bits) / 1000);
+        write(*lock, before);
+        lock->release();
+    } catch (shedlock::lock_lost const &) {        // by the time of the release: it was too late for anything
+    } catch (shedlock::connection_error const &) { // what serves us was stopped
+    }
+
+private:
+    void write(shedlock::lock const &lock, std::string const &before)
+    try {
+        auto const element = all_.elements++;
+        pqxx::work work{data_};
+        work.exec("UPDATE added SET elements = '" + before + "'::int[] || " + std::to_string(element) +
+                  how_.at_my_row());
+        how_.is_guarded ? lock.commit(work) : work.commit();
+        all_.acknowledged.at(element) = true;
+    } catch (shedlock::lock_lost const &) {
+        ++all_.refused;
+        throw;
+    }
+
+    setting const &how_;
+    tally &all_;
+    shedlock::client locks_;
+    pqxx::connection data_;
+};
+
+[[noreturn]] void be_client(setting const &how, int number, tally &all)
+try {
+    random_bits.seed(std::random_device{}());
+    for (member one{how, number, all};;)
+        one.add_one();
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    ::_exit(1);
+}
+
+// ---- Who stops them ----
+
+class stopper {
+public:
+    stopper(setting const &how, std::vector<pid_t> const &clients)
+        : how_{how}, clients_{clients}, connection_{how.connection}
+    {
+    }
+    ~stopper() { resume(); }
+
+    void stop()
+    {
+        auto const number = std::uniform_int_distribution<std::size_t>{0, clients_.size() - 1}(random_bits);
+        stopped_ = how_.stops_clients ? std::vector{clients_[number]}
+                                      : sessions(random_bits() % 2 ? "locks" + std::to_string(number) : "locks%");
+        for (auto const one : stopped_)
+            ::kill(one, SIGSTOP);
+    }
+
+    void resume() noexcept
+    {
+        for (auto const one : stopped_)
+            ::kill(one, SIGCONT);
+        stopped_.clear();
+    }
+
+    std::vector<pid_t> sessions(std::string const &whose)
+    {
+        std::vector<pid_t> found;
+        for (auto const &row : pqxx::nontransaction{connection_}.exec(
+                 "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '" + how_.name + '.' + whose + "'"))
+            found.push_back(row[0].as<pid_t>());
+        return found;
+    }
+
+private:
+    setting const &how_;
+    std::vector<pid_t> const &clients_;
+    pqxx::connection connection_;
+    std::vector<pid_t> stopped_;
+};
+
+void report(setting const &how, tally const &all, int pauses)
+{
+    pqxx::connection connection{how.connection};
+    std::vector<bool> is_there(all.acknowledged.size());
+    for (auto const &row :
+         pqxx::nontransaction{connection}.exec("SELECT unnest(elements) FROM added" + how.at_my_row()))
+        is_there.at(row[0].as<std::size_t>()) = true;
+    int added = 0, lost = 0;
+    for (std::size_t i = 0; i < is_there.size(); ++i) {
+        added += all.acknowledged[i];
+        lost += all.acknowledged[i] && !is_there[i];
+    }
+    std::cout << "added " << added << " lost " << lost << " refused " << all.refused << " pauses " << pauses << '\n';
+}
+
+} // namespace
+
+int main(int count, char **words)
+try {
+    std::vector<std::string> const given{words + 1, words + count};
+    if (given.size() != 6)
+        throw std::runtime_error{"jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS"};
+    setting const how{given[0], given[1], given[2] == "guarded", given[3] == "clients",
+                      std::chrono::milliseconds{std::stoi(given[4])}};
+    auto &all = processes::shared_memory<tally>();
+    std::vector<pid_t> clients;
+    for (int i = 0; i < 5; ++i)
+        if (clients.push_back(::fork()); clients.back() == 0)
+            be_client(how, i, all);
+
+    int pauses = 0;
+    stopper fate{how, clients};
+    for (auto const end = std::chrono::steady_clock::now() + std::stoi(given[5]) * how.second;
+         std::chrono::steady_clock::now() < end; ++pauses) {
+        std::this_thread::sleep_for(5 * how.second);
+        fate.stop();
+        std::this_thread::sleep_for(5 * how.second);
+        fate.resume();
+    }
+    bool const all_well = processes::end_all(clients);
+    while (!fate.sessions("%").empty()) // what was sent is still carried out
+        std::this_thread::sleep_for(50ms);
+    report(how, all, pauses);
+    return all_well ? 0 : 1;
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    return 2;
+}

@@ -1,0 +1,165 @@
+# A network that loses packets, all of them, some, or those of one direction, for good or for a while, while the tool acquires, renews or
+# releases. The kernel drops real packets; TCP does what it does then.
+use strict;
+use warnings;
+use Namespace '--net';
+use File::Spec;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ShedLock;
+
+my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
+
+# Each case has an address of its own, and what is lost on the way to it and from it is said by sets of addresses.
+sub nft { system_or_bail('nft', $_[0]); }
+system_or_bail('ip', 'link', 'set', 'lo', 'up');
+append_to_file("$tmp/rules", <<'NFT');
+table inet faults {
+	set to_server { type ipv4_addr; }
+	set to_client { type ipv4_addr; }
+	set loss { type ipv4_addr; }
+	chain arriving {
+		type filter hook input priority 0;
+		ip daddr @to_server drop
+		ip saddr @to_client drop
+		ip daddr @loss numgen random mod 100 < 30 drop
+		ip saddr @loss numgen random mod 100 < 30 drop
+	}
+}
+NFT
+system_or_bail('nft', '-f', "$tmp/rules");
+
+my $server = new_server('server', "listen_addresses = '*'\nmax_connections = 200\n");
+append_to_file($server->data_dir . '/pg_hba.conf', "host all all 127.0.0.0/8 trust\n");
+$server->reload;
+sub sql { return $server->safe_psql('postgres', $_[0]); }
+
+sub start_tool
+{
+	my ($case, $command, @how) = @_;
+	launch($case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
+}
+
+# Writes down every few milliseconds that it still runs; ends with 7 when told to.
+my $heartbeat = <<'PERL';
+for (;;) {
+    open my $file, ">", "$ARGV[0].new"; printf $file "%.6f", time; close $file; rename "$ARGV[0].new", $ARGV[0];
+    exit 7 if -e "$ARGV[0].go";
+    sleep 0.02;
+}
+PERL
+sub last_beat { return slurp_file($_[0]{file}); }
+sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
+
+# kind of fault => [ sets, and for how many seconds, from and to, if it ends ]. After five the client gives up waiting.
+my %faults = (
+	cut => [ [qw(to_server to_client)] ],
+	'requests lost' => [ ['to_server'] ],
+	'replies lost' => [ ['to_client'] ],
+	'30 % loss' => [ ['loss'] ],
+	delay => [ [qw(to_server to_client)], 0, 3 ],
+	'one-way delay' => [ ['to_client'], 0, 3 ],
+	outage => [ [qw(to_server to_client)], 5.5, 7 ]);
+
+sub begin_fault
+{
+	my ($case) = @_;
+	nft("add element inet faults $_ { $case->{address} }") for @{ $faults{ $case->{kind} }[0] };
+	$case->{began} = time;
+}
+sub end_fault
+{
+	my ($case) = @_;
+	nft("delete element inet faults $_ { $case->{address} }") for @{ $faults{ $case->{kind} }[0] };
+}
+
+my %count;
+sub finish
+{
+	my ($case) = @_;
+	$case->{status} = ended($case);
+	$count{"$case->{phase} $case->{status}"}++;
+}
+
+# The tool's word on an acquire against the row: nobody else wants this lock, so "refused" would be false as well.
+sub check_acquire
+{
+	my ($case, $title) = @_;
+	my $row = sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'");
+	like($case->{status}, qr/^(0|125)$/, "$title: granted or an error");
+	is("$row\n", $case->{out}, "$title: the token is that of the lock") if $case->{status} == 0;
+	is($case->{out}, '', "$title: no token beside an error") if $case->{status} != 0;
+}
+
+# Somebody else waits for the lock. By the time they have it, the command is not running any more.
+sub check_run
+{
+	my ($case, $title) = @_;
+	my $lethal = $case->{phase} eq 'renew' && $case->{kind} =~ /cut|lost/;
+	like($case->{status}, $lethal ? qr/^124$/ : qr/^(7|124)$/, "$title: the command was stopped" . ($lethal ? '' : ', or ended by itself'));
+	ended($case->{next});
+	chomp(my $token = $case->{next}{out});
+	cmp_ok($token, '>', 0, "$title: the lock is free again in time");
+	cmp_ok(last_beat($case) * 1e6, '<=', $token, "I1 $title: the command had ended when the next one got the lock");
+}
+
+my ($rounds, $address) = (often(1, 15), 1);
+for my $round (1 .. $rounds)
+{
+	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
+		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(connect acquire renew release);
+	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
+	start_tool($_, 'run', '--at-most', '8s', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
+	my $all = @runs;
+	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all run';
+	for my $case (@runs)
+	{
+		sleep(0.05) until -e $case->{file};
+		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '2 min')", '-d', $server->connstr('postgres'));
+	}
+
+	# The acquires reach the server, and are kept there until their network fails.
+	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
+	my $ddl = $server->background_psql('postgres'); # what an acquire waits for (I2's one exception)
+	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
+	start_tool($_, 'acquire', '--at-most', '1h') for @acquires;
+	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
+	  or die 'not all acquires have arrived';
+	begin_fault($_) for @acquires;
+	$ddl->quit;
+
+	for my $case (grep { $_->{phase} ne 'acquire' } @cases)
+	{
+		start_tool($case, 'acquire', '--at-most', '1h') if $case->{phase} eq 'connect';
+		sleep(rand(0.05));
+		begin_fault($case);
+		tell_to_end($case) if $case->{phase} eq 'release';
+	}
+	my @later; # [ when, what ]
+	for my $case (@cases)
+	{
+		my (undef, $from, $to) = @{ $faults{ $case->{kind} } };
+		push @later, [ $case->{began} + $from + rand($to - $from), sub { end_fault($case) } ] if $to;
+		push @later, [ $case->{began} + 6, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} !~ /cut|lost/;
+	}
+	for my $event (sort { $a->[0] <=> $b->[0] } @later)
+	{
+		my ($when, $what) = @$event;
+		sleep($when - time) if $when > time;
+		$what->();
+	}
+	for my $case (@cases)
+	{
+		my $title = "$case->{kind}, in $case->{phase}";
+		finish($case);
+		$case->{phase} =~ /^re/ ? check_run($case, $title) : check_acquire($case, $title);
+		end_fault($case) unless $faults{ $case->{kind} }[2];
+	}
+}
+my $times = 28 * $rounds;
+seen(17, $times, 'no false grant, commands stopped before others got the lock; phase and exit status: '
+	  . join ', ', map { "$_ ($count{$_})" } sort keys %count);
+
+$server->stop;
+done_testing();

@@ -1,0 +1,35 @@
+# Row 18: 50 clients share two sessions behind PgBouncer in transaction mode, which is restarted under them.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Crowd;
+use Pooler;
+use ShedLock;
+
+my $node = new_server('server', crowd_settings());
+$node->safe_psql('postgres', 'ALTER DATABASE postgres SET client_min_messages = error');
+my $pooler = new_pooler($node);
+my $crowd = start_crowd($node, connection => "$pooler->{through} application_name=crowd", admin => connection($node->connstr('postgres')), pooler => 'yes',
+	clients => 50, operations => often(4_000, 10_000), histories => often(1, 100), seconds => seconds(10, 1200), allow => '57P01');
+my $restarts = 0;
+my $end = time() + seconds(10, 1200);
+while ($crowd->{run}->pumpable && $restarts < often(3, 500) && time() < $end)
+{
+	Time::HiRes::usleep(500_000);
+	$crowd->{run}->pump_nb;
+	last unless $crowd->{run}->pumpable;
+	restart_pooler($pooler);
+	$restarts++;
+}
+my %saw = finish_crowd($crowd, "50 clients at most, 2 sessions, PgBouncer restarted $restarts times");
+cmp_ok($restarts, '>', 0, 'PgBouncer was restarted');
+my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', "SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'"
+	  . " AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')" ]);
+is($out, '0|', 'no setting was left behind in the shared sessions');
+seen(18, $saw{operations}, "operations of up to 50 clients over 2 sessions, $restarts restarts of PgBouncer, " . struck(\%saw, 'lost in mid-operation' => 'answers lost')
+	  . '; 0 violations, no setting left behind');
+
+stop_pooler($pooler);
+$node->stop;
+done_testing();

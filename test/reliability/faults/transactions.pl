@@ -1,0 +1,105 @@
+# Undecided rows that stay undecided: a holder that is idle in its transaction until something ends it, prepared transactions, also over a
+# crash of the server. Others are refused at once meanwhile.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $server = new_server('server', "max_prepared_transactions = 40\n", allows_streaming => 1);
+sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '60 s'; $_[0]"); } # an error if anything blocks
+sql(<<'SQL');
+CREATE TABLE work (act text);
+CREATE TABLE asked (granted boolean, took interval);
+CREATE PROCEDURE ask(lock text) LANGUAGE plpgsql AS $$
+DECLARE
+    sent timestamptz;
+    granted boolean;
+BEGIN
+    FOR i IN 1 .. 100 LOOP
+        sent := clock_timestamp();
+        granted := shedlock_acquire(lock, '1 h');
+        INSERT INTO asked VALUES (granted, clock_timestamp() - sent);
+    END LOOP;
+END $$;
+SQL
+
+# A session that acquires, and then does nothing, in its transaction.
+sub idle_holder
+{
+	my ($name) = @_;
+	my $holder = $server->background_psql('postgres');
+	$holder->query_safe("SET application_name = '$name'; BEGIN; SELECT shedlock_acquire('$name', '1 h')");
+	return $holder;
+}
+
+my %ends = (
+	rollback => sub { $_[0]->query_safe('ROLLBACK'); },
+	timeout => sub { $_[0]->query("SET idle_in_transaction_session_timeout = '1 ms'"); },
+	terminate => sub { sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$_[1]'"); },
+	death => sub { $_[0]{run}->signal('KILL'); });
+
+my $rounds = often(10, 100);
+my @kinds = sort keys %ends;
+for my $n (1 .. $rounds)
+{
+	my $kind = $kinds[ $n % @kinds ];
+	my $name = "idle $kind $n";
+	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # else a name that nobody ever used
+	my $holder = idle_holder($name);
+	sql("CALL ask('$name')");
+	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: others are refused ($kind)");
+	$ends{$kind}->($holder, $name);
+	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and granted after its $kind");
+	eval { $holder->quit };
+}
+my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
+seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
+
+# Prepared transactions: what they did => [before, the act itself, of whom nothing is decided, is it held after COMMIT PREPARED, after ROLLBACK PREPARED]
+my %acts = (
+	'acquire of a new name' => [ '', "SELECT shedlock_acquire_token('NAME', '1 h')", 1, 0 ],
+	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],
+	'acquire by a session' => [ '', "SELECT shedlock_acquire('NAME', '1 h')", 1, 0 ],
+	'acquire of several' => [ '', "SELECT shedlock_acquire_token(ARRAY['NAME', 'NAME too'], '1 h')", 1, 0 ],
+	'extend' => [ "SELECT shedlock_acquire_token('NAME', '1 h')", "SELECT shedlock_extend_token('NAME', token, '2 h') FROM shedlock_locks WHERE name = 'NAME'", 1, 1 ],
+	'release' => [ "SELECT shedlock_acquire_token('NAME', '1 h')", "SELECT shedlock_release_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 1 ],
+	'guard after the lease' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "INSERT INTO work VALUES ('NAME'); SELECT shedlock_guard_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 0 ]);
+
+my $crashes = often(2, 50);
+for my $n (1 .. $crashes)
+{
+	my %token;
+	for my $act (sort keys %acts)
+	{
+		for my $end ('COMMIT', 'ROLLBACK')
+		{
+			my ($before, $statement) = map { s/NAME/$act $end $n/gr } @{ $acts{$act} }[ 0, 1 ];
+			sql($before) if $before;
+			my ($rc, $out, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\nBEGIN; $statement; PREPARE TRANSACTION '$act $end'");
+			is("$rc$err", '0', "$act: can be prepared");
+			$token{"$act $end"} = $out;
+		}
+	}
+	$server->stop($n % 2 ? 'immediate' : 'fast');
+	$server->start;
+	for my $act (sort keys %acts)
+	{
+		for my $end ('COMMIT', 'ROLLBACK')
+		{
+			my $name = "$act $end $n";
+			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f', "I2 $act, prepared before a restart: others are refused");
+			sql("$end PREPARED '$act $end'");
+			my $held = $acts{$act}[ $end eq 'COMMIT' ? 2 : 3 ];
+			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't', "I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
+			next unless $held && $end eq 'COMMIT' && $token{"$act $end"} =~ /^\d+$/;
+			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... by the token that it was told');
+		}
+	}
+	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 the guarded work of the one that was committed is there');
+	sql('DELETE FROM work');
+}
+seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: refused meanwhile, consistent after, no error");
+
+$server->stop;
+done_testing();

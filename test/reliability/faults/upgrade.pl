@@ -1,0 +1,121 @@
+# Fault 39: pg_upgrade, and pg_dump with a restore, keep locks and tokens (I6), from the server $SHEDLOCK_OLD_BIN, which
+# test/versions/upgrade sets, or else from one of the same version. Database "own" has our own table, "java" an adopted one.
+use strict;
+use warnings;
+use File::Basename;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my ($new_bin) = map { chomp; $_ } `pg_config --bindir`;
+my $old_bin = $ENV{SHEDLOCK_OLD_BIN} // $new_bin;
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my (%held, %gone);
+
+# Checksums: from 18 on they are initdb's default, and pg_upgrade wants both servers to have them or none.
+sub initialised
+{
+	my ($name, $bin, $settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name, install_path => dirname($bin));
+	$node->init(extra => ['--data-checksums']);
+	$node->append_conf('postgresql.conf', $settings) if $settings;
+	configure($node) unless $settings;
+	return $node;
+}
+
+sub fill
+{
+	my ($node, $database) = @_;
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	$node->safe_psql($database, 'CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL,'
+		. ' locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)') if $database eq 'java';
+	$node->safe_psql($database, "CREATE EXTENSION shedlock; SELECT shedlock_grant('app'); SELECT shedlock_pause('paused', 'why')");
+	$held{$database} = $node->safe_psql($database, "SELECT shedlock_acquire_token('held', '1 h')");
+	# As after a clock that has stepped back: the next token must be greater than this one all the same.
+	$node->safe_psql($database, "SELECT shedlock_acquire_token('gone', '1 ms');"
+		. " UPDATE shedlock SET locked_at = locked_at + interval '1 day' WHERE name = 'gone'");
+	$gone{$database} = $node->safe_psql($database, "SELECT token FROM shedlock_locks WHERE name = 'gone'");
+	$node->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h', '1 h'), shedlock_release('kept')");
+	is(adoption_findings($node, $database), '0', "$database: the doctor has nothing to say of the table");
+}
+
+sub adoption_findings
+{
+	my ($node, $database) = @_;
+	return $node->safe_psql($database, "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'");
+}
+
+sub keeps
+{
+	my ($node, $database, $how) = @_;
+	my $ask = sub { return $node->safe_psql($database, "SET client_min_messages = error; SELECT @_") };
+	is($ask->("string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks"),
+		'gone free, held held, kept kept, paused paused', "$database $how: every lock is as it was");
+	is($ask->("shedlock_acquire('held', '1 h'), shedlock_acquire('kept', '1 h'), shedlock_acquire('paused', '1 h')"),
+		'f|f|f', "$database $how: what was held is refused");
+	is($ask->("shedlock_extend_token('held', $held{$database} - 1, '1 h'), shedlock_extend_token('held', $held{$database}, '1 h')"),
+		'f|t', "$database $how: the holder's token holds, no other does");
+	is($ask->("token = $gone{$database} FROM shedlock_locks WHERE name = 'gone'"), 't', "$database $how: the token of a free lock stays");
+	cmp_ok($ask->("shedlock_acquire_token('gone', '1 ms')"), '>', $gone{$database}, "$database $how: I6 the next token is greater");
+	$gone{$database} = $ask->("token FROM shedlock_locks WHERE name = 'gone'");
+	is($node->safe_psql($database, "SET ROLE app; SELECT shedlock_acquire('by app', '1 h') AND shedlock_release('by app')"), 't',
+		"$database $how: grants come along");
+	$node->safe_psql($database, "DELETE FROM shedlock WHERE name = 'by app'");
+	$node->poll_query_until($database, "SELECT state = 'free' FROM shedlock_locks WHERE name = 'gone'");
+}
+
+# With the newer server's pg_dump, as PostgreSQL recommends.
+sub dump_and_restore
+{
+	my ($from, $database, $to, $copy, $how) = @_;
+	my $file = "$folder/$database.sql";
+	$to->command_ok([ "$new_bin/pg_dump", '-f', $file, '-d', $from->connstr($database) ], "$database $how: pg_dump");
+	$to->safe_psql('postgres', "CREATE DATABASE $copy");
+	$to->command_ok([ "$new_bin/psql", '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $file, '-d', $to->connstr($copy) ], "$database $how: restore");
+}
+
+my $old = initialised('old', $old_bin, $ENV{SHEDLOCK_OLD_SETTINGS});
+$old->start;
+$old->safe_psql('postgres', 'CREATE ROLE app');
+fill($old, $_) for qw(own java);
+my $restored = initialised('restored', $new_bin);
+$restored->start;
+$restored->safe_psql('postgres', 'CREATE ROLE app');
+for my $database (qw(own java))
+{
+	dump_and_restore($old, $database, $restored, $database, 'by pg_dump');
+	my %before = %gone;
+	keeps($restored, $database, 'by pg_dump');
+	%gone = %before; # the old server's
+}
+$restored->stop;
+$old->stop;
+
+# From 18 on pg_upgrade looks for the library in the server's own folder alone, where a staged one is not.
+my ($installed) = map { chomp; "$_/shedlock.so" } `pg_config --pkglibdir`;
+if (`$new_bin/postgres --version` =~ / (\d+)/ && $1 >= 18 && !-e $installed)
+{
+	note('pg_upgrade is not tried: it needs the extension installed');
+	seen(39, 1, 'pg_dump from an older server to PostgreSQL 18 or newer: every lock and token kept');
+	done_testing();
+	exit;
+}
+my $upgraded = initialised('upgraded', $new_bin);
+my $said = '';
+ok(IPC::Run::run([ "$new_bin/pg_upgrade", '-d', $old->data_dir, '-D', $upgraded->data_dir, '-b', $old_bin, '-B', $new_bin,
+		'-s', $upgraded->host, '-p', $old->port, '-P', $upgraded->port ], '>&', \$said), "pg_upgrade from $old_bin") or diag($said);
+$upgraded->start;
+keeps($upgraded, $_, 'by pg_upgrade') for qw(own java);
+# pg_upgrade loses that the extension depends on its table. What the doctor says mends it.
+for my $database (qw(own java))
+{
+	is(adoption_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor tells what pg_dump does not know");
+	$upgraded->safe_psql($database, $upgraded->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'"));
+	is(adoption_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint mends it");
+	dump_and_restore($upgraded, $database, $upgraded, "${database}_copy", 'after pg_upgrade');
+	is($upgraded->safe_psql("${database}_copy", "SELECT shedlock_acquire('held', '1 h')"), 'f', "$database after pg_upgrade: a dump has the locks");
+}
+$upgraded->stop;
+my @major = map { `$_/postgres --version` =~ / (\d+)/ } $old_bin, $new_bin;
+seen(39, 1, "PostgreSQL $major[0] to $major[1] by pg_upgrade and by pg_dump: every lock and token kept");
+done_testing();

@@ -1,0 +1,146 @@
+# Rows 30 to 33: random calls with hostile arguments, and rows edited by hand, in databases of four encodings. The
+# program fuzz says of each call beforehand what it may answer and write. The server runs with the checks that a stock
+# PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it
+# replays with the primary's, and amcheck looks at the tables afterwards.
+use strict;
+use warnings;
+use JSON::PP;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $seed = $ENV{FUZZ_SEED} // time;
+my $calls = often(7_000, 260_000);
+my @encodings = qw(UTF8 SQL_ASCII LATIN1 EUC_JP);
+
+my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0', MALLOC_CHECK_ => 3, MALLOC_PERTURB_ => 165 };
+sub started
+{
+	my ($node) = @_;
+	local @ENV{ keys %$checks } = values %$checks;
+	$node->start;
+}
+
+my $primary = PostgreSQL::Test::Cluster->new('primary');
+$primary->init(allows_streaming => 1, extra => ['--data-checksums']);
+configure($primary, <<'CONF');
+log_statement = none
+shared_preload_libraries = 'shedlock'
+max_connections = 40
+log_min_error_statement = panic
+wal_consistency_checking = 'heap,heap2,btree'
+CONF
+started($primary);
+my $standby = new_standby($primary, 'standby');
+$standby->start;
+
+for my $encoding (@encodings)
+{
+	$primary->safe_psql('postgres', "CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
+	# One with a Java team's table, narrow, with a further column that goes through TOAST, and updates that are not HOT.
+	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'LATIN1';
+CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
+ALTER TABLE shedlock ALTER note SET STORAGE EXTERNAL;
+INSERT INTO shedlock SELECT 'noted ' || n, now(), now(), 'host', repeat('x', 1000 * n) FROM generate_series(1, 20) n;
+CREATE INDEX ON shedlock (lock_until);
+SQL
+	# And one that takes names of any length.
+	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
+CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+SQL
+	$primary->safe_psql("fuzz_\L$encoding\E", 'CREATE EXTENSION shedlock; CREATE EXTENSION amcheck');
+}
+my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+
+# All four at a time.
+$ENV{PGHOST} = $primary->host;
+$ENV{PGPORT} = $primary->port;
+my (%run, %out, %err);
+for my $encoding (@encodings)
+{
+	$out{$encoding} = $err{$encoding} = '';
+	$run{$encoding} = IPC::Run::start([ program('fuzz'), "fuzz_\L$encoding\E", $seed, $calls ], '>', \$out{$encoding}, '2>', \$err{$encoding});
+}
+my %count;
+for my $encoding (@encodings)
+{
+	ok($run{$encoding}->finish, "$calls calls in $encoding, seed $seed") or diag($err{$encoding});
+	$count{$1} += $2 while $out{$encoding} =~ /^(.*): (\d+)$/mg;
+}
+
+# A fuzzer that only makes errors, or never meets a lock that is held, has shown nothing.
+my @must_have_met = (
+	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 55000 SL001)), 'edits by hand', 'looks at all', 'the empty name taken', 'names taken that are too long',
+	(map { ("shedlock_$_ true", "shedlock_$_ false") } qw(acquire extend extend_token release release_token force_release pause resume run)),
+	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false');
+is_deeply([ grep { !$count{$_} } @must_have_met ], [], 'every function has given each of its answers, every error has been met');
+note("$_: $count{$_}") for grep { /^error|^edits|^looks/ } sort keys %count;
+
+is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
+for my $encoding (@encodings)
+{
+	is($primary->safe_psql("fuzz_\L$encoding\E", <<'SQL'), '', "$encoding: amcheck finds the table and its indexes sound");
+SELECT msg FROM verify_heapam('shedlock');
+SELECT bt_index_parent_check(indexrelid, true) FROM pg_index WHERE indrelid = 'shedlock'::regclass AND bt_index_parent_check(indexrelid, true)::text <> '';
+SQL
+}
+$primary->wait_for_catchup($standby);
+is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'), $primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
+	'the standby found every replayed page to be the same');
+
+# The tool shows each name exactly, in JSON that a parser takes. In SQL_ASCII bytes mean nothing, but JSON is still valid.
+for my $encoding (@encodings)
+{
+	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
+	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token(n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
+	$primary->safe_psql("fuzz_\L$encoding\E", q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
+	# Some bytes of EUC_JP are no character of Unicode: the server cannot show them to any client in UTF-8.
+	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
+DO $$
+DECLARE
+    r record;
+BEGIN
+    FOR r IN SELECT name, locked_by FROM shedlock LOOP
+        BEGIN
+            PERFORM convert_to(r.name || r.locked_by, 'UTF8');
+        EXCEPTION WHEN untranslatable_character THEN
+            DELETE FROM shedlock WHERE name = r.name;
+        END;
+    END LOOP;
+END $$;
+SQL
+	my ($json, $complaint);
+	my $ok = IPC::Run::run([ $tool, 'list', '--json', '--dsn', $primary->connstr("fuzz_\L$encoding\E") ], '>', \$json, '2>', \$complaint);
+	ok($ok, "$encoding: shedlock list --json") or diag($complaint);
+	my $list = eval { JSON::PP->new->utf8->decode($json) };
+	my @locks = $list ? (ref $list eq 'ARRAY' ? @$list : @{ $list->{locks} }) : ();
+	ok($list, "$encoding: a parser takes it") or diag($@);
+	my @names = $encoding eq 'SQL_ASCII' ? scalar @locks : sort map { my $name = $_->{name}; utf8::encode($name); unpack('H*', $name) } @locks;
+	my $expected = $encoding eq 'SQL_ASCII' ? 'count(*)' : "encode($as_bytes, 'hex')";
+	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM shedlock") ], "$encoding: it has every lock");
+}
+
+$standby->stop;
+$primary->stop;
+my @trouble;
+for my $node ($primary, $standby)
+{
+	open my $log, '<', $node->logfile or die;
+	while (my $line = <$log>)
+	{
+		push @trouble, $line if $line =~ /PANIC|FATAL|TRAP|terminated by signal|leak|runtime error|AddressSanitizer|inconsistent page|still referenced|unpinned/
+		  and $line !~ /the database system is|terminating (walreceiver|connection|background)|could not (receive|connect)/;
+	}
+}
+is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '', 'no crash, no leak, no complaint of a checker in the logs');
+command_ok([ 'pg_checksums', '--check', '-D', $primary->data_dir ], 'every page has its checksum');
+
+my $all = @encodings * $calls;
+seen($_->[0], $_->[1], $_->[2]) for
+  [ '30', $all, 'every name was stored and shown exactly, or refused with its error' ],
+  [ '31', $count{'error 22021'}, 'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
+  [ '32', $all, 'every interval was taken exactly or refused: 22004, 22008, 22023' ],
+  [ '33', $count{'edits by hand'}, 'functions and views coped, no lock was granted that the row said is held' ];
+done_testing();

@@ -1,0 +1,154 @@
+// crowd [--OPTION=VALUE]...: makes histories and checks each. Prints a line a history, what is wrong with its proof,
+// and at the end counts, "count KEY N" each. Exits with 1 if a promise was broken. See usage below.
+//
+// crowd check FILE...: checks what was written down before.
+#include "checker.hpp"
+#include "lateness.hpp"
+#include "libpqxx.hpp"
+#include "statements.hpp"
+#include "trial.hpp"
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+
+namespace crowd {
+
+namespace {
+
+char const *const usage = R"(options, all with a value:
+    connection   of the clients; admin: of the nemesis, by default the same
+    seed histories operations clients (at most) names (at most)
+    shortest longest        leases, in milliseconds
+    faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two
+    allow                   codes of errors that these faults give
+    only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes
+    standby=missing crashes=yes edition=portable: as in the history's head
+    folder                  for histories; those that are good are deleted
+    until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
+SIGTERM: the history that is being made is the last.
+)";
+
+options read_options(std::vector<std::string> const &arguments)
+{
+    options read{{"seed", "1"},   {"histories", "1"},    {"operations", "2000"}, {"clients", "16"},
+                 {"names", "20"}, {"shortest", "2"},     {"longest", "2000"},    {"pace", "20"},
+                 {"folder", "."}, {"seconds", "1000000"}};
+    for (auto const &argument : arguments) {
+        auto const equals = argument.find('=');
+        if (!argument.starts_with("--") || equals == argument.npos)
+            throw std::runtime_error{usage};
+        read[argument.substr(2, equals - 2)] = argument.substr(equals + 1);
+    }
+    if (!read.contains("admin"))
+        read["admin"] = read["connection"];
+    return read;
+}
+
+scene make_scene(options const &given, std::uint64_t seed)
+{
+    choices random{seed};
+    scene made{.connection = given.at("connection"), .seed = seed};
+    made.clients = static_cast<int>(random.between(2, std::stoi(given.at("clients"))));
+    made.operations = std::stoi(given.at("operations"));
+    auto const count = random.between(1, std::stoi(given.at("names")));
+    for (int i = 0; i < count; ++i)
+        (i % 4 == 3 ? made.tick_names : made.names).push_back("h" + std::to_string(seed) + "." + std::to_string(i));
+    made.shortest = std::stoi(given.at("shortest")) * 1000;
+    made.longest = std::stoi(given.at("longest")) * 1000;
+    // A token that is ahead of the clock is not outgrown when its row is deleted.
+    made.has_ticks_ahead = !given.contains("faults") || given.at("faults").find("ddl") == std::string::npos;
+    made.has_timeouts = given.contains("timeouts");
+    made.only_library = given.contains("only");
+    made.has_java = !given.contains("java");
+    made.has_guards = !given.contains("guards");
+    made.through_pooler = given.contains("pooler");
+    made.has_runs = !made.only_library && !made.through_pooler; // behind it another's session would be asked for
+    made.needs_leases = given.contains("leases");
+    // REINDEX CONCURRENTLY would wait for the old snapshot.
+    made.has_old_snapshot = made.has_ticks_ahead && random.one_in(2);
+    made.has_index = random.one_in(2);
+    // Through a pooler of two sessions, two extends that wait for a prepared transaction would leave none to end it.
+    made.is_shared = random.one_in(2) && !made.through_pooler;
+    made.is_led = given.contains("leaders");
+    if (made.is_led) {
+        made.names.resize(1);
+        made.tick_names.clear();
+    } else if (made.is_shared) {
+        made.names.resize(std::min<std::size_t>(made.names.size(), 2));
+        made.shortest = std::max(made.shortest, made.longest / 20);
+    }
+    return made;
+}
+
+void prepare_database(std::string const &connection)
+{
+    pqxx::connection to_server{connection};
+    pqxx::nontransaction direct{to_server};
+    direct.exec("SELECT pg_advisory_lock(1)"); // crowds may begin at the same time
+    direct.exec(preparations);
+}
+
+volatile std::sig_atomic_t is_enough = 0;
+
+bool has_struck_enough(options const &given, counts const &all)
+{
+    std::int64_t strikes = 0;
+    for (auto const &[key, number] : all)
+        if (key.starts_with("fault."))
+            strikes += number;
+    return given.contains("strikes") && strikes >= std::stoll(given.at("strikes"));
+}
+
+int make_histories(options const &given)
+{
+    std::signal(SIGTERM, [](int) { is_enough = 1; });
+    prepare_database(given.at("admin"));
+    counts all;
+    std::vector<microseconds> late;
+    std::size_t violations = 0;
+    auto const seed = std::stoull(given.at("seed"));
+    auto const end = now().at + std::stoll(given.at("seconds")) * 1'000'000;
+    for (auto i = 0;
+         i < std::stoi(given.at("histories")) && now().at < end && !is_enough && !has_struck_enough(given, all); ++i) {
+        trial one{given, make_scene(given, seed + static_cast<std::uint64_t>(i)), all, late};
+        one.make();
+        violations += one.judge();
+        if (violations > 0 && given.contains("until"))
+            break;
+    }
+    if (!late.empty())
+        all["late p99"] = percentile_99(late);
+    for (auto const &[key, number] : all)
+        std::cout << "count " << key << ' ' << number << '\n';
+    std::cout << "count violations " << violations << '\n';
+    return violations > 0 || all.contains("client failed") || all.contains("client stuck");
+}
+
+int check_files(std::vector<std::string> const &paths)
+{
+    std::size_t violations = 0;
+    for (auto const &path : paths) {
+        std::ifstream in{path};
+        for (auto const &one : checker::check(history::read(in))) {
+            std::cout << checker::to_text(one);
+            ++violations;
+        }
+    }
+    std::cout << violations << " violations\n";
+    return violations > 0;
+}
+
+} // namespace
+} // namespace crowd
+
+int main(int count, char **words)
+try {
+    std::vector<std::string> arguments{words + 1, words + count};
+    if (!arguments.empty() && arguments[0] == "check")
+        return crowd::check_files({arguments.begin() + 1, arguments.end()});
+    return crowd::make_histories(crowd::read_options(arguments));
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    return 2;
+}

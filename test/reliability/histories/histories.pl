@@ -1,0 +1,35 @@
+# I1-I12 in random histories: a crowd of clients of all kinds on a few locks, and a checker that knows nothing but what they were told.
+use strict;
+use warnings;
+use Test::More;
+use Crowd;
+use ShedLock;
+
+my $node = new_server('server', crowd_settings());
+# Several at once, since clients also sleep; each with a table of its own, which not always has the same indexes.
+$node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
+my @crowds = map {
+	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(50, 2_500),
+		seconds => seconds(is_portable() ? 15 : 30, 1200))
+} 1 .. 4;
+my %saw;
+for my $crowd (@crowds)
+{
+	my %counts = finish_crowd($crowd, 'random histories');
+	$saw{$_} += $counts{$_} for keys %counts;
+}
+
+cmp_ok($saw{granted}, '>', (is_portable() ? 20 : 50) * $saw{histories}, 'locks were granted'); # who guards keeps others out for longer there
+cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
+cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
+  for 'session prepare yes', 'token undo yes', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001',
+  'session run yes', 'session run no', 'state 22012', is_portable() ? 'state 40001' : 'session commit error';
+my $bound = sprintf '%.2g', 3 / $saw{histories};
+seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
+	  . "the rate of histories with a violation is below $bound (95 %)");
+seen(43, $saw{'session run yes'}, 'runs done in these histories, beside ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
+seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java's statements in these histories: no overlap");
+seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,225 @@
+// Candidates for one leadership who all call themselves the same, as two processes of one host behind a pooler do. Who
+// is granted the lock leads for as long as he may count on it. Then he is late: he goes on for a while as if he had not
+// noticed, extends, works, and in the end releases what may long be another's. The release tells until when he led.
+#include "crowd.hpp"
+#include "statements.hpp"
+
+#include "shedlock/shedlock.hpp"
+
+namespace crowd {
+
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+char const *const everybody = "web-1"; // holder
+
+class leader : public client {
+public:
+    leader(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+        : scene_{scene}, recorder_{recorder}, by_{by}, random_{seed}
+    {
+    }
+
+    void run() override
+    {
+        while (recorder_.may_go_on())
+            if (connect() && acquire())
+                lead();
+            else
+                pause(random_.between(2'000, 15'000));
+    }
+
+protected:
+    virtual void ask_to_acquire(operation &) = 0;
+    virtual void ask_to_extend(operation &) = 0;
+    virtual void guard_and_commit(operation &) = 0;
+    virtual void ask_to_release(operation &) = 0;
+    virtual bool still_leads() = 0; // extends, if that is the application's to do
+
+    void recorded(operation &op, std::function<void()> const &ask)
+    {
+        record(recorder_, op, ask);
+        if (op.result == result::lost)
+            connection_.reset();
+    }
+
+    operation extend()
+    {
+        auto op = about_term(action::extend);
+        op.at_most = term_.at_most;
+        recorded(op, [&] { ask_to_extend(op); });
+        return op;
+    }
+
+    operation about_term(action what) { return {.what = what, .by = by_, .names = scene_.names, .of = term_.number}; }
+
+    bool connect()
+    try {
+        if (!connection_) {
+            connection_ = std::make_unique<pqxx::connection>(scene_.connection);
+            shedlock::libpqxx::never_reconnect(*connection_);
+        }
+        return true;
+    } catch (pqxx::failure const &) {
+        return false;
+    }
+
+    pqxx::result send(statement const &one)
+    {
+        pqxx::nontransaction direct{*connection_};
+        return shedlock::libpqxx::exec(direct, one.sql, one.values);
+    }
+
+    operation term_{};                             // its acquire
+    std::unique_ptr<pqxx::connection> connection_; // the application's
+
+private:
+    bool acquire()
+    {
+        term_ = {.what = action::acquire,
+                 .by = by_,
+                 .names = scene_.names,
+                 .at_most = random_.lease(scene_),
+                 .at_least = 0,
+                 .keep_alive = by_ == maker::library};
+        recorded(term_, [&] { ask_to_acquire(term_); });
+        return term_.result == result::yes;
+    }
+
+    void lead()
+    {
+        std::optional<microseconds> last; // none if the answer came when the lease was over
+        auto const tired = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
+        for (auto time = now().at; time < tired && recorder_.may_go_on() && still_leads(); time = now().at) {
+            last = time;
+            if (random_.one_in(10))
+                guard();
+            pause(random_.between(1'000, 5'000));
+        }
+        pause(random_.between(0, 2 * term_.at_most));
+        if (random_.one_in(2))
+            extend();
+        guard();
+        auto release = about_term(action::release);
+        release.trust = last;
+        recorded(release, [&] { ask_to_release(release); });
+    }
+
+    void guard()
+    {
+        auto guarded = about_term(action::guard);
+        if (connect())
+            recorded(guarded, [&] { guard_and_commit(guarded); });
+    }
+
+    scene const &scene_;
+    recorder &recorder_;
+    maker const by_;
+    choices random_;
+};
+
+// Extends whenever a third of the lease has passed, and leads until its end, from before it was asked for.
+class token_leader final : public leader {
+public:
+    using leader::leader;
+
+private:
+    void ask_to_acquire(operation &op) override
+    {
+        read_answer(op, send(make_statement(op, {}, {.host = everybody})));
+        leads_until_ = op.called.at + op.at_most;
+        due_ = op.called.at + op.at_most / 3;
+    }
+
+    bool still_leads() override
+    {
+        if (now().at >= due_)
+            hear_of(extend());
+        return now().at < leads_until_;
+    }
+
+    void hear_of(operation const &op)
+    {
+        if (op.result == result::yes)
+            leads_until_ = op.called.at + op.at_most;
+        else if (op.result == result::no)
+            leads_until_ = 0;
+        due_ = now().at + op.at_most / (op.result == result::yes ? 3 : 20);
+    }
+
+    void ask_to_extend(operation &op) override { change(op); }
+    void ask_to_release(operation &op) override { change(op); }
+
+    void change(operation &op)
+    {
+        if (!connect())
+            throw shedlock::connection_error{"no server"};
+        read_answer(op, send(make_statement(op, term_.token, {})));
+    }
+
+    void guard_and_commit(operation &op) override { read_answer(op, send(make_statement(op, term_.token, {}))); }
+
+    microseconds leads_until_ = 0;
+    microseconds due_ = 0;
+};
+
+class library_leader final : public leader {
+public:
+    library_leader(scene const &scene, recorder &recorder, std::uint64_t seed)
+        : leader{scene, recorder, maker::library, seed}, locks_{scene.connection,
+                                                                {.timeout = std::chrono::seconds{2},
+                                                                 .on_event = [this](shedlock::event const &heard) {
+                                                                     if (heard.what ==
+                                                                         shedlock::event::kind::release_unclear)
+                                                                         is_unclear_ = true;
+                                                                 }}}
+    {
+    }
+
+private:
+    void ask_to_acquire(operation &op) override
+    {
+        lock_ = locks_.try_acquire(
+            op.names, {.at_most = std::chrono::microseconds{op.at_most}, .keep_alive = true, .holder = everybody});
+        op.result = lock_ ? result::yes : result::no;
+        if (lock_)
+            op.token = static_cast<microseconds>(lock_->token());
+    }
+
+    bool still_leads() override { return lock_->held(); }
+    void ask_to_extend(operation &op) override { lock_->extend(std::chrono::microseconds{op.at_most}); }
+
+    void guard_and_commit(operation &op) override
+    {
+        pqxx::work work{*connection_};
+        shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2)",
+                                {op.names[0], std::to_string(term_.token.value())});
+        lock_->commit(work);
+    }
+
+    void ask_to_release(operation &op) override
+    {
+        is_unclear_ = false;
+        lock_->release();
+        if (is_unclear_)
+            op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+    }
+
+    std::atomic<bool> is_unclear_ = false; // by any thread of the library
+    shedlock::client locks_;
+    std::optional<shedlock::lock> lock_;
+};
+
+} // namespace
+
+unique_client make_leader(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+{
+    if (by == maker::library)
+        return std::make_unique<library_leader>(scene, recorder, seed);
+    return std::make_unique<token_leader>(scene, recorder, by, seed);
+}
+
+} // namespace crowd

@@ -1,0 +1,178 @@
+// Clients that use the C++ library.
+#include "crowd.hpp"
+#include "statements.hpp"
+
+#include "shedlock/shedlock.hpp"
+
+namespace crowd {
+
+using history::action;
+using history::maker;
+using history::result;
+
+namespace {
+
+struct held {
+    int number;
+    shedlock::lock lock;
+};
+
+std::int64_t number_of(shedlock::token token)
+{
+    return static_cast<std::int64_t>(token);
+}
+
+std::chrono::sys_time<std::chrono::microseconds> time_of(microseconds tick)
+{
+    return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{tick}};
+}
+
+// On the harness's clock.
+microseconds trusted_until(shedlock::lock const &lock)
+{
+    return now().at + (lock.deadline() - shedlock::clock::now()).count();
+}
+
+constexpr std::size_t memory = 4;
+
+} // namespace
+
+class library_client final : public client {
+public:
+    library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
+        : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
+                                                                    {.timeout = std::chrono::seconds{2},
+                                                                     .on_event = [this](shedlock::event const &heard) {
+                                                                         if (heard.what ==
+                                                                             shedlock::event::kind::release_unclear)
+                                                                             is_unclear_ = true;
+                                                                     }}}
+    {
+    }
+
+    void run() override
+    {
+        while (recorder_.may_go_on()) {
+            auto const dice = random_.between(1, 100);
+            if (dice <= 60)
+                attempt();
+            else if (dice <= 80 && !held_.empty())
+                change();
+            else if (dice <= 90 && !held_.empty() && scene_.has_guards)
+                guard();
+            else
+                pause(random_.between(100, 3000));
+        }
+        drop(0);
+    }
+
+private:
+    void attempt()
+    {
+        auto op = random_acquire(random_, scene_, maker::library, random_.one_in(6));
+        op.keep_alive = random_.one_in(scene_.is_shared ? 2 : 8);
+        shedlock::options how{.at_most = std::chrono::microseconds{op.at_most},
+                              .at_least = std::chrono::microseconds{*op.at_least},
+                              .keep_alive = op.keep_alive};
+        if (op.tick)
+            how.tick = time_of(*op.tick);
+        std::optional<shedlock::lock> lock;
+        record(recorder_, op, [&] {
+            lock = op.wait ? locks_.acquire(op.names, how, std::chrono::microseconds{op.wait})
+                           : locks_.try_acquire(op.names, how);
+            op.result = lock ? result::yes : result::no;
+            if (lock) {
+                op.token = number_of(lock->token());
+                op.trust = trusted_until(*lock);
+            }
+        });
+        if (lock)
+            held_.push_back({op.number, std::move(*lock)});
+        drop(memory);
+    }
+
+    // Whether a destructor has released is not known.
+    void drop(std::size_t most)
+    {
+        while (held_.size() > most) {
+            operation op{.what = action::release,
+                         .by = maker::library,
+                         .names = held_.front().lock.names().list(),
+                         .of = held_.front().number};
+            record(recorder_, op, [&] {
+                held_.erase(held_.begin());
+                op.result = result::lost;
+            });
+        }
+    }
+
+    void change()
+    {
+        auto const place = random_.between(0, static_cast<std::int64_t>(held_.size()) - 1);
+        auto const mine = held_.begin() + place;
+        operation op{
+            .what = random_.one_in(4) ? action::extend : action::release, .by = maker::library, .of = mine->number};
+        op.names = mine->lock.names().list();
+        if (op.what == action::extend) {
+            op.at_most = random_.lease(scene_);
+            record(recorder_, op, [&] {
+                mine->lock.extend(std::chrono::microseconds{op.at_most});
+                op.trust = trusted_until(mine->lock);
+            });
+            return;
+        }
+        is_unclear_ = false;
+        record(recorder_, op, [&] {
+            mine->lock.release();
+            if (is_unclear_)
+                op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+        });
+        held_.erase(mine);
+    }
+
+    // In a transaction of the application's own.
+    void guard()
+    {
+        auto const &mine = held_.back();
+        int const tx = ++transactions_;
+        auto const &name = mine.lock.names().list()[0];
+        operation start{.tx = tx, .what = action::start, .by = maker::library};
+        operation guarding{.tx = tx,
+                           .what = action::guard,
+                           .by = maker::library,
+                           .names = mine.lock.names().list(),
+                           .of = mine.number};
+        operation end{.tx = tx, .what = action::commit, .by = maker::library};
+        std::unique_ptr<pqxx::connection> application;
+        std::unique_ptr<pqxx::work> work;
+        record(recorder_, start, [&] {
+            application = std::make_unique<pqxx::connection>(scene_.connection);
+            work = std::make_unique<pqxx::work>(*application);
+        });
+        if (start.result == result::yes)
+            record(recorder_, guarding, [&] {
+                mine.lock.guard(*work);
+                shedlock::libpqxx::exec(*work, "INSERT INTO ledger VALUES ($1, $2)",
+                                        {name, std::to_string(number_of(mine.lock.token()))});
+            });
+        if (guarding.result != result::yes)
+            end.what = action::rollback;
+        if (work)
+            record(recorder_, end, [&] { end.what == action::commit ? work->commit() : work->abort(); });
+    }
+
+    scene const &scene_;
+    recorder &recorder_;
+    choices random_;
+    std::atomic<bool> is_unclear_ = false; // by any thread of the library
+    shedlock::client locks_;
+    int transactions_ = 0;
+    std::vector<held> held_;
+};
+
+unique_client make_library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
+{
+    return std::make_unique<library_client>(scene, recorder, seed);
+}
+
+} // namespace crowd

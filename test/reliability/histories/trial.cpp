@@ -1,0 +1,296 @@
+#include "trial.hpp"
+
+#include "checker.hpp"
+#include "lateness.hpp"
+#include "libpqxx.hpp"
+#include "processes.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace crowd {
+
+using history::maker;
+using history::result;
+
+namespace {
+
+maker kind_of_client(scene const &scene, int number)
+{
+    if (scene.only_library)
+        return maker::library;
+    if (scene.is_led)
+        return number % 2 ? maker::library : maker::token;
+    if (scene.through_pooler)
+        return number % 3 == 0 ? maker::library : maker::token;
+    if (scene.is_shared && number % 5 != 0)
+        return maker::token;
+    constexpr std::array kinds{maker::token,   maker::session, maker::java, maker::library,
+                               maker::session, maker::token,   maker::java};
+    auto const kind = kinds.at(static_cast<std::size_t>(number) % kinds.size());
+    return kind == maker::java && !scene.has_java ? maker::token : kind;
+}
+
+} // namespace
+
+std::vector<std::string> list(std::string const &text)
+{
+    std::vector<std::string> parts;
+    std::istringstream in{text};
+    for (std::string part; std::getline(in, part, ',');)
+        parts.push_back(part);
+    return parts;
+}
+
+trial::trial(options const &given, scene made, counts &all, std::vector<microseconds> &late)
+    : given_{given}, scene_{std::move(made)}, counts_{all}, late_{late}, path_{given.at("folder") + "/" +
+                                                                               std::to_string(scene_.seed) +
+                                                                               ".history"},
+      file_{::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0644)},
+      shared_{&processes::shared_memory<tally>()}
+{
+    if (file_ < 0)
+        throw std::runtime_error{"cannot write " + path_};
+    history::record const head{.allowed = list(given.contains("allow") ? given.at("allow") : ""),
+                               .standby_missing = given.contains("standby"),
+                               .has_crashes = given.contains("crashes"),
+                               .is_portable = given.contains("edition") && given.at("edition") == "portable"};
+    auto const line = history::head_line(head, std::to_string(scene_.seed), scene_.clients) + '\n';
+    if (::write(file_, line.data(), line.size()) < 0)
+        throw std::runtime_error{"cannot write " + path_};
+    shared_->left = scene_.operations;
+}
+
+trial::~trial()
+{
+    ::close(file_);
+    ::munmap(shared_, sizeof(tally));
+}
+
+void trial::make()
+{
+    recorder own{file_, *shared_, 0};
+    insist([&] { arrange_table(); });
+    {
+        nemesis fate{
+            given_.at("admin"), list(given_.contains("faults") ? given_.at("faults") : ""), scene_, own, counts_,
+            scene_.seed};
+        for (int i = 0; i < scene_.clients; ++i)
+            start_client();
+        watch(fate);
+    }
+    say_goodbye();
+    old_snapshot_.reset();
+    final_look(own);
+}
+
+// How many promises were broken.
+std::size_t trial::judge()
+{
+    std::ifstream in{path_};
+    auto const record = history::read(in);
+    count(record);
+    auto const late = lateness(record);
+    late_.insert(late_.end(), late.begin(), late.end());
+    auto const violations = checker::check(record);
+    for (std::size_t i = 0; i < std::min<std::size_t>(violations.size(), 5); ++i)
+        std::cout << checker::to_text(violations[i]);
+    std::cout << "history " << scene_.seed << ": " << record.operations.size() << " operations, " << scene_.clients
+              << " clients, " << scene_.names.size() + scene_.tick_names.size() << " names, " << violations.size()
+              << " violations\n"
+              << std::flush;
+    if (violations.empty())
+        ::unlink(path_.c_str());
+    return violations.size();
+}
+
+void trial::arrange_table()
+{
+    pqxx::connection to_server{given_.at("admin")};
+    pqxx::nontransaction{to_server}.exec(scene_.has_index
+                                             ? "CREATE INDEX IF NOT EXISTS shedlock_until ON shedlock (lock_until)"
+                                             : "DROP INDEX IF EXISTS shedlock_until");
+    if (scene_.has_old_snapshot) {
+        old_snapshot_ = std::make_unique<pqxx::connection>(given_.at("admin"));
+        pqxx::nontransaction direct{*old_snapshot_};
+        direct.exec("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        direct.exec("SELECT 1");
+    }
+}
+
+void trial::start_client()
+{
+    auto const number = ++started_;
+    auto const process = ::fork();
+    if (process < 0)
+        throw std::runtime_error{"cannot fork"};
+    if (process > 0) {
+        clients_.push_back(process);
+        return;
+    }
+    ::_exit(be_client(number));
+}
+
+int trial::be_client(int number)
+try {
+    recorder mine{file_, *shared_, number};
+    auto const kind = kind_of_client(scene_, number);
+    auto const seed = scene_.seed * 1000 + static_cast<std::uint64_t>(number);
+    auto const one = scene_.is_led            ? make_leader(scene_, mine, kind, seed)
+                     : kind == maker::library ? make_library_client(scene_, mine, seed)
+                                              : make_sql_client(scene_, mine, kind, seed);
+    one->run();
+    return 0;
+} catch (std::exception const &failure) {
+    std::cerr << "client " << number << ": " << failure.what() << std::endl;
+    return 1;
+}
+
+// Until the clients are through. Whom the nemesis killed is replaced.
+void trial::watch(nemesis &fate)
+{
+    auto const pace = std::stoll(given_.at("pace")) * 1000;
+    auto const end = now().at + 60'000'000;
+    for (auto next = now().at + pace; !clients_.empty();) {
+        fate.wake_who_slept_enough();
+        if (now().at > end)
+            shared_->left = 0;
+        if (shared_->left > 0 && now().at >= next) {
+            fate.strike(clients_);
+            next = now().at + pace;
+        }
+        reap();
+        if (shared_->left <= 0)
+            return;
+        pause(500);
+    }
+}
+
+// Java's may be waiting for a prepared transaction whose client is dead. Nobody has a reason to wait for longer.
+void trial::say_goodbye()
+{
+    auto const begin = now().at;
+    bool is_clean = false;
+    while (!clients_.empty() && now().at < begin + 30'000'000) {
+        reap();
+        pause(200);
+        if (!is_clean && now().at > begin + 3'000'000)
+            is_clean = try_to_clean_up();
+    }
+    for (auto const process : clients_) {
+        ++counts_["client stuck"];
+        ::kill(process, SIGKILL);
+    }
+    while (!clients_.empty())
+        reap();
+}
+
+void trial::reap()
+{
+    int status = 0;
+    auto const process = ::waitpid(-1, &status, WNOHANG);
+    if (process <= 0)
+        return;
+    std::erase(clients_, process);
+    bool const was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (was_killed && shared_->left > 0)
+        start_client();
+    if (!was_killed && status != 0)
+        ++counts_["client failed"];
+}
+
+// What the rows and the ledger say when all is over; by then nobody acquires any more.
+void trial::final_look(recorder &own)
+{
+    operation look{.what = history::action::look, .names = scene_.names};
+    look.names.insert(look.names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
+    look_at(look, own,
+            "SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, "
+            "(extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock");
+    operation effects{.what = history::action::effects};
+    look_at(effects, own, "SELECT name, coalesce(token, 0), run FROM ledger");
+}
+
+void trial::look_at(operation &op, recorder &own, std::string const &rows)
+{
+    own.call(op);
+    bool const is_done = insist([&] {
+        op.rows.clear();
+        clean_up();
+        read_rows(op, rows + " WHERE name LIKE 'h" + std::to_string(scene_.seed) + ".%'" +
+                          (op.what == history::action::effects ? " AND run IS NOT NULL" : ""));
+    });
+    op.result = is_done ? result::yes : result::lost;
+    own.done(op);
+}
+
+// Through restarts of the server.
+bool trial::insist(std::function<void()> const &work)
+{
+    for (int tries = 0; tries < 200; ++tries)
+        try {
+            work();
+            return true;
+        } catch (pqxx::failure const &) {
+            pause(50000);
+        }
+    return false;
+}
+
+void trial::read_rows(operation &op, std::string const &sql)
+{
+    pqxx::connection connection{given_.at("admin")};
+    pqxx::nontransaction direct{connection};
+    for (auto const &row : direct.exec(sql))
+        op.rows.push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
+}
+
+bool trial::try_to_clean_up()
+try {
+    clean_up();
+    return true;
+} catch (pqxx::failure const &) {
+    return false; // no server at this moment
+}
+
+// Prepared transactions that a killed client left, as an administrator would end them.
+void trial::clean_up()
+{
+    pqxx::connection connection{given_.at("admin")};
+    pqxx::nontransaction direct{connection};
+    for (auto const &row :
+         direct.exec("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '" + std::to_string(scene_.seed) + ".%'")) {
+        direct.exec("ROLLBACK PREPARED '" + std::string{row[0].c_str()} + "'");
+        ++counts_["prepared transaction left over"];
+    }
+}
+
+void trial::count(history::record const &record)
+{
+    constexpr std::array makers{"session", "token", "java", "library"};
+    ++counts_["histories"];
+    for (auto const &op : record.operations) {
+        ++counts_["operations"];
+        ++counts_[std::string{makers.at(static_cast<std::size_t>(op.by))} + ' ' + history::to_text(op.what) + ' ' +
+                  history::to_text(op.result)];
+        ++counts_[std::string{"by "} + makers.at(static_cast<std::size_t>(op.by))];
+        bool const acquires = op.what == history::action::acquire || op.what == history::action::run;
+        if (acquires && op.result == result::yes)
+            ++counts_["granted"];
+        if (op.result == result::none)
+            ++counts_["killed in mid-operation"];
+        if (op.result == result::lost)
+            ++counts_["lost in mid-operation"];
+        if (!op.state.empty())
+            ++counts_["state " + op.state];
+    }
+}
+
+} // namespace crowd

@@ -1,0 +1,73 @@
+# Fault 46: a server that checks its own assertions, which Debian's does not: regression files, races and random histories;
+# the regression files once more with every cache thrown away whenever it may be; then amcheck. Run by
+# test/reliability/instrumented/assert, which builds such a server; on another there is nothing to do.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Crowd;
+use ShedLock;
+
+my $sources = $ENV{ASSERT_SOURCES} or plan skip_all => 'run by test/reliability/instrumented/assert';
+
+my $node = new_server('server', crowd_settings() . <<'CONF', extra => [ '--encoding=UTF8', '--locale=C' ]);
+shared_preload_libraries = 'shedlock'
+fsync = off
+log_min_messages = warning
+log_min_error_statement = panic
+CONF
+is($node->safe_psql('postgres', 'SHOW debug_assertions'), 'on', 'the server checks its assertions');
+$ENV{PGHOST} = $node->host;
+$ENV{PGPORT} = $node->port;
+
+# Since it was last asked.
+my $read = 0;
+sub nothing_in_the_log
+{
+	my ($what) = @_;
+	my $log = slurp_file($node->logfile, $read);
+	$read += length $log;
+	my @trouble = grep { /^TRAP:|PANIC|terminated by signal|leak|still referenced/ } split /\n/, $log;
+	is(join("\n", @trouble[ 0 .. ($#trouble < 9 ? $#trouble : 9) ]), '', "$what: no assertion failed, no crash, nothing leaked");
+}
+
+# How many tests passed. A loop that cannot be interrupted ends with the time, in seconds.
+sub installcheck
+{
+	my ($what, $time, @variables) = @_;
+	my $out = '';
+	my $good = IPC::Run::run([ 'timeout', $time, 'make', '-C', $sources, 'installcheck', @variables ], '>&', \$out);
+	my $passed = () = $out =~ /^(?:test .* \.\.\. ok|ok \d+ )/mg;
+	ok($good && $passed, "$what: $passed passed") or diag($out, -e "$sources/regression.diffs" ? slurp_file("$sources/regression.diffs") : ());
+	nothing_in_the_log($what);
+	return $passed;
+}
+
+my $passed = installcheck('regression files and races', 600);
+
+# As in histories.pl: a table of its own for each.
+$node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
+my @crowds = map { start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => 50) } 1 .. 4;
+my %saw;
+for my $crowd (@crowds)
+{
+	my %counts = eval { finish_crowd($crowd, 'random histories') };
+	$saw{$_} += $counts{$_} for keys %counts;
+}
+nothing_in_the_log('random histories');
+
+# Without those that take many minutes so: they make and drop tables and extensions, plan many queries, or call thousands of times. (adopt also
+# counts on a warning that comes once, and comes with every look now.)
+my @files = grep { !/^(?:install|adopt|attached|doctor|hostile|place|refusal|schedule|writers)$/ } map { m{(\w+)\.sql$} } sort glob "$sources/sql/*.sql";
+$node->safe_psql('postgres', 'ALTER SYSTEM SET debug_discard_caches = 1');
+$node->reload;
+my $again = installcheck('every cache thrown away whenever it may be: regression files', 3600, 'ISOLATION=', "REGRESS=install @files");
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET debug_discard_caches');
+$node->reload;
+
+cmp_ok($node->safe_psql('crowd1', 'SELECT count(*) FROM shedlock'), '>', 0, 'the lock table has rows');
+command_ok([ 'pg_amcheck', '--all', '--install-missing', '--heapallindexed' ], 'amcheck finds every table and index sound');
+$node->stop;
+
+seen(46, $saw{histories}, "histories, after $passed regression files and races, with assertions: none failed, amcheck found nothing; $again regression files without caches");
+done_testing();

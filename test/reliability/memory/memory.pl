@@ -1,0 +1,140 @@
+# Row 38: the n-th allocation fails, for every n: in the backend, while a lock function runs and its transaction commits;
+# in the C++ client, while it acquires, extends and releases.
+use strict;
+use warnings;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = new_server('server', "log_statement = none\nlog_min_error_statement = panic\nshared_preload_libraries = 'shedlock'\n");
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+my $module = program('starve');
+sql(<<"SQL");
+CREATE FUNCTION starve(bigint) RETURNS void LANGUAGE c AS '$module';
+CREATE FUNCTION starve_left() RETURNS bigint LANGUAGE c AS '$module';
+CREATE TABLE outcome (scenario text, n bigint, sqlstate text, reached text, before text, after text);
+CREATE TABLE memory (scenario text, n bigint, bytes numeric, ours bigint);
+CREATE TABLE work (n bigint);
+CREATE FUNCTION shape(state text) RETURNS text LANGUAGE sql RETURN regexp_replace(state, '[0-9][0-9.: -]*', '0', 'g');
+CREATE VIEW state AS SELECT coalesce(string_agg(s::text, ' ' ORDER BY name), 'none') || ' work ' || (SELECT count(*) FROM work) AS state FROM shedlock s;
+CREATE PROCEDURE reset() LANGUAGE plpgsql AS \$\$
+BEGIN
+    DELETE FROM shedlock;
+    DELETE FROM work;
+    PERFORM shedlock_acquire(n, '1 h') FROM unnest(ARRAY['held', 'free', 'second']) n;
+    PERFORM shedlock_release(n) FROM unnest(ARRAY['free', 'second']) n;
+    PERFORM shedlock_pause('paused');
+END \$\$;
+SQL
+my $started = sql('SELECT pg_postmaster_start_time()');
+
+# What runs while memory is short; in a transaction block if it has more than one statement.
+my %scenario = (
+	'acquire' => q{SELECT shedlock_acquire('free', '1 h');},
+	'acquire a new name' => q{SELECT shedlock_acquire('new', '1 h');},
+	'acquire several' => q{SELECT shedlock_acquire(ARRAY['free', 'second', 'new'], '1 h', tick => now());},
+	'acquire in vain' => q{SELECT shedlock_acquire('held', '1 h', wait => '1 ms');},
+	'acquire a token' => q{SELECT shedlock_acquire_token('free', '1 h', holder => repeat('x', 300));},
+	'extend' => q{SELECT shedlock_extend('held', '2 h');},
+	'release' => q{SELECT shedlock_release('held');},
+	'release in vain' => q{SELECT shedlock_release_token('held', 1);},
+	'guard' => q{INSERT INTO work VALUES (1); SELECT shedlock_guard('held'); COMMIT;},
+	'guard and acquire' => q{SELECT shedlock_guard('held'); SAVEPOINT s; SELECT shedlock_guard('held'); ROLLBACK TO s; SELECT shedlock_acquire('free', '1 h'); COMMIT;},
+	'run' => q{CALL shedlock_run('free', 'INSERT INTO work VALUES (1)', '1 h');},
+	'run and fail' => q{CALL shedlock_run('free', 'INSERT INTO work VALUES (1); SELECT 1/0', '1 h');},
+	'force_release' => q{SELECT shedlock_force_release('held');},
+	'pause' => q{SELECT shedlock_pause('free', 'why');},
+	'resume' => q{SELECT shedlock_resume('paused');},
+	'views' => q{SELECT count(*) FROM shedlock_locks, shedlock_stats;},
+	'doctor' => q{SELECT count(*) FROM shedlock_doctor();});
+
+# All in one session, as a pooler's: what one failure left behind, the next would meet. Then in new ones, whose caches
+# are emptier. 0 is how it goes with enough memory.
+sub attempts
+{
+	my ($name, $statement, $session, @numbers) = @_;
+	my $script = "\\o /dev/null\n";
+	my $begin = $statement =~ /COMMIT/ ? 'BEGIN;' : '';
+	for my $n (@numbers)
+	{
+		$script .= "\\c\n" if $session eq 'new';
+		# psql keeps the last error until it is told otherwise; in a transaction block that is 25P02. What fails in arming and disarming is nobody's concern.
+		$script .= <<"PSQL";
+CALL reset();
+SELECT state AS before FROM state \\gset
+$begin
+SELECT starve($n);
+\\set LAST_ERROR_SQLSTATE 00000
+$statement
+\\set result :LAST_ERROR_SQLSTATE
+ROLLBACK;
+\\set reached no
+SELECT CASE starve_left() WHEN 0 THEN 'yes' ELSE 'no' END AS reached \\gset
+SELECT starve(0);
+SELECT starve(0);
+INSERT INTO outcome SELECT '$name, $session', $n, CASE :'result' WHEN '25P02' THEN '53200' ELSE :'result' END, :'reached', :'before', state FROM state;
+INSERT INTO memory SELECT '$name, $session', $n, sum(total_bytes), count(*) FILTER (WHERE name LIKE 'shedlock%') FROM pg_backend_memory_contexts;
+PSQL
+	}
+	$script =~ s/; (?=[A-Z])/;\n/g unless $statement =~ /^CALL/;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'psql', '-Xq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr('postgres') ], '<', \$script, '>', \$out, '2>', \$err);
+	return $err;
+}
+my $errors = '';
+for my $name (sort keys %scenario)
+{
+	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these make thousands, most of them while they are planned
+	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(8, $step) * $_ } 1 .. often(24, 600));
+	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(23, 3) * $_ } 1 .. often(5, 1000));
+}
+like($errors, qr/ERROR:  53200/, 'memory ran out');
+
+is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
+# The server's hash tables say so in words of their own.
+my $hash_tables = () = slurp_file($node->logfile) =~ /ERROR:  failed to initialize hash table/g;
+is(sql("SELECT count(*) FROM outcome WHERE sqlstate = 'XX000'"), $hash_tables, 'a table of the server is not made');
+is(sql("SELECT DISTINCT sqlstate FROM outcome WHERE sqlstate NOT IN ('00000', '53200', 'XX000') AND NOT (scenario LIKE 'run and fail%' AND sqlstate = '22012')"), '',
+	'no other error came of it');
+# An error has undone everything, or came when everything was done and committed, from the server's own business.
+is(sql("SELECT scenario, n, before, after FROM outcome o WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'
+    AND shape(after) NOT IN (SELECT shape(d.after) FROM outcome d WHERE d.scenario = o.scenario AND d.sqlstate = '00000') LIMIT 3"), '', 'an error has undone everything');
+cmp_ok(sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'"), '<',
+	sql("SELECT count(*) / 20 + 5 FROM outcome WHERE sqlstate = '53200'"), '... before it was committed, nearly always');
+is(sql("SELECT scenario, n FROM outcome WHERE sqlstate = '00000' AND (before = after) <> (scenario ~ 'vain|views|doctor')"), '', 'no error has done everything');
+# A run commits before and after its command: whatever became of it, the others' locks are as they were, the command was
+# done once or not at all, and its lock is free, or held no longer than its lease.
+is(sql(<<'SQL'), '', 'a run has left no more than a lease behind');
+SELECT scenario, n, sqlstate, before, after FROM outcome
+ WHERE scenario LIKE 'run%' AND (regexp_replace(before, '[(]free[^)]*[)]| work .*', '', 'g') <> regexp_replace(after, '[(]free[^)]*[)]| work .*', '', 'g') OR after !~ '[(]free,.* work [01]$'
+    OR (scenario LIKE 'run and fail%' AND after NOT LIKE '% work 0') OR (sqlstate = '00000' AND scenario LIKE 'run,%' AND after NOT LIKE '% work 1'));
+SQL
+my $ended = sql("SELECT string_agg(scenario, ', ') FROM (SELECT scenario FROM outcome WHERE scenario LIKE '%, one session' GROUP BY 1 HAVING NOT bool_or(reached = 'no')) s");
+is($ended, '', 'every allocation of each statement has had its turn') if $ENV{TORTURE};
+is(sql("SELECT count(*) FROM memory WHERE ours > 0"), 0, 'no memory context of ours is left behind');
+is(sql(<<'SQL'), '', 'what a session has got does not grow with the failures');
+SELECT scenario, first, last FROM (SELECT DISTINCT scenario, first_value(bytes) OVER w AS first, last_value(bytes) OVER w AS last FROM memory WHERE scenario LIKE '%, one session' AND n > 20
+    WINDOW w AS (PARTITION BY scenario ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)) m WHERE last > first + 500000;
+SQL
+my $failures = sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200'");
+note("$_") for split /\n/, sql("SELECT scenario, count(*) FILTER (WHERE sqlstate = '53200') AS failed, count(*) AS attempts FROM outcome GROUP BY 1 ORDER BY 1");
+# "AbortTransaction while in COMMIT state" and the like are the server's own way to say that it ran out of memory while
+# committing, while beginning a subtransaction, or in an abort, where it asks for 0 bytes.
+my @trouble = grep { /PANIC|TRAP|terminated by signal|leak|still referenced|WARNING/ && !/WARNING:  (?:lock "|there is no transaction in progress|Abort(?:Sub)?Transaction while in [A-Z]+ state)/ } split /\n/, slurp_file($node->logfile);
+is("@trouble[0 .. ($#trouble < 4 ? $#trouble : 4)]", '', 'nothing leaked, nothing crashed');
+
+# The client.
+my $client_out = '';
+IPC::Run::run([ program('starved_client'), $node->connstr('postgres'), 1, often(3, 1) ], '>', \$client_out, '2>&1');
+note($client_out);
+my @wrong = grep { /^allocation/ } split /\n/, $client_out;
+is("@wrong", '', 'the client neither crashes nor forgets a lock, nor that its lease ends');
+like($client_out, qr/^\d+ times, one of the caller's: bad_alloc$/m, '... and was told');
+my $client_failures = 0;
+$client_failures += $_ for $client_out =~ /^(\d+) times/mg;
+$node->stop;
+
+seen('38', $failures + $client_failures, "backend: $failures failures, each undone or complete, nothing leaked; client: $client_failures, no crash, no lock forgotten");
+done_testing();

@@ -1,0 +1,33 @@
+# Whether the crowd catches what is wrong with this build: run by test/reliability/planted/check, which builds it so. $PLANTED says in which
+# kind of histories it must show. Without it there is nothing to do.
+use strict;
+use warnings;
+use Test::More;
+use Crowd;
+use ShedLock;
+
+plan skip_all => 'run by test/reliability/planted/check' unless $ENV{PLANTED};
+
+my $node = new_server('broken', crowd_settings() . "wal_writer_delay = 10s\n");
+my %histories = (histories => 200, until => 'violation');
+
+# Crashes while sessions do not wait for the disk.
+sub crashing
+{
+	my $crowd = start_crowd($node, %histories, crash_options($node, '-c synchronous_commit=off'));
+	1 while crash($node, $crowd);
+	return $crowd;
+}
+
+my %crowds = (
+	histories => sub { start_crowd($node, %histories, faults => 'delete') },
+	crash => \&crashing,
+	standby => sub { start_crowd($node, %histories, standby_options($node)) });
+my $crowd = $crowds{ $ENV{PLANTED} }->();
+my %saw = finish_crowd($crowd);
+cmp_ok($saw{violations} // 0, '>', 0, 'caught') or diag($crowd->{out}, $crowd->{err});
+my ($first) = $crowd->{out} =~ /^(\S+: .*)$/m;
+note("caught after $saw{histories} histories: $first") if $saw{violations};
+
+$node->stop('immediate');
+done_testing();
