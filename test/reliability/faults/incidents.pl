@@ -62,13 +62,13 @@ my $worker = $node->connstr('postgres') . ' user=worker';
 	seen(53, $times, 'times nobody could extend: ' . late(\%saw));
 }
 
-# The same with a command that the tool runs. It writes down when it was told to stop.
+# The same with a command that the tool runs. It writes down when it was told to stop, itself: a date would have to be started first.
 my $told = PostgreSQL::Test::Utils::tempdir() . '/told';
 my $commands = often(1, 10);
 for (1 .. $commands)
 {
-	my $run = launch({}, $tool, 'run', 'command', '--dsn', $worker, '--at-most', '2s', '--', 'sh', '-c',
-		"trap 'date +%s%6N >$told; exit 7' TERM; while :; do sleep 0.01; done");
+	my $run = launch({}, $tool, 'run', 'command', '--dsn', $worker, '--at-most', '5s', '--', 'bash', '-c',
+		"trap 'echo \${EPOCHREALTIME//[.,]/} >$told; exit 7' TERM; while :; do sleep 60 & wait; done");
 	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks WHERE name = 'command' AND state = 'held'") or die 'no run';
 	shut_out();
 	my $next = sql("SELECT shedlock_acquire_token('command', '1 min', wait => '1 min')");
