@@ -1,6 +1,6 @@
 # The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
-# that go on. A part prints a line per test (test/part). What keeps the processors busy comes after what minds that: first all is
-# built and the clients are tested, then come the faults, then what tries every interleaving.
+# that go on. A part prints a line per test (test/part). First all is built and the clients are tested, beside them, niced, what
+# minds no clock; then come the faults, which keep the processors busy.
 built = @test/part
 part = -@test/part
 cores := $(shell nproc)
@@ -9,7 +9,7 @@ server = test/with-server
 
 clients = client_plain client_pooled client_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
-parts = extension_tests portable_tests taps $(clients) languages rules planted docs memory faults $(shipped) pairs portable_faults
+parts = extension_tests portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
 all: $(parts)
 .PHONY: all extension client programs address thread $(parts)
 
@@ -68,8 +68,8 @@ faults: | programs $(clients)
 portable_faults: | faults
 	$(part) 'histories, crashes and effects on the portable edition' \
 	  env SHEDLOCK_EDITION=portable test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl)
-pairs: | faults
-	$(part) 'every interleaving of two calls' test/pairs/check
+pairs: | thread
+	$(part) 'every interleaving of two calls' nice -n 15 test/pairs/check
 planted: | programs
 	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
 
