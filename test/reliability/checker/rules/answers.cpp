@@ -65,6 +65,8 @@ bool may_be_held(world const &world, biography const &about, operation const &re
     return std::any_of(all.rbegin(), all.rend(), [&](auto const &one) {
         if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
             return false; // while it was open it was in the way
+        if (may_still_be_extended(world, one, refused))
+            return true;
         auto const until = world.lease_at(one, refused).until_high;
         return until == ever || until + world.tolerance >= world.earliest(refused);
     });

@@ -165,6 +165,23 @@ TEST(checker, lets_the_portable_edition_refuse_what_it_cannot_see_free)
     EXPECT_EQ(broken(refused("", " level=repeatable")), "unexplained");
 }
 
+TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
+{
+    auto const refused = [](char const *head, char const *kept, int at) {
+        auto const when = std::to_string(at);
+        return std::string{"history seed=1"} + head +
+               "\ncall 1 client=1 do=acquire by=library names=a at_most=100 at_least=0" + kept +
+               " at=100 wall=100\ndone 1 result=yes token=110 trust=190 at=120 wall=120\n"
+               "call 2 client=1 do=release by=library names=a of=1 at=130 wall=130\ndone 2 result=yes at=140 wall=140\n"
+               "call 3 client=2 do=acquire by=token names=a at_most=5 at_least=0 at=" +
+               when + " wall=" + when + "\ndone 3 result=no at=500 wall=500\n";
+    };
+    EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 150)), "");
+    EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 300)), "unexplained") << "its lease is long over";
+    EXPECT_EQ(broken(refused(" edition=portable", "", 150)), "unexplained") << "nobody extends it";
+    EXPECT_EQ(broken(refused("", " keep_alive=yes", 150)), "unexplained") << "who is late has locked nothing";
+}
+
 TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_snapshot)
 {
     auto const not_done = [](std::string const &head, std::string const &by, std::string const &level) {

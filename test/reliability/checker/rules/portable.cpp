@@ -1,6 +1,8 @@
 // What may differ on the portable edition: it has only what SQL can see, and only SQL's locks.
 #include "rules.hpp"
 
+#include <algorithm>
+
 namespace checker {
 
 using history::action;
@@ -9,6 +11,18 @@ using history::action;
 bool may_be_out_of_date(world const &world, operation const &op)
 {
     return world.is_portable() && world.level_of(op) != history::level::committed;
+}
+
+// An extend that keep-alive has sent before the release may come to the server after it. It has the row locked until it
+// knows, and nobody waits for that.
+bool may_still_be_extended(world const &world, acquisition const &one, operation const &refused)
+{
+    return world.is_portable() && one.op->keep_alive &&
+           std::any_of(one.changes.begin(), one.changes.end(), [&](auto const &change) {
+               auto const since = world.settled_at(*change.op);
+               return change.op->what == action::release && since <= refused.called.at &&
+                      refused.called.at <= since + one.op->at_most;
+           });
 }
 
 // There, too, whoever changes or guards what others have changed since fails; an acquire is refused. SERIALIZABLE
