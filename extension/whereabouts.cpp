@@ -122,8 +122,8 @@ bool is_citus_worker()
 
 void report_dropped()
 {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the lock table has been dropped"),
-                    errhint("CREATE EXTENSION shedlock makes a new one. If that has been done since, try again.")));
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the extension shedlock has been dropped"),
+                    errhint("CREATE EXTENSION shedlock makes it anew. If that has been done since, try again.")));
     pg_unreachable();
 }
 
