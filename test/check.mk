@@ -65,7 +65,7 @@ memory: | thread
 faults: | programs $(clients)
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
 	  test/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
-portable_faults: | faults
+portable_faults: | programs $(clients)
 	$(part) 'histories, crashes and effects on the portable edition' \
 	  env SHEDLOCK_EDITION=portable test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl)
 pairs: | thread

@@ -73,7 +73,7 @@ $holder->query_safe(each_of('rollback', "shedlock_acquire(n, '1 h')"));
 
 my $waiters = start_waiting(map { [$_] } map { @$_ } values %names);
 my %freed;
-sub free { my ($kind, @statements) = @_; $freed{$kind} = sql('SELECT clock_timestamp()'); $holder->query_safe($_) for @statements; return; }
+sub free { my ($kind, $statement) = @_; $freed{$kind} = sql('SELECT clock_timestamp()'); $holder->query_safe($statement); return; }
 free('rollback', 'ROLLBACK');
 free('edited', "UPDATE shedlock SET lock_until = timezone('UTC', clock_timestamp()) WHERE name LIKE 'edited%'");
 free('run', 'SELECT pg_advisory_unlock(1)');
@@ -83,7 +83,8 @@ free('force', each_of('force', 'shedlock_force_release(n)'));
 free('resume', each_of('resume', 'shedlock_resume(n)'));
 free('terminated', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dying'");
 # By whom it is committed nobody knows. But the row was undecided, and then the first looks often.
-free('prepared', "BEGIN; SELECT shedlock_release('prepared 1'); PREPARE TRANSACTION 'p'", "COMMIT PREPARED 'p'");
+$holder->query_safe("BEGIN; SELECT shedlock_release('prepared 1'); PREPARE TRANSACTION 'p'");
+free('prepared', "COMMIT PREPARED 'p'");
 $holder->quit;
 $waiters->finish;
 my @lost = lateness($freed{edited}, 'edited%');
