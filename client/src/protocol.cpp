@@ -68,7 +68,7 @@ std::string release(session &session, names const &names, token token, outcome h
                 {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, over);
             if (answer.rows.at(0)[1] == "t")
                 return {};
-            if (mine.lost_a_reply())
+            if (mine.may_have_happened())
                 return answer.notice();
             throw lock_lost{answer.notice(), "SL001"};
         } catch (error const &) {
@@ -80,8 +80,12 @@ void tries::failed()
 try {
     throw;
 } catch (reply_lost const &) {
-    bool const is_first = !std::exchange(lost_a_reply_, true);
+    bool const is_first = !std::exchange(may_have_happened_, true);
     if (clock::now() >= (is_first ? over_ : until_))
+        throw;
+} catch (in_doubt const &) {
+    may_have_happened_ = true;
+    if (clock::now() >= until_)
         throw;
 } catch (connection_error const &) {
     if (clock::now() >= until_)
@@ -89,7 +93,7 @@ try {
 } catch (lock_lost const &) {
     throw;
 } catch (error const &failure) {
-    if (!lost_a_reply_)
+    if (!may_have_happened_)
         throw;
     if (clock::now() >= until_)
         throw in_doubt{"it is not known whether " + what_ + ". " + failure.what()};

@@ -45,8 +45,9 @@ std::string release(session &, names const &, token, outcome, clock::time_point 
 // 50 to 100 ms, so that many who wait do not ask in step; less if there is not that much time, or after a stop.
 void rest(clock::time_point until, std::stop_token const &stop = {});
 
-// The tries of one request, of which one after the other fails. Once a reply was lost, an error of a later try (it was
-// cancelled, say) does not tell that nothing has happened: then in_doubt is thrown instead.
+// The tries of one request, of which one after the other fails. Once it may have happened, because a reply was lost or
+// is not to be relied on, an error of a later try (it was cancelled, say) does not tell that nothing has: then in_doubt
+// is thrown instead.
 class tries {
 public:
     // what: "it was done", of which it may not be known whether.
@@ -59,13 +60,13 @@ public:
 
     // In a handler of what a try has thrown: throws what the caller is to be told, unless it is worth another try.
     void failed();
-    [[nodiscard]] bool lost_a_reply() const { return lost_a_reply_; }
+    [[nodiscard]] bool may_have_happened() const { return may_have_happened_; }
 
 private:
     clock::time_point until_;
     clock::time_point over_;
     std::string what_;
-    bool lost_a_reply_ = false;
+    bool may_have_happened_ = false;
 };
 
 // Repeats until it does not throw connection_error, or the time is over.

@@ -248,3 +248,28 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
     done = true;
     EXPECT_LE(mine->deadline(), before) << "the shorter of two that may be true";
 }
+
+TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled)
+{
+    auto quick = client(server::connection(), 2s);
+    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    pqxx::connection other{server::connection()};
+    pqxx::work table{other};
+    {
+        server::missing_standby const missing;
+        auto extending = std::async(std::launch::async, [&] { mine->extend(1min); });
+        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // keeps out the next
+        EXPECT_TRUE(server::comes_true([] {
+            return server::ask("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted") ==
+                   "1";
+        }));
+        EXPECT_EQ(server::cancel("shedlock_extend_token"), 1);
+        locking.get();
+        while (extending.wait_for(10ms) != std::future_status::ready)
+            server::cancel("shedlock_extend_token");
+        EXPECT_THROW(extending.get(), shedlock::connection_error);
+    }
+    table.abort();
+    EXPECT_LT(server::remaining(name), 2min) << "the first has happened";
+}
