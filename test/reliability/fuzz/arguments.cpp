@@ -19,10 +19,12 @@ bool is_infinite(interval const &i)
            (i.microseconds == INT64_MIN && i.days == INT32_MIN && i.months == INT32_MIN);
 }
 
+// Months are added first, then days, then the rest: each sum must be a timestamp.
 bool has_huge_part(interval const &i)
 {
     auto const is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
-    return i.months != 0 && (is_huge(i.microseconds) || is_huge(i.days * day) || is_huge(i.months * (31 * day)));
+    __int128 const months = i.months * (31 * day);
+    return i.months != 0 && (is_huge(months) || is_huge(months + i.days * day) || is_huge(i.microseconds));
 }
 
 // 22004, 22023 under the least that is allowed, 22008 beyond timestamp.

@@ -94,7 +94,8 @@ is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'), $primary->
 for my $encoding (@encodings)
 {
 	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
-	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token(n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
+	# Under names that the fuzzer does not use: acquire says 55000 where it left a row whose token cannot grow.
+	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
 	$primary->safe_psql("fuzz_\L$encoding\E", q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
 	# Some bytes of EUC_JP are no character of Unicode: the server cannot show them to any client in UTF-8.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
