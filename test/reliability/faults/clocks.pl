@@ -209,8 +209,8 @@ int clock_gettime(clockid_t which, struct timespec *now)
 C
 system_or_bail('cc', '-shared', '-fPIC', '-o', "$tmp/asleep.so", $source);
 
-# The time that nobody sets, as everybody on this machine can read it.
-sub uptime { return (split / /, slurp_file('/proc/uptime'))[0]; }
+# The time that nobody sets, as everybody on this machine can read it: the server in the statement that reads its own clock.
+my $uptime = q{split_part(pg_read_file('/proc/uptime', 0, 64), ' ', 1)::numeric};
 my $last_breath = 'while :; do cut -d " " -f 1 /proc/uptime > "$0.new"; mv "$0.new" "$0"; sleep 0.05; done';
 
 # All at once: each has its own clock, whose steps must not matter. One that is not extended is stopped before its lease ends, one that is
@@ -239,7 +239,7 @@ for my $round (1 .. $times)
 	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round'")
 	  or die 'not all tools have started';
 	my %ends = map { split /\|/ } split /\n/,
-	  sql("SELECT name, extract(epoch FROM lock_until - clock_timestamp()) + " . uptime() . " FROM shedlock_locks WHERE name LIKE 'client % once $round'");
+	  sql("SELECT name, extract(epoch FROM lock_until - clock_timestamp()) + $uptime FROM shedlock_locks WHERE name LIKE 'client % once $round'");
 	set_clock("$tmp/client_clock $_", $_) for @by;
 	my $stepped = sql('SELECT clock_timestamp()');
 
