@@ -196,10 +196,20 @@ end($client);
 
 # Beside them some whose leases are twice as long, so that keep-alive is occupied with them when the others are lost.
 my @odd = grep { $_ % 2 } 0 .. 99;
-$client = start_client(100, $at_most, 50, 2 * $at_most);
-$hand = lock_rows(@odd, 100 .. 149);
-let_pass($client, 3.1);
-is_kept_well('half locked by hand', 100, ask($client, 'report'));
+# A machine that lets even the observer, who looks every 50 ms, wait for long says nothing: try again.
+my %half;
+for my $try (1 .. 3)
+{
+	$client = start_client(100, $at_most, 50, 2 * $at_most);
+	$hand = lock_rows(@odd, 100 .. 149);
+	let_pass($client, 3.1);
+	%half = ask($client, 'report');
+	last if $half{away} < 200 || $try == 3;
+	note("away for $half{away} ms");
+	$hand->quit;
+	end($client);
+}
+is_kept_well('half locked by hand', 100, %half);
 $hand->quit;
 let_pass($client, 1);
 is_kept_well('half locked by hand, and let go', 100, ask($client, 'report'));
