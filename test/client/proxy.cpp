@@ -111,9 +111,10 @@ void proxy::cut()
 void proxy::accept_one()
 {
     int const client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (newcomers_ == fate::refuse)
+    if (newcomers_ == fate::refuse) {
         ::close(client);
-    else
+        ++refused_;
+    } else
         pairs_.push_back({client, connect_to_server(), newcomers_ == fate::hold});
 }
 

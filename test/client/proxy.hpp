@@ -1,6 +1,7 @@
 // A TCP proxy in front of the server, with a network that fails when it is told to.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <mutex>
 #include <stop_token>
@@ -24,6 +25,8 @@ public:
     void let_go();           // all this has an end
     void cut();              // so have all connections; what was held is lost. New ones are as good as ever
 
+    [[nodiscard]] int refused() const { return refused_; } // newcomers, as yet
+
 private:
     struct pair {
         int client;
@@ -39,5 +42,6 @@ private:
     std::mutex mutex_;
     std::list<pair> pairs_;
     enum class fate { pass, hold, refuse } newcomers_ = fate::pass;
+    std::atomic<int> refused_ = 0;
     std::jthread thread_;
 };

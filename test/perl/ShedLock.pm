@@ -8,7 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More ();
 
-our @EXPORT = qw(new_server new_standby configure is_portable create_shedlock pgbench_script $tool program launch ended often seconds seen);
+our @EXPORT = qw(new_server new_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch ended often seconds seen);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -61,6 +61,16 @@ sub ended
 	my ($process) = @_;
 	$process->{run}->finish;
 	return $process->{run}->result(0);
+}
+
+# Kills a process of the server, its checkpointer unless another is named, and waits until all the others have been replaced: it may
+# answer for a while before it knows.
+sub crash_restart
+{
+	my ($node, $pid) = @_;
+	my $checkpointer = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+	kill 'KILL', $pid // $checkpointer;
+	$node->poll_query_until('postgres', "SELECT pid <> $checkpointer FROM pg_stat_activity WHERE backend_type = 'checkpointer'") or die 'the server does not come back';
 }
 
 # Streams from a server that allows it, once it is started. Has the name that synchronous_standby_names wants.

@@ -79,8 +79,7 @@ my ($ok, $done, $err) = pgbench_script($node, "SELECT shedlock_acquire('crowd', 
 is(sql("SELECT attempts || ' ' || acquired || ' ' || refused FROM shedlock_stats WHERE name = 'crowd'"), "3200 1 3199", 'nothing is lost in a crowd');
 $node->restart;
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'crowd'"), 3200, 'the counters survive a clean restart');
-kill 'KILL', sql('SELECT pid FROM pg_stat_activity WHERE backend_type = \'checkpointer\'');
-$node->poll_query_until('postgres', 'SELECT true');
+crash_restart($node);
 is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... but not a crash');
 $node->restart;
 is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... for good');

@@ -33,7 +33,7 @@ sub dies
 
 my $dying = "FROM pg_stat_activity WHERE application_name = 'dying'";
 dies('terminated', sub { sql("SELECT pg_terminate_backend(pid) $dying") });
-dies('killed', sub { kill 'KILL', (split /\n/, sql("SELECT pid $dying"))[0]; $node->poll_query_until('postgres', 'SELECT true') });
+dies('killed', sub { crash_restart($node, (split /\n/, sql("SELECT pid $dying"))[0]) });
 dies('restarted', sub { $node->stop('immediate'); $node->start });
 
 # Who waits already, and has seen the session alive, gets it as well.
