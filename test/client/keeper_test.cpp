@@ -39,8 +39,8 @@ TEST_F(keeper_test, keeps_many_locks_over_one_connection)
     auto const before = threads();
     std::vector<shedlock::lock> all;
     for (int i = 0; i < 30; ++i)
-        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1500ms, .keep_alive = true}));
-    for (auto const end = shedlock::clock::now() + 3s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 3s, .keep_alive = true}));
+    for (auto const end = shedlock::clock::now() + 4s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
         for (auto const &one : all)
             ASSERT_TRUE(one.held());
     EXPECT_EQ(connections(), "2") << "the callers', and the keeper's";
@@ -52,11 +52,11 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
 {
     std::vector<shedlock::lock> all;
     for (int i = 0; i < 10; ++i)
-        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1500ms, .keep_alive = true}));
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 3s, .keep_alive = true}));
     pqxx::connection other;
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "0' FOR UPDATE");
-    for (auto const end = shedlock::clock::now() + 3s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+    for (auto const end = shedlock::clock::now() + 4s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
         for (auto const &one : all)
             ASSERT_TRUE(one.held() || &one == all.data()) << one.names().to_text();
     EXPECT_FALSE(all[0].held());
@@ -69,7 +69,7 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
 TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
 {
     auto const mine = own.try_acquire(name, {.at_most = 6s, .keep_alive = true});
-    auto const other = own.try_acquire(name + " other", {.at_most = 1500ms, .keep_alive = true});
+    auto const other = own.try_acquire(name + " other", {.at_most = 3s, .keep_alive = true});
     std::this_thread::sleep_for(1900ms); // just before an extend is due
     pqxx::connection connection;
     pqxx::work transaction{connection};
