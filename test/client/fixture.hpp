@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <memory>
 #include <mutex>
 #include <shedlock/shedlock.hpp>
 #include <thread>
@@ -25,17 +26,18 @@ inline std::int64_t number(token value)
 
 class events {
 public:
+    // May be called when the test is over: by a client that a callback destroyed.
     [[nodiscard]] std::function<void(event const &)> handler()
     {
-        return [this](event const &one) {
-            std::lock_guard const hold{mutex_};
-            all_.push_back(one);
+        return [heard = heard_](event const &one) {
+            std::lock_guard const hold{heard->mutex};
+            heard->all.push_back(one);
         };
     }
     [[nodiscard]] std::vector<event> all()
     {
-        std::lock_guard const hold{mutex_};
-        return all_;
+        std::lock_guard const hold{heard_->mutex};
+        return heard_->all;
     }
     [[nodiscard]] std::string texts()
     {
@@ -51,13 +53,16 @@ public:
     }
 
 private:
-    std::mutex mutex_;
-    std::vector<event> all_;
+    struct list {
+        std::mutex mutex;
+        std::vector<event> all;
+    };
+    std::shared_ptr<list> heard_ = std::make_shared<list>();
 };
 
 class with_server : public testing::Test {
 protected:
-    events heard; // before the client, which uses it until its end
+    events heard;
     std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks = client(server::connection());
 

@@ -183,7 +183,8 @@ struct client_settings {
     // for connect_timeout at most. That is this time for all hosts together, 2 s each at least, unless you set it.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once; must not throw. Be brief, and extend no lock in it: keep-alive
-    // waits for it. By default a line on stderr.
+    // waits for it. It is called no more when the last of the client and its locks is gone, unless that was destroyed
+    // in a callback. By default a line on stderr.
     std::function<void(event const &)> on_event{};
 };
 
