@@ -49,13 +49,13 @@ tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension
 	$(part) 'the tool on the portable edition' $(server) test/with-portable build/test/tool/tool_test
-thirds = 0 1 2
-client_address: $(addprefix client_address.,$(thirds))
+halves = 0 1
+client_address: $(addprefix client_address.,$(halves))
 client_address.%: | address
-	$(part) 'C++ client under AddressSanitizer, third $*' env GTEST_TOTAL_SHARDS=3 GTEST_SHARD_INDEX=$* $(server) test/sanitized run address,undefined
-client_thread: $(addprefix client_thread.,$(thirds))
+	$(part) 'C++ client under AddressSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run address,undefined
+client_thread: $(addprefix client_thread.,$(halves))
 client_thread.%: | thread
-	$(part) 'C++ client under ThreadSanitizer, third $*' env GTEST_TOTAL_SHARDS=3 GTEST_SHARD_INDEX=$* $(server) test/sanitized run thread
+	$(part) 'C++ client under ThreadSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run thread
 
 # Random histories, faults, what is planted to be found.
 rules: | programs
