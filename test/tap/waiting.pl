@@ -102,7 +102,7 @@ $_->finish for @runs;
 # The first in the queue sets its alarm at the end of the lease. When it is cancelled shortly before, the next one does.
 sub hold { return sql("SELECT shedlock_acquire_token(n, '$_[1]') FROM unnest('{" . join(', ', map { "$_[0] $_" } 1 .. $many) . "}'::text[]) n"); }
 hold('handed on', '5 s');
-my $ends = sql("SELECT max(lock_until) FROM shedlock_locks WHERE name LIKE 'handed on%'");
+my $ends = sql("SELECT min(lock_until) FROM shedlock_locks WHERE name LIKE 'handed on%'");
 $waiters = start_waiting(map { (["handed on $_"], [ "handed on $_", '1 min', 0.5 ]) } 1 .. $many);
 sql("SELECT pg_sleep(extract(epoch FROM '$ends' - clock_timestamp()) - 0.25)");
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE substring(query FROM 'want.(\\d+)')::int % 2 = 0");

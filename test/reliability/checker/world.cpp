@@ -10,16 +10,6 @@ using history::result;
 
 namespace {
 
-// A token is the clock's reading, unless it had to be raised, to the tick for instance; Java's is the start of its
-// transaction.
-bool is_exact(operation const &op)
-{
-    if (op.what != action::acquire || !op.token || op.token == op.tick)
-        return false;
-    return (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
-           *op.token <= op.after.value_or(op.done.wall);
-}
-
 bool is_answered(operation const &op)
 {
     return op.result == result::yes || op.result == result::no || op.result == result::error;
@@ -76,8 +66,11 @@ microseconds drift(history::record const &record)
 
 world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
 {
-    for (std::size_t i = 0; i < record.operations.size(); ++i)
+    for (std::size_t i = 0; i < record.operations.size(); ++i) {
         places_[record.operations[i].number] = i;
+        if (auto const &tick = record.operations[i].tick)
+            ticks_.insert(*tick);
+    }
     find_fates();
     fill_names();
 }
@@ -206,6 +199,19 @@ microseconds world::settled_at(operation const &op) const
 }
 
 // Java judges by the start of its transaction.
+// A token is the clock's reading, unless it had to be raised: to the tick, or above that of another, which was raised
+// to a tick that was still to come. Java's is the start of its transaction.
+bool world::is_exact(operation const &op) const
+{
+    if (op.what != action::acquire || !op.token || op.token == op.tick)
+        return false;
+    auto const asked = op.before.value_or(op.called.wall);
+    auto const to_come = ticks_.upper_bound(std::max(asked, *op.token - 10'000));
+    bool const may_be_raised = to_come != ticks_.end() && *to_come <= *op.token;
+    return !may_be_raised && (op.by == maker::java || *op.token >= asked) &&
+           *op.token <= op.after.value_or(op.done.wall);
+}
+
 microseconds world::earliest(operation const &op) const
 {
     auto const begun = begun_.find({op.client, op.tx});

@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 namespace checker {
 
@@ -97,6 +98,7 @@ private:
     void undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when);
     void fill_names();
     void fill_name(std::string const &, operation const &);
+    [[nodiscard]] bool is_exact(operation const &) const; // its token tells when it happened
     [[nodiscard]] bool may_be_lost_in_a_crash(operation const &release) const;
     [[nodiscard]] lease granted(operation const &) const;
     void apply(lease &, operation const &change) const;
@@ -105,6 +107,7 @@ private:
     std::vector<fate> fates_;                                // by place
     std::vector<operation const *> commits_;                 // by place
     std::map<int, std::size_t> places_;                      // by number
+    std::set<microseconds> ticks_;                           // that anybody asked for
     std::map<std::pair<int, int>, operation const *> begun_; // client, tx: the start of a transaction
 };
 
