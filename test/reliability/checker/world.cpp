@@ -198,20 +198,21 @@ microseconds world::settled_at(operation const &op) const
     return fate_of(op).settled;
 }
 
-// Java judges by the start of its transaction.
 // A token is the clock's reading, unless it had to be raised: to the tick, or above that of another, which was raised
 // to a tick that was still to come. Java's is the start of its transaction.
 bool world::is_exact(operation const &op) const
 {
-    if (op.what != action::acquire || !op.token || op.token == op.tick)
+    if (op.what != action::acquire || !op.token)
         return false;
+    constexpr microseconds most_raised = 10'000; // in steps of a microsecond or a millisecond
     auto const asked = op.before.value_or(op.called.wall);
-    auto const to_come = ticks_.upper_bound(std::max(asked, *op.token - 10'000));
+    auto const to_come = ticks_.upper_bound(std::max(asked, *op.token - most_raised));
     bool const may_be_raised = to_come != ticks_.end() && *to_come <= *op.token;
     return !may_be_raised && (op.by == maker::java || *op.token >= asked) &&
            *op.token <= op.after.value_or(op.done.wall);
 }
 
+// Java judges by the start of its transaction.
 microseconds world::earliest(operation const &op) const
 {
     auto const begun = begun_.find({op.client, op.tx});
