@@ -6,50 +6,75 @@
 -- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
 -- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.
 
--- The portable edition steps aside, if its owner's rights are those of whoever creates the extension. What it has granted
--- is read off it at the end.
+-- The portable edition steps aside if it belongs to the role that creates the extension. Anybody could plant one that looks
+-- like it, with grants on the administrators' functions, so acting as its owner, as a superuser can, is not enough.
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
+    installer CONSTANT regrole := $owner$@extowner@$owner$;
     usual CONSTANT text := pg_catalog.current_setting('client_min_messages');
 -- include Names
     portable oid; -- its owner
+    grantees text;
     thing record;
 BEGIN
     SELECT p.proowner INTO portable FROM pg_catalog.pg_proc p
      WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'shedlock_version'
-       AND pg_catalog.strpos(p.prosrc, 'portable') OPERATOR(pg_catalog.>) 0 AND pg_catalog.pg_has_role($owner$@extowner@$owner$::regrole::oid, p.proowner, 'USAGE');
+       AND pg_catalog.strpos(p.prosrc, 'portable') OPERATOR(pg_catalog.>) 0;
+    IF portable IS NULL THEN
+        RETURN;
+    ELSIF portable OPERATOR(pg_catalog.<>) installer::oid THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = pg_catalog.format('cannot take over the portable edition of shedlock in schema %s: it belongs to role %s, not to %s',
+                                              home, portable::regrole, installer),
+                  HINT = pg_catalog.format('SET ROLE %s, which needs the right to CREATE in the database. Or drop its functions, if that role is not trusted.', portable::regrole);
+    END IF;
+    SELECT pg_catalog.string_agg(DISTINCT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END, ', ') INTO grantees
+      FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
+     WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
+       AND p.proname OPERATOR(pg_catalog.~) ours AND a.grantee OPERATOR(pg_catalog.<>) portable;
+
     FOR thing IN
         SELECT 'ROUTINE' AS kind, p.oid::regprocedure::text AS signature, p.proname AS name FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND p.proname OPERATOR(pg_catalog.~) ours
         UNION ALL
-        SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
+        SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TYPE' END, c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
-           AND c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats']::name[])
+           AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['v', 'c']::pg_catalog."char"[])
+           AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines',
+                                                           'shedlock__findings', 'shedlock__rights', 'shedlock__row']::name[])
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
     -- Its protection is put on anew at the end, when there is a comment that asks for it.
-    IF portable IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
-                                         WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
-                                           AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
+    IF EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
+                WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
+                  AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
         EXECUTE pg_catalog.format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
         COMMENT ON FUNCTION "portable shedlock_protect_row"() IS 'was on';
     END IF;
-    IF portable IS NOT NULL THEN
-        PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences its script's
-        RAISE NOTICE 'taking over from the portable edition of shedlock in schema %', home
-            USING DETAIL = 'Its functions are replaced. The table, its locks and what roles may do stay.';
-        PERFORM pg_catalog.set_config('client_min_messages', usual, true);
-    END IF;
+    PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences its script's
+    RAISE NOTICE 'taking over from the portable edition of shedlock in schema %, owned by role %', home, installer
+        USING DETAIL = pg_catalog.format('Its functions are replaced. The table and its locks stay, and so do the rights of these roles: %s.', COALESCE(grantees, 'none'));
+    PERFORM pg_catalog.set_config('client_min_messages', usual, true);
 END
 $$;
 
--- The table: made, or adopted if a Java team's migration has made it.
+-- The table: made, or adopted if a Java team's migration has made it. Adopting waits for transactions that use it.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
-SELECT shedlock_make_or_adopt_table();
+DO $$
+BEGIN
+    IF pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.=) '0' THEN
+        PERFORM pg_catalog.set_config('lock_timeout', '2s', true);
+    END IF;
+    PERFORM shedlock_make_or_adopt_table();
+EXCEPTION WHEN lock_not_available THEN
+    RAISE lock_not_available USING MESSAGE = 'cannot adopt table shedlock: another transaction has it locked',
+        HINT = 'Try again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
+END
+$$;
 DROP FUNCTION shedlock_make_or_adopt_table();
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
@@ -179,7 +204,9 @@ COMMENT ON FUNCTION shedlock_session_alive(integer, bigint) IS
 CREATE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_table() IS
-'For shedlock_doctor and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
+'For the view shedlock_table: the lock table, after a check of its shape (SQLSTATE 55000).';
+
+-- include Checked
 
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -212,18 +239,14 @@ CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 CREATE FUNCTION shedlock_stats_reset() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION shedlock_routines() RETURNS SETOF regprocedure
-    LANGUAGE sql STABLE AS $$
-SELECT d.objid::pg_catalog.regprocedure
+CREATE VIEW shedlock_routines AS
+SELECT d.objid::pg_catalog.regprocedure AS routine
   FROM pg_catalog.pg_depend d
  WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
    AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
    AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
    AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e
-                                           WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock'::pg_catalog.name)
-$$;
-COMMENT ON FUNCTION shedlock_routines() IS
-'For shedlock_grant: what a role must be allowed to execute.';
+                                           WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock'::pg_catalog.name);
 
 CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'extension', '1.0' $$;
@@ -259,7 +282,7 @@ DO $$
 DECLARE
     routine regprocedure;
 BEGIN
-    FOR routine IN SELECT shedlock_routines() LOOP
+    FOR routine IN SELECT r.routine FROM shedlock_routines r LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
         EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', routine, $owner$@extowner@$owner$);
     END LOOP;
@@ -274,6 +297,7 @@ DECLARE
     portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
                                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version');
     thing record;
+    needed_by text;
 BEGIN
     FOR thing IN
         SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin
@@ -289,15 +313,25 @@ BEGIN
         PERFORM shedlock_protect();
     END IF;
     FOR thing IN
-        SELECT 'VIEW' AS kind, c.oid::regclass::text AS signature FROM pg_catalog.pg_class c
+        SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TYPE' END AS kind, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures,
+               CASE c.relkind WHEN 'v' THEN 1 ELSE 3 END AS place
+          FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
+         GROUP BY c.relkind
         UNION ALL
-        SELECT 'ROUTINE', p.oid::regprocedure::text FROM pg_catalog.pg_proc p
+        SELECT 'ROUTINE', pg_catalog.string_agg(p.oid::regprocedure::text, ', '), 2 FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
+        HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::bigint
+         ORDER BY place
     LOOP
-        EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signature);
+        EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signatures);
     END LOOP;
+EXCEPTION WHEN dependent_objects_still_exist THEN
+    GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;
+    RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',
+        DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_+[a-z]+)"', '\1', 'g'),
+        HINT = 'Drop them, create the extension, and create them again.';
 END
 $$;

@@ -23,63 +23,9 @@ END $$;
 SET ROLE regress_shedlock_attacker;
 CREATE SCHEMA regress_target;
 CREATE SCHEMA regress_evil;
-CREATE FUNCTION regress_evil.trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
-
--- Everything that the script, the views or the PL/pgSQL functions name, under the same name, in that schema.
-CREATE FUNCTION regress_evil.lay_traps(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
-DECLARE
-    bait text;
-    made bigint := 0;
-BEGIN
-    -- Functions, with the argument types of the originals.
-    FOREACH bait IN ARRAY ARRAY['clock_timestamp() RETURNS timestamptz', 'now() RETURNS timestamptz', 'timezone(text, timestamptz) RETURNS timestamp',
-        'timezone(text, timestamp) RETURNS timestamptz', 'regexp_replace(text, text, text) RETURNS text', 'regexp_match(text, text) RETURNS text[]',
-        'isfinite(interval) RETURNS boolean', 'date_bin(interval, timestamp, timestamp) RETURNS timestamp', 'date_trunc(text, timestamptz) RETURNS timestamptz', 'floor(numeric) RETURNS numeric',
-        'make_interval(int, int, int, int, int, int, float8) RETURNS interval', 'isfinite(timestamp) RETURNS boolean', 'isfinite(timestamptz) RETURNS boolean', 'format(text, VARIADIC "any") RETURNS text', 'extract(text, timestamp) RETURNS numeric',
-        'date_part(text, timestamp) RETURNS float8', 'date_trunc(text, interval) RETURNS interval', 'current_database() RETURNS name', 'pg_backend_pid() RETURNS int',
-        'pg_stat_get_live_tuples(oid) RETURNS bigint', 'pg_stat_get_dead_tuples(oid) RETURNS bigint', 'has_schema_privilege(text, text, text) RETURNS boolean',
-        'has_schema_privilege(name, name, text) RETURNS boolean', 'pg_extension_config_dump(regclass, text) RETURNS void', 'quote_ident(text) RETURNS text',
-        'aclexplode(aclitem[]) RETURNS boolean', 'varchar(varchar, int, boolean) RETURNS varchar', 'timestamp(timestamp, int) RETURNS timestamp', 'text(name) RETURNS text',
-        -- Better or as good a match where the script calls its own.
-        'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_table(VARIADIC text[]) RETURNS regclass',
-        'shedlock_session_alive(int, int) RETURNS boolean', 'shedlock_session_alive(numeric, numeric) RETURNS boolean', 'shedlock_session_alive(VARIADIC bigint[]) RETURNS boolean',
-        'shedlock_locks(int) RETURNS text']
-    LOOP
-        IF bait LIKE '%"any"%' THEN
-            bait := replace(bait, 'VARIADIC "any"', 'VARIADIC text[]');
-        END IF;
-        EXECUTE format('CREATE FUNCTION %I.%s LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$', home,
-                       regexp_replace(bait, '^(\w+)', '"\1"'));
-        made := made + 1;
-    END LOOP;
-    -- Operators, of the types that are compared or subtracted somewhere.
-    FOR bait IN SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %3$s, FUNCTION = %1$I.trapped)', home, o, t)
-                  FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int', '"char"', 'boolean', 'numeric']) t,
-                       unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||']) o
-    LOOP
-        IF bait LIKE '%.= %' THEN
-            EXECUTE format('CREATE FUNCTION %I.trapped(%s, %2$s) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN regress_evil.trap(); END $$',
-                           home, substring(bait FROM 'LEFTARG = ([^,]+),'));
-        END IF;
-        EXECUTE bait;
-        made := made + 1;
-    END LOOP;
-    -- Types, whose check runs the trap, and tables, which are views on it.
-    FOREACH bait IN ARRAY ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'regclass', 'regprocedure', 'oid', 'int4', 'int8', 'numeric', 'bool', 'char'] LOOP
-        EXECUTE format('CREATE DOMAIN %I.%I AS pg_catalog.text CHECK (regress_evil.trap())', home, bait);
-        made := made + 1;
-    END LOOP;
-    FOREACH bait IN ARRAY ARRAY['pg_extension', 'pg_namespace', 'pg_proc', 'pg_depend', 'pg_class', 'pg_settings', 'pg_locks', 'pg_stat_activity', 'pg_stat_replication', 'pg_database'] LOOP
-        EXECUTE format('CREATE VIEW %I.%I AS SELECT regress_evil.trap() AS oid, ''shedlock'' AS extname, ''public'' AS nspname', home, bait);
-        made := made + 1;
-    END LOOP;
-    -- A type of one's own, with casts to and from text.
-    EXECUTE format('CREATE TYPE %I.bait AS (x int)', home);
-    EXECUTE format('CREATE FUNCTION %1$I.cast_away(%1$I.bait) RETURNS pg_catalog.text LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$', home);
-    EXECUTE format('CREATE CAST (%1$I.bait AS pg_catalog.text) WITH FUNCTION %1$I.cast_away(%1$I.bait) AS IMPLICIT', home);
-    RETURN made + 2;
-    RETURN made;
-END $lay$;
+\getenv top PG_ABS_SRCDIR
+\set traps :top /test/perl/traps.sql
+\i :traps
 RESET ROLE;
 
 SET ROLE regress_shedlock_attacker;

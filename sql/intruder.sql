@@ -13,7 +13,7 @@ SELECT p.oid::regprocedure AS routine,
    AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock')
  ORDER BY 1::text COLLATE "C";
 SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
-  FROM unnest(ARRAY['regress_nobody', 'regress_user', 'regress_admin']) r, unnest(ARRAY['shedlock', 'shedlock_link', 'shedlock_locks', 'shedlock_stats']) t,
+  FROM unnest(ARRAY['regress_nobody', 'regress_user', 'regress_admin']) r, (SELECT relname FROM pg_class WHERE relname ~ '^shedlock' AND relkind IN ('r', 'v')) AS relations (t),
        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
  WHERE has_table_privilege(r, t, p) OR (p IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') AND has_any_column_privilege(r, t, p))
  GROUP BY 1, 2 ORDER BY 1, 2;

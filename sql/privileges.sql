@@ -106,11 +106,30 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
 RESET ROLE;
 SELECT attempt($$SELECT shedlock_grant('regress_shedlock_app', NULL)$$) AS admin, attempt($$SELECT shedlock_grant('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_grant('no such role', java => true)$$) AS unknown, attempt($$SELECT shedlock_grant('x TO PUBLIC; --', java => true)$$) AS injected;
-REVOKE ALL ON shedlock FROM regress_shedlock_java;
+-- shedlock_revoke takes back what shedlock_grant gives with the same arguments, and says what is left.
+SELECT shedlock_revoke('regress_shedlock_java');
+SET ROLE regress_shedlock_java;
+SELECT attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT count(*) FROM shedlock_locks$$) AS view,
+       attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' RETURNING name$$) AS "update";
+RESET ROLE;
+SELECT shedlock_revoke('regress_shedlock_java', java => true);
+SELECT shedlock_revoke('regress shedlock "oncall"');
+SET ROLE "regress shedlock ""oncall""";
+SELECT attempt($$SELECT shedlock_acquire('o', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('o')$$) AS administrators;
+RESET ROLE;
+SELECT shedlock_revoke('regress shedlock "oncall"', admin => true);
+SELECT shedlock_revoke('regress_shedlock_app', admin => true);
+SET ROLE regress_shedlock_app;
+SELECT attempt($$SELECT shedlock_revoke('regress_shedlock_app')$$) AS itself;
+RESET ROLE;
+SELECT attempt($$SELECT shedlock_revoke(NULL)$$) AS role, attempt($$SELECT shedlock_revoke('regress_shedlock_app', NULL)$$) AS admin,
+       attempt($$SELECT shedlock_revoke('regress_shedlock_app', java => NULL)$$) AS java,
+       attempt($$SELECT shedlock_revoke('no such role')$$) AS unknown, attempt($$SELECT shedlock_revoke('x CASCADE; --', java => true)$$) AS injected;
 
+-- Nothing is left of any grant: the roles can be dropped.
 DELETE FROM shedlock;
 DROP FUNCTION attempt;
-DROP OWNED BY regress_shedlock_app, regress_shedlock_java, "regress shedlock ""oncall""";
+REVOKE ALL ON SCHEMA public FROM regress_shedlock_app, regress_shedlock_java, "regress shedlock ""oncall""";
 DROP ROLE regress_shedlock_app;
 DROP ROLE regress_shedlock_java;
 DROP ROLE "regress shedlock ""oncall""";

@@ -26,6 +26,9 @@ SELECT count(*) FROM shedlock;
 SELECT shedlock_grant('regress_shedlock_app');
 SELECT shedlock_grant('regress_shedlock_java', java => true);
 SELECT grantor::regrole, privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 2;
+-- And take back, though the functions are not theirs.
+SELECT shedlock_revoke('regress_shedlock_app'), shedlock_revoke('regress_shedlock_java', java => true);
+SELECT count(*) FROM pg_shdepend WHERE refobjid IN ('regress_shedlock_app'::regrole, 'regress_shedlock_java'::regrole);
 SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
 DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;

@@ -87,7 +87,7 @@ SELECT shedlock_grant('regress_ordinary', true);
 GRANT ALL ON SCHEMA public TO regress_ordinary;
 SELECT proowner::regrole AS owner FROM pg_proc WHERE proname = 'shedlock_doctor' \gset
 ALTER FUNCTION shedlock_doctor() OWNER TO regress_ordinary;
-GRANT EXECUTE ON FUNCTION shedlock__findings() TO regress_ordinary;
+GRANT SELECT ON shedlock__findings, shedlock_table TO regress_ordinary;
 SELECT * FROM complaints;
 ALTER FUNCTION shedlock_doctor() OWNER TO :owner;
 REVOKE ALL ON SCHEMA public FROM regress_ordinary;

@@ -109,7 +109,7 @@ void client::release(names const &what, token number, outcome how)
 
 bool client::force_release(std::string const &name)
 {
-    return require().ask_bool("shedlock_force_release($1)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {text_literal("name", name)});
 }
 
 bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
@@ -122,7 +122,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
     waiting::place place{core.waits, what};
     for (;;) {
         try {
-            if (core.ask_bool("shedlock_pause($1, $2)", arguments))
+            if (core.ask_bool("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)", arguments))
                 return true;
             if (clock::now() >= until)
                 return false;
@@ -138,7 +138,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
 
 bool client::resume(std::string const &name)
 {
-    return require().ask_bool("shedlock_resume($1)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {text_literal("name", name)});
 }
 
 edition client::edition()

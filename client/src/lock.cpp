@@ -123,7 +123,7 @@ std::string lock::guard_statement() const
     std::string calls;
     for (auto const &name : mine.names.list())
         calls += (calls.empty() ? "SELECT " : ", ") + core_->shared.in_schema("@extschema@.shedlock_guard_token(") +
-                 constant(name) + ", " + token_literal(mine.token) + ')';
+                 constant(name) + ", '" + token_literal(mine.token) + "'::pg_catalog.int8)";
     return calls;
 }
 

@@ -4,35 +4,94 @@
 --     psql -v ON_ERROR_STOP=1 -f shedlock.sql
 --     psql -c "SELECT shedlock_grant('app')"
 --
--- As any role that may create functions and a table in the current schema, on PostgreSQL 14 or later. Run again, it
--- brings the functions up to date, and leaves the table and its locks. A table shedlock of Java's that is there is
--- adopted, if the role that runs this owns it. CREATE EXTENSION shedlock in the same schema takes over.
+-- As any role that may create functions and a table in the current schema, where nobody else may create anything, on
+-- PostgreSQL 14 or later. Running the file again updates the functions and leaves the table and its locks alone. A table
+-- shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock in the same schema, by
+-- that role, takes over.
 --
--- The functions act with their owner's rights, so all of them but shedlock_run have a search_path of their own, and what
--- begins with two underscores is called by those only. @extschema@ is replaced by the schema at the end.
+-- The functions act with their owner's rights, so nothing of anybody else's may ever run in them:
+-- * All of them but shedlock_run have a search_path of their own, which leads to pg_catalog only. Functions whose names
+--   begin with two underscores are called by those only.
+-- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
+--   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
+-- * What the file does while it runs sees pg_catalog only, too.
+-- @extschema@ is replaced by the schema at the end.
 
 BEGIN;
 SET LOCAL check_function_bodies = off;
 
 -- Table ---------------------------------------------------------------------------------------------------------------
 
+-- Every name in this block is qualified, since search_path is still the caller's.
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END
+$$;
+
 DO $$
 DECLARE
-    home CONSTANT text := quote_ident(current_schema());
+    schema_name CONSTANT text := current_setting('shedlock_portable.home');
+    home CONSTANT text := quote_ident(schema_name);
     existing regclass;
     row_owner regrole;
+    found record;
+    creators text;
 BEGIN
     IF current_setting('server_version_num')::int < 140000 THEN
         RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock needs PostgreSQL 14 or later';
-    ELSIF home IS NULL OR home ~ '[''@\\]' THEN
-        RAISE invalid_schema_name USING MESSAGE = 'there is no current schema, or its name has a quote, an @ or a backslash',
+    ELSIF schema_name = '' THEN
+        RAISE invalid_schema_name USING MESSAGE = 'there is no current schema',
             HINT = 'Set search_path to the schema in which shedlock is to be.';
+    ELSIF schema_name !~ '^[[:alnum:]_ .-]+$' THEN -- the name becomes part of the functions
+        RAISE invalid_schema_name USING MESSAGE = format('the name of schema %s has characters other than letters, digits, blanks, "_", "." and "-"', home),
+            HINT = 'Set search_path to a schema with a simpler name.';
     ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home::regnamespace) THEN
         RAISE duplicate_object USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
     END IF;
-    -- So that nothing temporary stands before what is made here.
-    PERFORM set_config('search_path', home || ', pg_temp', true);
+
     existing := to_regclass(home || '.shedlock');
+    -- The owner of the table could do as they like with the locks, and have the functions run what they attach to it.
+    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
+    IF row_owner <> current_user::regrole THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
+                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
+    END IF;
+    -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
+    SELECT o.what, o.owner::regrole AS owner INTO found FROM (
+        SELECT 'routine ' || p.oid::regprocedure AS what, p.proowner AS owner FROM pg_proc p
+         WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
+        UNION ALL
+        SELECT 'relation ' || c.oid::regclass, c.relowner FROM pg_class c
+         WHERE c.relnamespace = home::regnamespace AND starts_with(c.relname, 'shedlock_')
+        UNION ALL
+        SELECT 'type ' || t.oid::regtype, t.typowner FROM pg_type t
+         WHERE t.typnamespace = home::regnamespace AND (t.typname = 'shedlock' OR starts_with(t.typname, 'shedlock_'))) o
+     WHERE o.owner <> current_user::regrole ORDER BY o.what LIMIT 1;
+    IF found.what IS NOT NULL THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s', home, found.what, found.owner, current_user::regrole),
+                  HINT = format('SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.', found.owner);
+    END IF;
+    -- A role that may create functions next to these could make their calls ambiguous, and so stop every lock.
+    creators := (SELECT string_agg(r.role, ', ' ORDER BY r.role) FROM (
+        SELECT 'PUBLIC' AS role FROM pg_namespace n, aclexplode(n.nspacl) a
+         WHERE n.oid = home::regnamespace AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+        UNION ALL
+        SELECT r.oid::regrole::text FROM pg_roles r -- whoever has this one is its member
+         WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND has_schema_privilege(r.oid, home::regnamespace, 'CREATE')
+           AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
+    IF creators <> '' THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot install shedlock in schema %s: others may create objects there: %s', home, creators),
+                  HINT = 'REVOKE CREATE ON SCHEMA from them, or use a schema that only the installing role may create in (CREATE SCHEMA jobs; SET search_path = jobs).';
+    END IF;
+
+    IF to_regtype(home || '.shedlock__row') IS NULL THEN
+        EXECUTE format('CREATE TYPE %s.shedlock__row AS (name text, lock_until timestamp, locked_at timestamp, locked_by text, lock_at_least_until timestamp)', home);
+    END IF;
     IF existing IS NULL THEN
         -- As the extension makes it, but for what only a heap has.
         EXECUTE format('CREATE TABLE %s.shedlock (
@@ -41,18 +100,18 @@ BEGIN
             locked_at timestamp NOT NULL,
             locked_by varchar(255) NOT NULL,
             lock_at_least_until timestamp)', home);
-        RETURN;
+    ELSIF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = existing AND attname = 'lock_at_least_until') THEN
+        IF current_setting('lock_timeout') = '0' THEN
+            PERFORM set_config('lock_timeout', '2s', true);
+        END IF;
+        BEGIN
+            EXECUTE format('ALTER TABLE %s ADD COLUMN lock_at_least_until timestamp', existing);
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE lock_not_available USING MESSAGE = format('cannot adopt table %s: another transaction has it locked', existing),
+                HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
+        END;
     END IF;
-    -- Whoever owns the table could do as they like with the locks, and have the functions run what they attach to it.
-    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
-    IF row_owner <> current_user::regrole THEN
-        RAISE insufficient_privilege
-            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
-                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = existing AND attname = 'lock_at_least_until') THEN
-        EXECUTE format('ALTER TABLE %s ADD COLUMN lock_at_least_until timestamp', existing);
-    END IF;
+    PERFORM set_config('search_path', home || ', pg_temp', true); -- what follows is made there
 END
 $$;
 
@@ -74,7 +133,7 @@ END
 $$;
 
 -- RAISE knows no way to leave out a detail or hint that is not there.
-CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF is_warning AND hint <> '' THEN
@@ -94,13 +153,12 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__not_null(value anyelement, argument text, hint text DEFAULT '') RETURNS anyelement
+CREATE OR REPLACE FUNCTION shedlock__require(is_given boolean, argument text, hint text) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
-    IF value IS NULL THEN
-        PERFORM @extschema@.shedlock_raise('22004', argument || ' must not be NULL', '', hint);
+    IF NOT is_given THEN
+        PERFORM @extschema@.shedlock_raise('22004'::text, argument || ' must not be NULL', ''::text, hint, false);
     END IF;
-    RETURN value;
 END
 $$;
 
@@ -121,9 +179,12 @@ CREATE OR REPLACE FUNCTION shedlock__names(names text[]) RETURNS text[]
 DECLARE
     twin text;
 BEGIN
-    PERFORM @extschema@.shedlock__not_null(names, 'name');
+    PERFORM @extschema@.shedlock__require(names IS NOT NULL, 'name'::text, ''::text);
     IF array_ndims(names) > 1 THEN
         RAISE array_subscript_error USING MESSAGE = 'name must be an array of one dimension';
+    ELSIF cardinality(names) > 1000 THEN
+        RAISE program_limit_exceeded USING MESSAGE = 'name must not have more than 1000 elements',
+            HINT = 'Acquire them in several calls, or give what belongs together one name.';
     ELSIF cardinality(names) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name must not be an empty array';
     ELSIF array_position(names, NULL) IS NOT NULL THEN
@@ -167,8 +228,9 @@ CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval);
-    at_most := @extschema@.shedlock__span(@extschema@.shedlock__not_null(at_most, 'at_most',
-        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'), 'at_most');
+    PERFORM @extschema@.shedlock__require(at_most IS NOT NULL, 'at_most'::text,
+        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'::text);
+    at_most := @extschema@.shedlock__span(at_most, 'at_most'::text);
     IF at_most < interval '1 ms' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_most must be at least 1 millisecond';
     END IF;
@@ -181,7 +243,7 @@ CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interva
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
 BEGIN
-    at_least := @extschema@.shedlock__not_negative(at_least, 'at_least');
+    at_least := @extschema@.shedlock__not_negative(at_least, 'at_least'::text);
     IF now + at_least > now + at_most THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
             HINT = 'at_least keeps the lock that long even if it is released earlier; at_most ends it even if it is not released.';
@@ -198,7 +260,9 @@ BEGIN
     ELSIF tick > clock_timestamp() + interval '1 minute' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'tick must not be more than one minute ahead of the database server''s clock',
             HINT = 'Pass the instant that the schedule meant, for example shedlock_tick(''1 hour'').';
-    ELSIF @extschema@.shedlock__not_null(retry, 'retry') AND tick IS NULL THEN
+    END IF;
+    PERFORM @extschema@.shedlock__require(retry IS NOT NULL, 'retry'::text, ''::text);
+    IF retry AND tick IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'retry needs a tick',
             HINT = 'It means that a tick is still due when its last run was not done.';
     END IF;
@@ -206,9 +270,29 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION shedlock__wait(wait interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(wait IS NOT NULL, 'wait'::text, ''::text);
+    RETURN @extschema@.shedlock__not_negative(wait, 'wait'::text);
+END
+$$;
+
 CREATE OR REPLACE FUNCTION shedlock__token(token bigint) RETURNS bigint
-    LANGUAGE sql AS $$
-SELECT @extschema@.shedlock__not_null(token, 'token', 'A NULL token is what shedlock_acquire_token gives when the lock was refused.')
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(token IS NOT NULL, 'token'::text,
+        'A NULL token is what shedlock_acquire_token gives when the lock was refused.'::text);
+    RETURN token;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__done(done boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(done IS NOT NULL, 'done'::text, ''::text);
+    RETURN done;
+END
 $$;
 
 -- For a lock that has no row: what cannot be stored nobody has ever held.
@@ -297,7 +381,7 @@ BEGIN
     PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
     RETURN EXISTS (SELECT FROM pg_stat_get_activity(pid) a
                     WHERE a.backend_start IS NULL -- another role's
-                       OR @extschema@.shedlock__number(a.backend_start AT TIME ZONE 'UTC') = shedlock_session_alive.backend_start);
+                       OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = shedlock_session_alive.backend_start);
 END
 $$;
 
@@ -317,7 +401,7 @@ END
 $$;
 
 -- The lock_until that counts: a run ends with its session, at_least honoured. And 55000 where a value is missing.
-CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock, now timestamp) RETURNS timestamp
+CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
     LANGUAGE plpgsql AS $$
 DECLARE
     part text[];
@@ -340,7 +424,7 @@ $$;
 
 -- A tick had its turn when an acquisition happened at or after it; with retry, unless that was one of ours, for this tick
 -- or an earlier one, and was not released as done.
-CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock, asked_tick timestamp, retry boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     from_whom record;
@@ -382,38 +466,38 @@ $$;
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
--- Makes the rows that are missing; false when others are at it. Ours are told apart by an advisory lock, until the
--- transaction ends. For Java's, which insert without asking, it waits 100 ms at most. Not less, since it also waits for
--- others who are just adding room to the table, which takes milliseconds on a busy server.
-CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS boolean
+-- Makes the rows that are missing. The unique index decides who has one; lock_timeout ends the wait for another
+-- transaction that has inserted the same name. An advisory lock tells whether that may be one of ours, which is not worth
+-- waiting for. Otherwise the wait is 100 ms, since it may also be for sessions that add room to the table, which takes
+-- milliseconds on a busy server. The advisory lock decides nothing: any role can take it.
+CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
     missing text;
+    is_alone boolean;
 BEGIN
     FOREACH missing IN ARRAY names LOOP
         CONTINUE WHEN EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = missing);
         PERFORM @extschema@.shedlock__require_storable(missing);
-        IF NOT pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint)) THEN
-            RETURN false;
-        END IF;
-        PERFORM set_config('lock_timeout', '100ms', true);
+        is_alone := pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint));
+        PERFORM set_config('lock_timeout', CASE WHEN is_alone THEN '100ms' ELSE '1ms' END, true);
         INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
             VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
         PERFORM set_config('lock_timeout', usual, true);
     END LOOP;
-    RETURN true;
 END
 $$;
 
 -- All of the rows, locked, or NULL: without waiting for whoever has one.
-CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock[]
+CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
 DECLARE
-    seized @extschema@.shedlock[];
+    seized @extschema@.shedlock__row[];
 BEGIN
-    SELECT array_agg(l) INTO seized
-      FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
+    SELECT array_agg(l.r) INTO seized
+      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until)::@extschema@.shedlock__row AS r
+              FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
     RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
 END
 $$;
@@ -442,7 +526,7 @@ $$;
 
 -- Writes an acquisition over rows that are ours to change and free, and gives its token. An at_most of NULL is a pause, of
 -- one name. A mark of NULL: for whoever has the token; else for this session, which follows the mark in locked_by.
-CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock[], now timestamp, at_most interval, at_least interval,
+CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
                                           tick timestamp, mark text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -474,13 +558,13 @@ CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_leas
     LANGUAGE plpgsql AS $$
 DECLARE
     now timestamp;
-    seen @extschema@.shedlock;
-    seized @extschema@.shedlock[];
+    seen @extschema@.shedlock__row;
+    seized @extschema@.shedlock__row[];
 BEGIN
     for_good := false;
     -- A look, so that who is refused has locked nothing and written nothing.
     now := clock_timestamp() AT TIME ZONE 'UTC';
-    FOR seen IN SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
+    FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
         IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
             RETURN;
@@ -490,7 +574,8 @@ BEGIN
     PERFORM @extschema@.shedlock__require_one_truth();
     BEGIN -- so that what was locked for a refusal, or made for it, is given back at once
         seized := @extschema@.shedlock__seize(names);
-        IF seized IS NULL AND @extschema@.shedlock__make_rows(names) THEN
+        IF seized IS NULL THEN
+            PERFORM @extschema@.shedlock__make_rows(names);
             seized := @extschema@.shedlock__seize(names);
         END IF;
         IF seized IS NULL THEN
@@ -538,7 +623,7 @@ $$;
 
 -- What pause and force_release, which are no runs, keep of the last one, so that a tick that was done does not become due
 -- by them, nor one that failed done.
-CREATE OR REPLACE FUNCTION shedlock__last_run(seen shedlock, OUT outcome timestamp, OUT tick timestamp)
+CREATE OR REPLACE FUNCTION shedlock__last_run(seen shedlock__row, OUT outcome timestamp, OUT tick timestamp)
     LANGUAGE plpgsql AS $$
 DECLARE
     from_whom CONSTANT record := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
@@ -578,11 +663,11 @@ BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check, which would be a third of what a refusal costs.
     IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry THEN
-        RETURN @extschema@.shedlock__try_for(names, at_most, '0', '0', NULL, false, mark, holder);
+        RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, mark, holder);
     END IF;
-    PERFORM @extschema@.shedlock__not_null(at_least, 'at_least', 'An at_least of ''0'' frees the lock as soon as it is released.');
+    PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__not_negative(@extschema@.shedlock__not_null(wait, 'wait'), 'wait'), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
+        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
 END
 $$;
 
@@ -596,9 +681,9 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        '', NULL) IS NOT NULL;
+        ''::text, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -612,9 +697,9 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        '', NULL) IS NOT NULL;
+        ''::text, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -629,8 +714,8 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token');
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, NULL, holder);
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, NULL::text, holder);
 END
 $$;
 
@@ -645,8 +730,8 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token');
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, NULL, holder);
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, NULL::text, holder);
 END
 $$;
 
@@ -665,7 +750,7 @@ SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.
 $$;
 
 -- Whether a lease is not ours and live, and why; NULL: it is. The token is NULL for a session's.
-CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock, suffix text, token bigint, now timestamp,
+CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, suffix text, token bigint, now timestamp,
                                                OUT reason text, OUT advice text)
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -709,11 +794,11 @@ $$;
 -- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not. Guarded: by this
 -- transaction, so that a lease that has ended is ours.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], suffix text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean DEFAULT true, guarded boolean DEFAULT false) RETURNS boolean
+                                            tell boolean, guarded boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
-    seized @extschema@.shedlock[];
-    seen @extschema@.shedlock;
+    seized @extschema@.shedlock__row[];
+    seen @extschema@.shedlock__row;
     wanted text;
     now timestamp;
     unit interval;
@@ -722,8 +807,9 @@ DECLARE
     found record;
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked
-        SELECT array_agg(l) INTO seized
-          FROM (SELECT s.* FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        SELECT array_agg(l.r) INTO seized
+          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until)::@extschema@.shedlock__row AS r
+                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
             PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
@@ -756,9 +842,9 @@ BEGIN
         END IF;
     EXCEPTION WHEN SQLSTATE 'SL002' THEN
         IF tell THEN
-            PERFORM @extschema@.shedlock_raise('SL001',
+            PERFORM @extschema@.shedlock_raise('SL001'::text,
                 format('lock "%s" was not %s', wanted, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
-                found.reason, COALESCE(found.advice, ''), true);
+                found.reason, COALESCE(found.advice, ''::text), true);
         END IF;
         RETURN false;
     END;
@@ -774,30 +860,30 @@ CREATE OR REPLACE FUNCTION shedlock__extend(names text[], suffix text, token big
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, suffix, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL);
+    RETURN @extschema@.shedlock__change(names, suffix, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, false);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend');
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL, at_most, at_least);
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend');
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL, at_most, at_least);
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
 END
 $$;
@@ -805,7 +891,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
 END
 $$;
@@ -813,36 +899,36 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release');
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL, NULL, NULL,
-        @extschema@.shedlock__not_null(done, 'done'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release');
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL, NULL, NULL,
-        @extschema@.shedlock__not_null(done, 'done'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token');
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, NULL, NULL,
-        @extschema@.shedlock__not_null(done, 'done'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token');
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, NULL, NULL,
-        @extschema@.shedlock__not_null(done, 'done'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
@@ -852,10 +938,11 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__guard(name text, suffix text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
-    seen @extschema@.shedlock;
+    seen @extschema@.shedlock__row;
     reason text;
 BEGIN
-    SELECT s.* INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
     IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
         PERFORM @extschema@.shedlock__require_storable(name);
         reason := 'Nobody ever acquired it, or its row has been deleted.';
@@ -876,18 +963,18 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_guard');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard'::text);
     PERFORM @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), NULL);
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), NULL::bigint);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
     PERFORM @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__guard(name, '', @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__guard(name, ''::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -900,13 +987,13 @@ CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most i
 DECLARE
     names text[];
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_run');
+    PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
     names := @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__not_null(command, 'command');
+    PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
     IF command ~ '^[ \t-\r]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
-    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run', NULL);
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run'::text, NULL::text);
 END
 $$;
 
@@ -930,7 +1017,7 @@ BEGIN
     PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token); -- against the command itself
     SELECT now - s.lock_until INTO overrun FROM @extschema@.shedlock s
      WHERE s.name = shedlock_run_end.name AND s.lock_until < now AND s.lock_at_least_until > timestamp '-infinity';
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, true, true, true);
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, true, true, true);
     RETURN overrun;
 END
 $$;
@@ -940,7 +1027,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL, NULL, false, code <> 'SL001');
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
@@ -992,7 +1079,7 @@ BEGIN
         ROLLBACK;
         hint := @extschema@.shedlock_run_failed(name, token, code, hint);
         COMMIT;
-        PERFORM @extschema@.shedlock_raise(code, message, detail, hint);
+        PERFORM @extschema@.shedlock_raise(code, message, detail, hint, false);
     END IF;
     COMMIT;
     IF overrun IS NOT NULL THEN
@@ -1006,12 +1093,13 @@ $$;
 -- Intervene -----------------------------------------------------------------------------------------------------------
 
 -- The row, whoever is at it: an administrator's word holds. 22023 and 22001 where there is none.
-CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock
+CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
     LANGUAGE plpgsql AS $$
 DECLARE
-    seen @extschema@.shedlock;
+    seen @extschema@.shedlock__row;
 BEGIN
-    SELECT s.* INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(name);
     END IF;
@@ -1022,20 +1110,21 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    seen @extschema@.shedlock;
+    seen @extschema@.shedlock__row;
     now timestamp;
     columns CONSTANT record := @extschema@.shedlock__columns();
     freed_at timestamp;
     last record;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release');
-    seen := @extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    seen := @extschema@.shedlock__await(name);
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
-    freed_at := @extschema@.shedlock__new_token(now, NULL, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
+    freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
     last := @extschema@.shedlock__last_run(seen);
     PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
@@ -1053,20 +1142,21 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_pause');
-    RETURN @extschema@.shedlock__try_for(ARRAY[@extschema@.shedlock__not_null(name, 'name')], NULL, NULL,
-        @extschema@.shedlock__not_negative(@extschema@.shedlock__not_null(wait, 'wait'), 'wait'),
-        NULL, false, NULL, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
+    PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__try_for(ARRAY[name], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
+        NULL::timestamp, false, NULL::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    seen @extschema@.shedlock;
+    seen @extschema@.shedlock__row;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_resume');
-    seen := @extschema@.shedlock__await(@extschema@.shedlock__not_null(name, 'name'));
+    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    seen := @extschema@.shedlock__await(name);
     IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
         RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
         RETURN false;
@@ -1176,6 +1266,30 @@ BEGIN
             USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
     END IF;
     RETURN id;
+END
+$$;
+
+-- Checked -------------------------------------------------------------------------------------------------------------
+
+-- PL/pgSQL looks functions up by name, so that an overload planted next to one can make its call ambiguous. A view is
+-- found by its name alone, and calls the function that was there when the view was made.
+CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
+
+-- Routines ------------------------------------------------------------------------------------------------------------
+
+-- What else the role has that is called shedlock_... is not ours.
+DO $$
+DECLARE
+-- Names ---------------------------------------------------------------------------------------------------------------
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
+        '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
+-- Routines ------------------------------------------------------------------------------------------------------------
+BEGIN
+    -- By the table, so that a dump that is restored elsewhere, and REASSIGN OWNED, change nothing.
+    EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
+        SELECT p.oid::regprocedure AS routine
+          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
+         WHERE t.oid = ''shedlock''::regclass AND p.proname ~ %L::text', ours);
 END
 $$;
 
@@ -1336,9 +1450,8 @@ FROM shedlock_rows() l
 -- A query for each finding, in the order in which they are told: it gives severity, finding and hint. $1 is the lock table;
 -- locks, counters and advice come from shedlock_doctor. A query with extensions is asked for each of them that is
 -- installed, @ being its name. Elsewhere that schema may be anybody's, and a view in it would run with our rights.
-CREATE OR REPLACE FUNCTION shedlock__findings(OUT query text, OUT extensions text[]) RETURNS SETOF record
-    LANGUAGE sql IMMUTABLE AS $$
-SELECT pg_catalog.unnest(ARRAY[
+CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
+SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
 $q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
            format('ALTER TABLE %s SET LOGGED', $1)
@@ -1350,6 +1463,24 @@ $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restor
       FROM pg_extension e
      WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
         SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
+
+-- Functions are looked up by name and types. Next to the portable edition's, an overload makes the calls among them ambiguous;
+-- next to the extension's, it may be what a caller runs that passes a literal without a type.
+$q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
+           format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
+           format('REVOKE CREATE ON SCHEMA %s from them: %s', home, CASE WHEN is_extension
+                  THEN 'callers may run an overload of theirs instead of ours' ELSE 'with an overload they can keep every lock from being acquired' END)
+      FROM (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension FROM pg_class t
+             WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
+            UNION ALL
+            SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock') h,
+           LATERAL (SELECT 'PUBLIC' AS creator FROM pg_namespace n, aclexplode(n.nspacl) a
+                     WHERE n.oid = home AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+                    UNION ALL
+                    SELECT r.oid::regrole::text FROM pg_roles r
+                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND has_schema_privilege(r.oid, home, 'CREATE') AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                       AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
+     GROUP BY home, is_extension $q$,
 
 -- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
 $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
@@ -1417,20 +1548,20 @@ $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an ope
 -- Several writers. (A publication alone does no harm.)
 $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
-     WHERE srrelid = $1 ORDER BY subname $q$]), NULL::text[]
+     WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
 UNION ALL VALUES
 
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
-      FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']),
+      FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
 ($q$ SELECT 'notice', format('this Citus coordinator has %s workers, on which nothing of its locks is known', count(DISTINCT groupid)),
            'All clients must connect to the coordinator, Java''s, too'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
-    HAVING count(*) > 0 $q$, ARRAY['citus']),
+    HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
 -- The functions would not see what SQL does.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
-      FROM pg_dist_partition WHERE logicalrelid = $1 $q$, ARRAY['citus']),
+      FROM pg_dist_partition WHERE logicalrelid = $1 $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
 -- A subscriber is told of tables that it has copied, not of all that it is sent.
 ($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
@@ -1441,14 +1572,13 @@ UNION ALL VALUES
          UNION ALL
         SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
          WHERE sync_subid = sub_id) AS is_told) t
-     ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']),
+     ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']::pg_catalog.text[], 104),
 
 ($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, ARRAY['pgactive']),
+      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, ARRAY['pgactive']::pg_catalog.text[], 105),
 
 ($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-      FROM bdr.node HAVING count(*) > 1 $q$, ARRAY['bdr'])
-$$;
+      FROM bdr.node HAVING count(*) > 1 $q$, ARRAY['bdr']::pg_catalog.text[], 106);
 
 CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -1468,7 +1598,7 @@ BEGIN
     -- Without a sound table nothing is found about it; but why it is not may be among the rest: multi-master extensions
     -- put triggers on tables.
     BEGIN
-        EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
     EXCEPTION WHEN object_not_in_prerequisite_state THEN
         severity := 'error';
         GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
@@ -1476,8 +1606,8 @@ BEGIN
     END;
 
     FOR query IN EXECUTE format('SELECT COALESCE(replace(f.query, ''@'', e.extname), f.query)
-                                   FROM %s.shedlock__findings() WITH ORDINALITY f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions)
-                                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.ordinality', home)
+                                   FROM %s.shedlock__findings f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions)
+                                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f."order"', home)
     LOOP
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
@@ -1537,7 +1667,7 @@ BEGIN
     IF shedlock_protect."on" IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'on must not be NULL';
     END IF;
-    EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
+    EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
     is_on := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = lock_table AND tgname = 'shedlock_protect');
     IF is_on AND NOT shedlock_protect."on" THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
@@ -1553,28 +1683,34 @@ $$;
 
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
+-- What a role needs: for GRANT and REVOKE.
+CREATE OR REPLACE VIEW shedlock__rights AS
+SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
+       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
+           'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
+           'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators
+  FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
+ WHERE NOT pg_catalog.starts_with(p.proname::pg_catalog.text, 'shedlock__'::pg_catalog.text)
+ UNION ALL
+SELECT pg_catalog.format('SELECT ON %s, %s'::pg_catalog.text, 'shedlock_locks'::pg_catalog.regclass, 'shedlock_stats'::pg_catalog.regclass), false;
+
 CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
-    for_administrators CONSTANT name[] := ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
-        'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_after_pg_upgrade'];
-    routine record;
+    granted text;
     lock_table regclass;
     place regnamespace;
 BEGIN
     IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
     END IF;
-    FOR routine IN EXECUTE format('SELECT p.oid::regprocedure AS signature, p.proname AS name
-                                     FROM %s.shedlock_routines() r JOIN pg_proc p ON p.oid = r ORDER BY 1', home) LOOP
-        IF routine.name !~ '^shedlock__' AND (shedlock_grant.admin OR routine.name <> ALL (for_administrators)) THEN
-            EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', routine.signature, shedlock_grant.role);
-        END IF;
+    FOR granted IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
+                     USING shedlock_grant.admin LOOP
+        EXECUTE format('GRANT %s TO %I', granted, shedlock_grant.role);
     END LOOP;
-    EXECUTE format('GRANT SELECT ON %1$s.shedlock_locks, %1$s.shedlock_stats TO %2$I', home, shedlock_grant.role);
     IF shedlock_grant.java THEN
-        EXECUTE format('SELECT %s.shedlock_table()', home) INTO lock_table;
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
     FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
@@ -1583,6 +1719,36 @@ BEGIN
                 USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
         END IF;
     END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_revoke(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    revoked text;
+    lock_table regclass;
+    remaining text;
+BEGIN
+    IF shedlock_revoke.role IS NULL OR shedlock_revoke.admin IS NULL OR shedlock_revoke.java IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
+    END IF;
+    FOR revoked IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
+                     USING shedlock_revoke.admin LOOP
+        EXECUTE format('REVOKE %s FROM %I', revoked, shedlock_revoke.role);
+    END LOOP;
+    IF shedlock_revoke.java THEN
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+        EXECUTE format('REVOKE SELECT, INSERT, UPDATE ON %s FROM %I', lock_table, shedlock_revoke.role);
+    END IF;
+    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname) FROM %s.shedlock_routines r JOIN pg_proc p ON p.oid = r.routine
+                     WHERE NOT starts_with(p.proname, ''shedlock__'') AND has_function_privilege($1, p.oid, ''EXECUTE'')', home)
+       INTO remaining USING shedlock_revoke.role;
+    IF remaining <> '' THEN
+        RAISE NOTICE 'role "%" may still call %', shedlock_revoke.role, remaining
+            USING HINT = 'As a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
+                      || 'which shedlock_revoke(..., admin => true) undoes.';
+    END IF;
 END
 $$;
 
@@ -1636,10 +1802,18 @@ COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
 'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
-COMMENT ON FUNCTION shedlock__findings() IS
+COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that make its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
 'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
+COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
+'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
+COMMENT ON VIEW shedlock_table IS
+'For shedlock_doctor, shedlock_protect and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
+COMMENT ON VIEW shedlock_routines IS
+'For shedlock_grant and shedlock_revoke: the functions of shedlock.';
+COMMENT ON VIEW shedlock__rights IS
+'For shedlock_grant and shedlock_revoke: what they grant and revoke.';
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
@@ -1651,25 +1825,17 @@ COMMENT ON FUNCTION shedlock_version() IS
 
 -- Done ----------------------------------------------------------------------------------------------------------------
 
--- Where they are; and whom they are for: so far, only who runs this. What else of his is called shedlock_… is none of ours.
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
--- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
-        '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|routines|raise|version)$';
--- Done ----------------------------------------------------------------------------------------------------------------
-    home CONSTANT text := quote_ident(current_schema());
-    routine record;
+    home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
+    routine regprocedure;
 BEGIN
-    EXECUTE format('CREATE OR REPLACE FUNCTION %1$s.shedlock_routines() RETURNS SETOF regprocedure LANGUAGE sql STABLE
-        SET search_path = pg_catalog, pg_temp AS $f$
-            SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = %1$L::regnamespace AND proname ~ %2$L AND proowner = %3$s
-        $f$', home, ours, current_user::regrole::oid);
-    FOR routine IN EXECUTE format('SELECT r::oid AS oid, r AS signature FROM %s.shedlock_routines() r', home) LOOP
-        EXECUTE replace(pg_get_functiondef(routine.oid), '@extschema@', home);
-        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine.signature);
+    FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
+        EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
+        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
     END LOOP;
-    EXECUTE format('SELECT %s.shedlock_table()', home);
+    EXECUTE format('SELECT id FROM %s.shedlock_table', home);
 END
 $$;
 

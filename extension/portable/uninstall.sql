@@ -1,18 +1,35 @@
--- Drops what shedlock.sql has made in the current schema, but the table: psql -v ON_ERROR_STOP=1 -f uninstall.sql, as the
--- same role.
+-- Drops what shedlock.sql has made in the current schema, except the table: psql -v ON_ERROR_STOP=1 -f uninstall.sql, as
+-- the same role. Sees pg_catalog only, as shedlock.sql does.
 
 BEGIN;
-DROP VIEW shedlock_locks, shedlock_stats;
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END
+$$;
+
 DO $$
 DECLARE
+    home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
+    row_owner CONSTANT regrole := (SELECT relowner FROM pg_class WHERE oid = to_regclass(home || '.shedlock_routines'));
     routine regprocedure;
 BEGIN
-    IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('shedlock') AND tgname = 'shedlock_protect') THEN
-        DROP TRIGGER shedlock_protect ON shedlock;
+    IF row_owner IS NULL THEN
+        RAISE undefined_table USING MESSAGE = format('the portable edition of shedlock is not installed in schema %s', home),
+            HINT = 'Set search_path to the schema in which it is.';
+    ELSIF row_owner <> current_user::regrole THEN
+        RAISE insufficient_privilege USING MESSAGE = format('the portable edition of shedlock in schema %s belongs to role %s, not to %s', home, row_owner, current_user::regrole),
+            HINT = format('SET ROLE %s.', row_owner);
+    ELSIF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass(home || '.shedlock') AND tgname = 'shedlock_protect') THEN
+        EXECUTE format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
     END IF;
-    FOR routine IN SELECT shedlock_routines() LOOP
+    EXECUTE format('DROP VIEW %1$s.shedlock_locks, %1$s.shedlock_stats, %1$s.shedlock_table, %1$s.shedlock__rights, %1$s.shedlock__findings', home);
+    FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         EXECUTE format('DROP ROUTINE %s', routine);
     END LOOP;
+    EXECUTE format('DROP VIEW %s.shedlock_routines', home);
+    EXECUTE format('DROP TYPE %s.shedlock__row', home);
 END
 $$;
 COMMIT;

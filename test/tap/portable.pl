@@ -60,16 +60,45 @@ is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it o
 # Ours neither.
 $client->query_safe(q[BEGIN; SELECT shedlock_acquire('new', '1 h')]);
 is(sql('shop', q[SET lock_timeout = '60s'; SELECT shedlock_acquire('new', '1 h'), shedlock_acquire(ARRAY['another', 'new'], '1 h'), shedlock_acquire('another', '1 h')]), 'f|f|t', 'I2: nor is ours; an array takes nothing then');
+$client->query_safe('ROLLBACK');
+# Any role can take the advisory lock with which ours tell each other. It keeps no name from being acquired.
+$client->query_safe(q[SET ROLE others; BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('withheld', 'jobs.shedlock'::regclass::oid::bigint))]);
+is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name is acquired though somebody else has its advisory lock');
+$client->query_safe('ROLLBACK; RESET ROLE');
+
+# A session goes on when columns have changed their types under it.
+$client->query_safe(q[SELECT shedlock_acquire('typed', '1 h'), shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_force_release('no such')]);
+sql('shop', q[ALTER TABLE shedlock ALTER name TYPE text COLLATE "C", ALTER locked_by TYPE text]);
+is($client->query_safe(q[SELECT shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_guard('typed'), shedlock_release('typed'), shedlock_acquire('typed', '1 h'), shedlock_force_release('typed'), shedlock_acquire(ARRAY['typed', 'other type'], '1 h'), (SELECT count(*) FROM shedlock_locks WHERE name = 'typed')]),
+	't|f||t|t|t|t|1', 'a session goes on when varchar has become text');
 $client->quit;
 
 # Who may install it, and where.
 database('adopted', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
-	INSERT INTO jobs.shedlock VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'); GRANT ALL ON SCHEMA jobs TO others; ALTER TABLE jobs.shedlock OWNER TO team]);
+	INSERT INTO jobs.shedlock VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'); ALTER TABLE jobs.shedlock OWNER TO team]);
 refuses('adopted', 'others', qr/it belongs to role team, not to others/, "a table of somebody else's is not adopted");
 ok((run_file('adopted', $file))[0], '... but by its owner');
 is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sql', '1 h')]), 'f|t', "... with Java's locks");
 database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table that will not do');
+database('adopting', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
+my $java = $node->background_psql('adopting');
+$java->query_safe('BEGIN; SELECT FROM jobs.shedlock');
+refuses('adopting', 'team', qr/ERROR:  cannot adopt table jobs.shedlock: another transaction has it locked\nHINT:  Run the file again when/, 'adopting does not wait for ever for an open transaction');
+(my $status, undef, my $said) = $node->psql('adopting', 'CREATE EXTENSION shedlock SCHEMA jobs');
+like($said, qr/ERROR:  cannot adopt table shedlock: another transaction has it locked\nHINT:  Try again when/, "... nor does the extension's");
+$java->query_safe('COMMIT');
+$java->quit;
+$node->safe_psql('postgres', 'CREATE DATABASE quoted');
+for my $name ('a $f$ b', 'a $function$ b', q[a'b], 'a"b', 'a@b', 'a\\b', 'a;b')
+{
+	my $quoted = '"' . $name =~ s/"/""/gr . '"';
+	sql('quoted', "CREATE SCHEMA $quoted AUTHORIZATION team; ALTER DATABASE quoted SET search_path = $quoted");
+	like((run_file('quoted', $file))[1], qr/ERROR:  the name of schema .* has characters other than/, "not in schema $name");
+}
+sql('quoted', 'CREATE SCHEMA "On Call_2.b-Ä" AUTHORIZATION team; ALTER DATABASE quoted SET search_path = "On Call_2.b-Ä"');
+is((run_file('quoted', $file))[1], '', 'but in one with blanks and letters');
+is(sql('quoted', q[SELECT shedlock_acquire('a', '1 h'), shedlock_grant('team'), count(*) FROM shedlock_locks]), 't||0', '... where it works');
 database('nowhere', 'ALTER DATABASE nowhere SET search_path = none');
 refuses('nowhere', 'team', qr/there is no current schema/, 'without a schema');
 database('other', 'CREATE EXTENSION shedlock SCHEMA jobs');
@@ -77,24 +106,44 @@ refuses('other', 'postgres', qr/the extension shedlock is installed in this sche
 
 # The same functions, for whoever calls them. What else there is serves one of the two.
 my $signatures = q[SELECT proname, prokind, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid) FROM pg_proc p
-	WHERE proname ~ '^shedlock_[^_]' AND proname !~ '^shedlock_(raise|run_.*|after_pg_upgrade|routines)$' ORDER BY 1, 3];
+	WHERE proname ~ '^shedlock_[^_]' AND proname !~ '^shedlock_(raise|run_.*|after_pg_upgrade)$' ORDER BY 1, 3];
 my $views = q[SELECT relname, (SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
 	FROM pg_class c WHERE relname IN ('shedlock_locks', 'shedlock_stats') ORDER BY 1];
 is(sql('adopted', $_), sql('other', $_), 'both editions look alike') for $signatures, $views;
+
+# Owned by another role, or restored from a dump by another role, it is the same: its functions know each other by the table.
+sql('shop', q[CREATE ROLE heirs; REASSIGN OWNED BY team TO heirs; SELECT shedlock_grant('app')]);
+is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h')]), 't', 'REASSIGN OWNED: shedlock_grant grants');
+my $dump = $node->basedir . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-O', '-x', '-f', $dump, '-n', 'jobs', $node->connstr('shop') ], 'a dump');
+sql('postgres', 'CREATE DATABASE copy; CREATE ROLE restorer');
+sql('copy', 'GRANT CREATE ON DATABASE copy TO restorer; ALTER DATABASE copy SET search_path = jobs');
+ok((run_file('copy', $dump, 'restorer'))[0], '... restored by another role');
+sql('copy', q[GRANT USAGE ON SCHEMA jobs TO app, team; SET ROLE restorer; SELECT shedlock_grant('app')]);
+is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... grants, and has the locks');
+like((run_file('copy', 'extension/portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... is dropped by its owner only');
+ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... that is the new one');
+is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and whole');
+sql('shop', q[REASSIGN OWNED BY heirs TO team]);
 
 # The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
 sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
 ok((run_file('shop', $file))[0], 'once more, with functions of the team\'s own that are called alike');
+my $refusal = (split /\n/, ($node->psql('shop', 'CREATE EXTENSION shedlock'))[2])[0];
+like($refusal, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to postgres/, 'a superuser does not take over what another role may have planted');
+sql('shop', 'GRANT CREATE ON DATABASE shop TO team');
 my $take_over = q[
 SELECT shedlock_acquire('of the session', '1 h'), shedlock_acquire('protected', '1 h');
+SET ROLE team;
 CREATE EXTENSION shedlock;
+RESET ROLE;
 SELECT edition FROM shedlock_version();
 SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks WHERE name IN ('held', 'of the session', 'java');
 SELECT shedlock_release('of the session');];
-my ($status, $told, $notices) = $node->psql('shop', $take_over);
+($status, my $told, my $notices) = $node->psql('shop', $take_over);
 is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
-like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs.*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
+like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs, owned by role team\nDETAIL:  .* these roles: "On ""Call", app\..*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
 is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
 is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
 is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
@@ -118,10 +167,11 @@ sql('adopted', 'DROP TABLE pg_dist_local_group; DELETE FROM shedlock WHERE name 
 # Not for whoever does not have its owner's rights; and not where something depends on the old functions.
 sql('adopted', 'CREATE ROLE "A Dba"; GRANT CREATE ON DATABASE adopted TO "A Dba"; GRANT ALL ON SCHEMA jobs TO "A Dba"');
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE "A Dba"; CREATE EXTENSION shedlock');
-like($error, qr/ERROR:  cannot adopt table "shedlock": it belongs to role "team"/, 'a role that could not act as its owner cannot take over');
+like($error, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to "A Dba"/, 'nor does any other role');
 sql('adopted', 'CREATE VIEW public.mine AS SELECT * FROM shedlock_locks');
-($status, undef, $error) = $node->psql('adopted', 'CREATE EXTENSION shedlock');
-like($error, qr/cannot drop view .*because other objects depend on it.*view public.mine depends/s, 'nor is anything dropped that others use');
+sql('adopted', 'GRANT CREATE ON DATABASE adopted TO team');
+($status, undef, $error) = $node->psql('adopted', 'SET ROLE team; CREATE EXTENSION shedlock');
+like($error, qr/ERROR:  cannot take over the portable edition of shedlock: other objects depend on it\nDETAIL:  view public.mine depends on view shedlock_locks\nHINT:  Drop them, create/, 'nor is anything dropped that others use');
 is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... all stays as it was');
 
 # It leaves.

@@ -1,0 +1,166 @@
+# Roles that may create functions next to ours, or on the way to ours, get none of them run with another role's rights: not by the
+# script of the portable edition, nor by any function of either edition. (sql/hostile.sql does the same for CREATE EXTENSION.)
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $node = PostgreSQL::Test::Cluster->new('hostile');
+$node->init;
+configure($node);
+$node->start;
+$node->safe_psql('postgres', 'CREATE ROLE team; CREATE ROLE attacker; CREATE ROLE app');
+my $traps = slurp_file('test/perl/traps.sql');
+my $sources = join "\n", map { slurp_file($_) } glob 'extension/*.sql extension/portable/*.sql';
+my ($install, $uninstall) = map { "\\i extension/portable/$_.sql" } qw(shedlock uninstall);
+
+sub database
+{
+	my ($name) = @_;
+	$node->safe_psql('postgres', "CREATE DATABASE $name");
+	$node->safe_psql($name, "SET client_min_messages = error; CREATE SCHEMA jobs AUTHORIZATION team; GRANT USAGE ON SCHEMA jobs TO PUBLIC; CREATE SCHEMA regress_evil AUTHORIZATION attacker; SET ROLE attacker; $traps");
+}
+# As the attacker, who may create in that schema for as long as it takes. Gives how many traps there are.
+sub lay
+{
+	my ($database, $home, $call) = @_;
+	return $node->safe_psql($database, "GRANT ALL ON SCHEMA $home TO attacker; SET ROLE attacker; SELECT $call; RESET ROLE; REVOKE CREATE ON SCHEMA $home FROM attacker");
+}
+# Runs SQL; what it answered or the errors that it gave.
+sub answer
+{
+	my ($database, $sql) = @_;
+	my ($status, $out, $error) = $node->psql($database, $sql, extra_params => [ '-v', 'VERBOSITY=terse' ]);
+	return join "\n", grep { $_ ne '' } $out, grep { /ERROR/ } split /\n/, $error;
+}
+
+# The script, among traps that were there before, run by a superuser whose search_path leads through them. Even by one whose
+# search_path says that types and functions of others come before PostgreSQL's own.
+database('before');
+my $home = q[regress_target];
+$node->safe_psql('before', 'CREATE SCHEMA regress_target');
+cmp_ok(lay('before', $home, "regress_evil.lay_traps('$home') + regress_evil.lay_overloads_of_named('$home', \$text\$$sources\$text\$)"), '>', 300, 'traps are laid');
+$node->safe_psql('before', "DROP FUNCTION $_") for split /\n/, $node->safe_psql('before', q[SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'regress_target'::regnamespace AND proname ~ '^shedlock']);
+like(answer('before', "SET search_path = $home; SELECT format('%s'::text, 'x'::text)"), qr/A TRAP RUNS AS/, '... and spring when a function is not qualified');
+for my $path ($home, "$home, pg_catalog")
+{
+	is(answer('before', "SET search_path = $home; $install"), '', "shedlock.sql runs none of them (search_path = $path)");
+	is(answer('before', "SELECT $home.shedlock_acquire('a'::pg_catalog.text, '1 min'::interval), count(*) FROM $home.shedlock_locks"), 't|0', '... its functions work');
+	is(answer('before', "SET search_path = $home; $uninstall"), '', '... nor does uninstall.sql');
+	is(answer('before', "DROP TABLE $home.shedlock"), '', '... and only the table was left');
+}
+
+# What others have under our names is neither replaced nor used; and nobody else may create anything there.
+my $start_of = sub { (split /\n/, answer('before', "SET search_path = refusing; $install"))[0] };
+$node->safe_psql('before', 'CREATE SCHEMA refusing; GRANT ALL ON SCHEMA refusing TO attacker');
+like($start_of->(), qr/ERROR:  cannot install shedlock in schema refusing: others may create objects there: attacker/, 'others may not create functions there');
+for (['FUNCTION refusing.shedlock_release(name text, done boolean) RETURNS boolean LANGUAGE sql AS $$ SELECT true $$', qr/routine refusing\.shedlock_release\(text,boolean\)/],
+	['VIEW refusing.shedlock_locks AS SELECT 1 AS name', qr/relation refusing\.shedlock_locks/], ['TYPE refusing.shedlock__row AS (x int)', qr/relation refusing\.shedlock__row/],
+	['DOMAIN refusing.shedlock_name AS text', qr/type refusing\.shedlock_name/], ['TYPE refusing.shedlock AS ENUM ()', qr/type refusing\.shedlock/],
+	['TABLE refusing.shedlock (name text)', qr/cannot adopt table refusing\.shedlock: it/])
+{
+	my ($bait, $named) = @$_;
+	my ($kind, $what) = $bait =~ /^(\w+) ([^ (]+)/;
+	$node->safe_psql('before', "GRANT ALL ON SCHEMA refusing TO attacker; SET ROLE attacker; CREATE $bait; RESET ROLE; REVOKE ALL ON SCHEMA refusing FROM attacker");
+	like($start_of->(), qr/$named belongs to role attacker, not to postgres/, "... nor is a $kind of theirs taken for ours");
+	$node->safe_psql('before', "DROP $kind $what");
+}
+$node->safe_psql('before', 'GRANT CREATE ON SCHEMA refusing TO PUBLIC');
+like($start_of->(), qr/others may create objects there: .*PUBLIC/, 'nor may everybody create functions there');
+$node->safe_psql('before', 'REVOKE ALL ON SCHEMA refusing FROM PUBLIC; ALTER SCHEMA refusing OWNER TO attacker');
+like($start_of->(), qr/others may create objects there: attacker/, '... nor may its owner be another role');
+is(answer('before', 'GRANT team TO attacker; GRANT ALL ON SCHEMA jobs TO attacker; SET ROLE team; SET search_path = jobs; ' . $install), '', '... unless that one is the installer anyway');
+$node->safe_psql('before', 'REVOKE team FROM attacker');
+
+# The whole surface in one session, each call with exactly the declared types, among overloads that match anything else better;
+# and what is raised for each argument, by functions of ours, too.
+my @surface = map { [ /^(\S+) (.*)/ ] } split /\n/, <<'SQL';
+ok SELECT @.shedlock_version()
+ok SELECT @.shedlock_tick('1 h'::interval, 'UTC'::text, clock_timestamp())
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true)
+ok SELECT @.shedlock_acquire('{b,c}'::text[], '1 h'::interval, '1 ms'::interval, '1 ms'::interval, '2026-01-01'::timestamptz, true)
+ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval)
+ok SELECT @.shedlock_extend('{b,c}'::text[], '1 h'::interval, '1 ms'::interval)
+ok SELECT @.shedlock_guard('a'::text)
+ok SELECT @.shedlock_release('a'::text, false)
+ok SELECT @.shedlock_release('{b,c}'::text[], true)
+ok SELECT @.shedlock_release('a'::text, true)
+ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, '0'::interval)
+ok SELECT @.shedlock_acquire_token('t'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, 'x'::text) AS t \gset
+ok SELECT @.shedlock_extend_token('t'::text, :t::bigint, '1 h'::interval, '1 ms'::interval), @.shedlock_guard_token('t'::text, :t::bigint), @.shedlock_release_token('t'::text, :t::bigint, true)
+ok SELECT @.shedlock_acquire_token('{u,v}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::text) AS t \gset
+ok SELECT @.shedlock_extend_token('{u,v}'::text[], :t::bigint, '1 h'::interval, NULL::interval), @.shedlock_release_token('{u,v}'::text[], :t::bigint, false)
+ok SELECT @.shedlock_extend_token('t'::text, '1'::bigint, '1 h'::interval, NULL::interval), @.shedlock_release_token('t'::text, '1'::bigint, true)
+ok SELECT @.shedlock_wait_any('{a}'::text[], '{1}'::int[], '1 ms'::interval, '1'::bigint), @.shedlock_end_wait('1'::bigint)
+ok CALL @.shedlock_run('r'::text, 'SELECT 1'::text, '1 h'::interval, '0'::interval, '0'::interval, clock_timestamp(), true, NULL::boolean)
+ok CALL @.shedlock_run('r'::text, 'SELECT pg_sleep(0.005)'::text, '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
+ok SELECT @.shedlock_pause('p'::text, 'reason'::text, '0'::interval)
+ok SELECT @.shedlock_extend('p'::text, '1 h'::interval, NULL::interval)
+ok SELECT @.shedlock_resume('p'::text), @.shedlock_resume('p'::text), @.shedlock_force_release('b'::text)
+ok SELECT count(*) FROM @.shedlock_locks
+ok SELECT count(*) FROM @.shedlock_doctor()
+ok SELECT @.shedlock_protect(true)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false)
+ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true)
+ok SELECT @.shedlock_protect(false)
+ok SELECT @.shedlock_grant('app'::text, true, true)
+ok SELECT @.shedlock_revoke('app'::text, true, true)
+22004 SELECT @.shedlock_acquire(NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_acquire('e'::text, NULL::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, NULL::interval, '0'::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, NULL::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, NULL::boolean)
+22004 SELECT @.shedlock_acquire(NULL::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+22001 SELECT @.shedlock_acquire(repeat('x'::text, 300), '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
+22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true)
+22004 SELECT @.shedlock_pause(NULL::text, NULL::text, '0'::interval)
+22004 SELECT @.shedlock_pause('e'::text, NULL::text, NULL::interval)
+22004 CALL @.shedlock_run('r'::text, NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
+22012 CALL @.shedlock_run('r'::text, 'SELECT 1/0'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
+SL001 SELECT @.shedlock_guard('none'::text)
+SL001 SELECT @.shedlock_guard_token('t'::text, '1'::bigint)
+25006 SET default_transaction_read_only = on; SELECT @.shedlock_release('e'::text, true)
+SQL
+sub whole_surface
+{
+	my ($database, $among) = @_;
+	my $calls = join '', map { my ($result, $call) = @$_; $call =~ s/@\./jobs./g; "$call" . ($call =~ /\\gset/ ? '' : ';') . "\n\\echo :SQLSTATE\n" } @surface;
+	my ($status, $out, $error) = $node->psql($database, $calls, on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=terse' ]);
+	my @states = $out =~ /^([0-9A-Z]{5})$/mg;
+	my @wrong = map { ($states[$_] // '') eq ($surface[$_][0] =~ s/^ok$/00000/r) ? () : "$surface[$_][1]: $states[$_]" } 0 .. $#surface;
+	is_deeply(\@wrong, [], "the whole surface runs among $among") or diag($error);
+	unlike($error, qr/A TRAP/, '... and no trap');
+}
+for my $edition ('portable', 'extension')
+{
+	database($edition);
+	$node->safe_psql($edition, $edition eq 'portable' ? "SET ROLE team; SET search_path = jobs; $install" : 'CREATE EXTENSION shedlock SCHEMA jobs');
+	whole_surface($edition, "nothing else, $edition edition");
+	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$text\$$sources\$text\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are planted');
+	like(answer($edition, "SELECT jobs.shedlock_acquire('x', '1 h', '0', '0', NULL, false)"), qr/A TRAP RUNS AS|is not unique/, '... which a call with literals runs into');
+	whole_surface($edition, "overloads of PostgreSQL's functions and ours, $edition edition");
+	# The tool, and with it the library, calls exactly, too.
+	my @dsn = ('--dsn', $node->connstr($edition) . q[ options='-c search_path=jobs']);
+	for my $call ([ 'run', 'tool', '--at-most', '1h', '--every', '1h', '--retry', '--', 'true' ], [ 'acquire', 'tool', '--at-most', '1h', '--wait', '1ms' ], [ 'pause', 'paused', '--reason', 'why' ],
+		[ 'resume', 'paused' ], [ 'list' ], [ 'metrics' ], [ 'doctor' ], [ 'version' ], [ 'release', '--force', 'tool' ])
+	{
+		my @command = @$call;
+		splice @command, 1, 0, @dsn; # before a --
+		my $process = launch({}, $tool, @command);
+		is(ended($process), $call->[0] eq q(doctor) ? 1 : 0, "... and shedlock $call->[0]") or diag($process->{err});
+	}
+	# Next to the extension's functions nobody can stop anything either; next to the portable ones they can, and the doctor says so.
+	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_ambiguities('jobs')"), '>', 30, 'ambiguous overloads are planted');
+	$node->safe_psql($edition, q[DROP FUNCTION jobs.shedlock_doctor(int), jobs.shedlock_grant(text, boolean, boolean, int), jobs.shedlock_revoke(text, boolean, boolean, int), jobs.shedlock_protect(boolean, int)]);
+	$node->safe_psql($edition, 'GRANT CREATE ON SCHEMA jobs TO attacker');
+	my ($severity, $others) = $edition eq 'portable' ? ('error', 'attacker') : ('warning', 'attacker, team'); # whose schema it is
+	like(answer($edition, q[SELECT severity, finding FROM jobs.shedlock_doctor()]), qr/^$severity\|others may create objects in schema jobs, next to the functions of shedlock: $others$/m, '... the doctor works and names who can do that');
+	is(answer($edition, q[SELECT jobs.shedlock_protect(true), jobs.shedlock_protect(false), jobs.shedlock_grant('app'::text, true, true), jobs.shedlock_revoke('app'::text, true, true)]), '|||', '... and so do protect, grant and revoke');
+}
+is($node->safe_psql('postgres', q[SELECT rolsuper FROM pg_roles WHERE rolname = 'attacker']), 'f', 'nobody has become a superuser');
+$node->stop;
+done_testing();
