@@ -34,11 +34,9 @@ constexpr attempt_result not_granted(outcomes outcome, const outlook &next = {})
     return {outcome, never, never, next};
 }
 
-text *signature(const owner &who, std::optional<instant> tick, instant token, const lock_table &table)
+text *signature(const owner &who, instant token, const lock_table &table)
 {
-    const auto suffix = who.kind == owner::kinds::token ? token_suffix(token) : session_suffix();
-    return make_locked_by(who.holder, with_remarks(suffix, who.kind == owner::kinds::run, tick),
-                          table.shape().locked_by_limit);
+    return make_locked_by(who.holder, end_of(who.kind, token), table.shape().locked_by_limit);
 }
 
 void require_finite(const lock_name &name, const lease &times)
@@ -58,20 +56,20 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
 
     // The one reading of the clock, after every row was seen decided.
     const instant now = pg::clock_now();
-    const bool matters_whose = request.asked.retry || request.wait > duration::zero();
+    const bool is_waiting = request.wait > duration::zero();
     std::optional<instant> latest_previous;
     std::optional<outlook> held;
     for (size_t i = 0; i < all.size(); i++) {
         if (all[i].state == sighting::states::absent)
             continue;
         const auto times = table.lease_of(all[i], now);
-        const auto from = matters_whose ? origin_of(table.row_of(all[i])) : origin{};
-        switch (availability_of(times, now, request.asked, from)) {
+        const auto past = request.asked.tick ? table.history_of(all[i]) : history{};
+        switch (availability_of(times, now, request.asked, past)) {
         case availability::had_a_turn:
             return not_granted(outcomes::refused_for_good);
         case availability::held:
             if (!held || held->lease_ends < times.lock_until)
-                held = outlook{i, times.lock_until, from.is_ours};
+                held = outlook{i, times.lock_until, is_waiting && table.row_of(all[i]).from.is_ours()};
             break;
         case availability::free:
             require_finite(request.names[i], times);
@@ -113,19 +111,18 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
     if (result.outcome != outcomes::granted)
         return result;
 
+    const bool is_run = who.kind != origin::kinds::administrator;
     auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
-    auto tick = request.asked.tick;
-    if (request.at_most == without_end) { // a pause, of one name
-        const auto &seen = all.front();
-        const auto last = last_run_of(seen.times, origin_of(table.row_of(seen)));
-        times.lock_at_least_until = last.outcome;
-        tick = last.tick;
-    }
-    text *const locked_by = signature(who, tick, result.token, table);
+    if (!is_run)
+        times.lock_at_least_until = std::nullopt;
+    text *const locked_by = signature(who, result.token, table);
     for (auto &seen : all) {
         // One of ours, which its holder never released. Java's rows don't tell.
-        const bool was_abandoned = !is_released(seen.times) && origin_of(table.row_of(seen)).is_ours;
-        if (!table.take(seen, times, locked_by))
+        const bool was_abandoned = !is_released(seen.times()) && table.row_of(seen).from.is_ours();
+        auto past = table.history_of(seen);
+        if (is_run)
+            past = begun(past, request.asked.tick, result.now, table.shape().unit);
+        if (!table.take(seen, {times, past}, locked_by))
             return not_granted(outcomes::changed);
         if (was_abandoned)
             stats::record(seen.name, stats::counter::expired);

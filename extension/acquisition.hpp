@@ -7,8 +7,7 @@ namespace shedlock {
 
 // Who will own what is acquired.
 struct owner {
-    enum class kinds { session, run, token };
-    kinds kind;
+    origin::kinds kind;
     std::string_view holder; // empty: the default
 };
 

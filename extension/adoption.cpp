@@ -19,19 +19,24 @@ constexpr const char *definition =
     " lock_until timestamp NOT NULL,"
     " locked_at timestamp NOT NULL,"
     " locked_by varchar(255) NOT NULL,"
-    " lock_at_least_until timestamp"
+    " lock_at_least_until timestamp,"
+    " last_tick timestamp,"
+    " last_done_tick timestamp,"
+    " last_done_at timestamp"
     ") WITH (fillfactor = 90, vacuum_truncate = false);"
     "COMMENT ON TABLE %1$s IS 'A row per lock, as Java ShedLock has it. All times are UTC.';"
     "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
     "COMMENT ON COLUMN %1$s.lock_until IS 'Held while this is later than now.';"
     "COMMENT ON COLUMN %1$s.locked_at IS 'The identity of the acquisition; in microseconds since 1970 it is the "
     "token.';"
-    "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then /pid.start of its session or #token.';"
+    "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then whose the acquisition is: #token; /pid.start:token of a "
+    "session, with ! for : of a shedlock_run; *token of a pause or a release by force.';"
     "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'Released or not, held until then; NULL once released.';"
+    "COMMENT ON COLUMN %1$s.last_tick IS 'The tick of the last run, or without one about when it began.';"
+    "COMMENT ON COLUMN %1$s.last_done_tick IS 'The same of the last run that was done.';"
+    "COMMENT ON COLUMN %1$s.last_done_at IS 'When the last run that was done was released.';"
     "ALTER EXTENSION shedlock DROP TABLE %1$s;"
     "ALTER TABLE %1$s OWNER TO %2$s";
-
-constexpr const char *addition = "ALTER TABLE %1$s ADD COLUMN lock_at_least_until timestamp";
 
 void execute(const char *sql)
 {
@@ -70,6 +75,20 @@ void require_rights_of_owner(Relation table, Oid installer)
                          "role create the extension, or use another schema.")));
 }
 
+// In one statement, since each takes a lock that excludes everybody. In the order of own_columns.
+void add_missing_columns(const char *table, std::initializer_list<AttrNumber> found)
+{
+    const char *additions = "";
+    const char *const *column = own_columns;
+    for (const AttrNumber number : found) {
+        if (!AttributeNumberIsValid(number))
+            additions = psprintf("%s%s ADD COLUMN %s timestamp", additions, *additions ? "," : "", *column);
+        column++;
+    }
+    if (*additions)
+        execute(psprintf("ALTER TABLE %s%s", table, additions));
+}
+
 void adopt(Oid table_id, const char *name)
 {
     const Relation table = relation_open(table_id, AccessExclusiveLock);
@@ -89,8 +108,7 @@ void adopt(Oid table_id, const char *name)
                  errhint("Until it has one, every acquire fails. ALTER TABLE %s ADD PRIMARY KEY (name), unless "
                          "a dump that is being restored is about to do so.",
                          name)));
-    if (!AttributeNumberIsValid(shape.lock_at_least_until))
-        execute(psprintf(addition, name));
+    add_missing_columns(name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at});
 }
 
 // DROP TABLE is refused, then, while there is the extension; and pg_dump restores the table before it creates the

@@ -35,19 +35,19 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
 {
     for (const auto &seen : all) {
         const bool no_row = seen.is_new();
-        const row current{seen.times, no_row ? std::string_view{} : table.locked_by(seen)};
+        const row current = no_row ? row{} : table.row_of(seen);
         const auto why = no_row ? standing::foreign : standing_of(current, who, now);
         if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
             continue;
-        const auto holder = holder_of(current);
-        return complaint{seen.name, no_row, why, seen.times, {pnstrdup(holder.data(), holder.size()), holder.size()}};
+        const auto holder = current.holder;
+        return complaint{seen.name, no_row, why, seen.times(), {pnstrdup(holder.data(), holder.size()), holder.size()}};
     }
     return std::nullopt;
 }
 
 // Of ours. False: some were just being changed, so that all have to be looked at again.
 template <typename Change>
-bool rewrite_all(const lock_table &table, std::span<sighting> all, Change new_lease, instant now)
+bool rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now)
 {
     for (auto &seen : all)
         if (!seen.decided()) { // guarded by a transaction that is committing, or changed by another session of ours
@@ -57,12 +57,12 @@ bool rewrite_all(const lock_table &table, std::span<sighting> all, Change new_le
             return false;
         }
     return std::all_of(all.begin(), all.end(),
-                       [&](sighting &seen) { return table.rewrite(seen, new_lease(seen, now), nullptr); });
+                       [&](sighting &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
 }
 
-// One try to replace the leases of all names by what `new_lease` makes of them.
+// One try to replace the rows of all names by what `change` makes of them.
 template <typename Change, typename Count>
-change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change new_lease,
+change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change change,
                             Count count_change, std::optional<complaint> &found)
 {
     const std::span all{static_cast<sighting *>(palloc(sizeof(sighting) * names.size())), names.size()};
@@ -74,11 +74,11 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
     found = find_complaint(table, all, who, now);
-    const bool done = !found && rewrite_all(table, all, new_lease, now);
+    const bool done = !found && rewrite_all(table, all, change, now);
     for (auto &seen : all) {
         table.forget(seen);
         if (done)
-            count_change(seen.name, now - seen.times.locked_at);
+            count_change(seen.name, now - seen.times().locked_at);
     }
     return found ? change_result::not_ours : done ? change_result::done : change_result::again;
 }
@@ -190,7 +190,7 @@ bool extend(lock_table &table, const extend_request &request, const claim &who)
     const bool done = change(
         table, request.names, who, "extended",
         [&](const sighting &seen, instant now) {
-            return extended(seen.times, now, request.at_most, request.at_least, unit);
+            return contents{extended(seen.times(), now, request.at_most, request.at_least, unit), seen.stored.past};
         },
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); });
     // Lost in a crash, it would let somebody in while its owner counts on it.
@@ -199,12 +199,15 @@ bool extend(lock_table &table, const extend_request &request, const claim &who)
     return done;
 }
 
-lease to_release(const lock_table &table, const sighting &seen, instant now, bool done)
+contents to_release(const lock_table &table, const sighting &seen, instant now, bool is_done)
 {
+    const auto times = released(seen.times(), now, is_done, table.shape().unit);
+    if (!is_done)
+        return {times, seen.stored.past};
     // Forgotten in a crash, it would let a tick that was done be tried again.
-    if (done && origin_of(table.row_of(seen)).tick)
+    if (has_tick(seen.stored.past, seen.times()))
         durability::required();
-    return released(seen.times, now, done, table.shape().unit);
+    return {times, done(seen.stored.past, now)};
 }
 
 bool release(lock_table &table, lock_names names, const claim &who, bool done, bool tell)
@@ -228,11 +231,11 @@ bool force_release(lock_table &table, const lock_name &name)
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
         const bool was_held = availability_of(table.lease_of(seen, now), now) == availability::held;
-        const auto from = origin_of(table.row_of(seen));
-        const auto times = freed(seen.times, from, now, table.shape().unit);
+        const auto times = freed(seen.times(), now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());
-        const auto suffix = with_remarks(token_suffix(times.locked_at), false, last_run_of(seen.times, from).tick);
-        if (table.rewrite(seen, times, make_locked_by(holder, suffix, table.shape().locked_by_limit))) {
+        const auto end = end_of(origin::kinds::administrator, times.locked_at);
+        if (table.rewrite(seen, {times, table.history_of(seen)},
+                          make_locked_by(holder, end, table.shape().locked_by_limit))) {
             durability::required(); // or a crash would give the old holder its token back
             return was_held;
         }
@@ -244,13 +247,14 @@ bool resume(lock_table &table, const lock_name &name)
     for (;;) {
         auto seen = look_until_decided(table, name);
         PAUSE_POINT("decided");
-        if (seen.state == sighting::states::absent || !is_paused(seen.times)) {
+        if (seen.state == sighting::states::absent || !is_paused(seen.times())) {
             table.forget(seen);
             ereport(WARNING, (errcode(ERRCODE_WARNING), errmsg("lock \"%.*s\" was not resumed", SV(name.bytes)),
                               errdetail("It is not paused.")));
             return false;
         }
-        if (table.rewrite(seen, resumed(seen.times, pg::clock_now(), table.shape().unit), nullptr))
+        if (table.rewrite(seen, {resumed(seen.times(), pg::clock_now(), table.shape().unit), seen.stored.past},
+                          nullptr))
             return true;
     }
 }

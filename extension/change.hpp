@@ -14,7 +14,7 @@ bool extend(lock_table &table, const extend_request &request, const claim &who);
 bool release(lock_table &table, lock_names names, const claim &who, bool done, bool tell = true);
 
 // What a release writes over what was seen, which is ours and not released.
-lease to_release(const lock_table &table, const sighting &seen, instant now, bool done);
+contents to_release(const lock_table &table, const sighting &seen, instant now, bool is_done);
 
 // Frees the lock whoever holds it, and gives the row a new token, so that the old holder's is lost and its guarded
 // transactions fail. Whether it was held; false without a row.

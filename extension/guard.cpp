@@ -15,12 +15,13 @@ struct guarded_lock {
     Oid table;
     lock_name name;
     instant token;
-    std::string_view end; // of locked_by: a Java client can get the same locked_at, where the column is coarse
+    origin from; // a Java client can get the same locked_at, where the column is coarse
 
-    bool is(const row &current) const { return token == current.times.locked_at && current.locked_by.ends_with(end); }
+    bool is(const row &current) const { return token == current.times.locked_at && is(current.from); }
+    bool is(const origin &other) const { return from.kind == other.kind && from.session == other.session; }
     bool is(const guarded_lock &other) const
     {
-        return table == other.table && name.bytes == other.name.bytes && token == other.token && end == other.end;
+        return table == other.table && name.bytes == other.name.bytes && token == other.token && is(other.from);
     }
 };
 
@@ -36,8 +37,8 @@ guarded_lock *runs = nullptr;
 // Guarding asks who acquired last, not whether the lease still runs.
 bool is_ours(const row &current, const claim &who)
 {
-    return who.token ? current.times.locked_at == *who.token && origin_of(current).is_ours
-                     : current.locked_by.ends_with(who.suffix);
+    return who.token ? current.times.locked_at == *who.token && current.from.is_ours()
+                     : current.from.session == who.session;
 }
 
 [[noreturn]] void fail(const lock_name &name, const char *detail, bool was_ours = true)
@@ -83,7 +84,7 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
 
         // An extend or a release is waited for. How an acquire ends, which there can be once the lease is over, could
         // take as long as the other's transaction.
-        if (seen.state == sighting::states::undecided && seen.times.lock_until <= pg::clock_now())
+        if (seen.state == sighting::states::undecided && seen.times().lock_until <= pg::clock_now())
             fail_if_changing_hands(table, seen);
 
         if (seen.state != sighting::states::undecided && seize(seen))
@@ -128,7 +129,7 @@ guarded_lock *copy(const guarded_lock &from, MemoryContext where)
     auto *const made = static_cast<guarded_lock *>(palloc(sizeof(guarded_lock)));
     *made = from;
     made->name = copy(from.name);
-    made->end = copy(from.end);
+    made->from.session = copy(from.from.session);
     MemoryContextSwitchTo(caller);
     return made;
 }
@@ -198,22 +199,21 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
         fail(name, "Nobody ever acquired it, or its row has been deleted.", false);
     }
     const row current = table.row_of(seen);
-    if (who.token && seen.times.locked_at < *who.token)
+    if (who.token && seen.times().locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
     if (!is_ours(current, who))
-        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(holder_of(current))));
+        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(current.holder)));
 
     be_first_at_commit();
-    auto end = current.locked_by;
-    end.remove_prefix(holder_of(current).size());
-    join({nullptr, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at, end});
+    join({nullptr, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at, current.from});
     table.forget(seen);
 }
 
 guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who)
 {
     be_first_at_commit();
-    return copy({nullptr, TopSubTransactionId, table, name, *who.token, who.suffix}, CurrentMemoryContext);
+    return copy({nullptr, TopSubTransactionId, table, name, *who.token, {origin::kinds::run, who.session}},
+                CurrentMemoryContext);
 }
 
 void begin_run(guarded_lock &mine)
@@ -234,7 +234,7 @@ std::optional<duration> release_run(const lock_table &table, const guarded_lock 
     durability::before_release();
     seize_if_ours(table, mine, [&](sighting &seen) {
         now = pg::clock_now();
-        before = seen.times;
+        before = seen.times();
         return is_released(before) ? keep_others_away(table, seen)
                                    : table.rewrite(seen, to_release(table, seen, now, true), nullptr);
     });

@@ -26,60 +26,75 @@ std::string_view application()
     return session_role();
 }
 
-// Takes "<mark><digits>" off the end of the text.
-std::optional<int64> take_number(std::string_view &end, std::string_view mark, size_t most_digits = 18)
+constexpr std::string_view digits = "0123456789";
+
+// Takes that many digits at most off the end of the text, at least one.
+std::optional<int64> take_number(std::string_view &text, size_t most_digits)
 {
-    const size_t start = end.find_last_not_of("0123456789") + 1;
-    std::string_view rest{end.data(), start};
-    if (start == end.size() || end.size() - start > most_digits || !rest.ends_with(mark))
+    const size_t start = text.find_last_not_of(digits) + 1;
+    if (start == text.size() || text.size() - start > most_digits)
         return std::nullopt;
     int64 number = 0;
-    for (const char digit : std::string_view{end.data() + start, end.size() - start})
+    for (const char digit : std::string_view{text.data() + start, text.size() - start}) // substr may throw
         number = 10 * number + (digit - '0');
-    rest.remove_suffix(mark.size());
-    end = rest;
+    text.remove_suffix(text.size() - start);
     return number;
 }
 
-bool take_word(std::string_view &end, std::string_view word)
+bool take_mark(std::string_view &text, char mark)
 {
-    const bool is_there = end.ends_with(word);
+    const bool is_there = text.ends_with(mark);
     if (is_there)
-        end.remove_suffix(word.size());
+        text.remove_suffix(1);
     return is_there;
+}
+
+// Takes the row's own locked_at off the end of the text, as end_of writes it and in no other spelling.
+bool take_locked_at(std::string_view &text, instant locked_at)
+{
+    const int64 number = locked_at.time_since_epoch().count();
+    auto rest = text;
+    const auto found = take_number(rest, 18); // infinity has 19 digits, and is nobody's
+    if (!found)
+        return false;
+    const bool is_negative = number < 0 && take_mark(rest, '-');
+    if ((is_negative ? -*found : *found) != number)
+        return false;
+    const bool has_leading_zero = text[rest.size() + is_negative] == '0' && number != 0;
+    if (has_leading_zero || (number == 0 && text.size() - rest.size() != 1))
+        return false;
+    text = rest;
+    return true;
 }
 
 struct session {
     int pid;
     instant started;
-    bool is_run;
 };
 
-std::optional<session> take_session(std::string_view &end)
+std::optional<session> take_session(std::string_view &text)
 {
-    auto rest = end;
-    const auto started = take_number(rest, ".");
-    const auto pid = started ? take_number(rest, "/", 9) : std::nullopt;
-    if (!pid)
+    auto rest = text;
+    const auto started = take_number(rest, 18);
+    if (!started || !take_mark(rest, '.'))
         return std::nullopt;
-    const bool is_run = take_word(rest, "/run");
-    end = rest;
-    return session{static_cast<int>(*pid), instant{duration{*started}}, is_run};
+    const auto pid = take_number(rest, 9);
+    if (!pid || !take_mark(rest, '/'))
+        return std::nullopt;
+    text = rest;
+    return session{static_cast<int>(*pid), instant{duration{*started}}};
 }
 
-struct parsed {
-    std::string_view holder;
-    origin from;
-};
-
-// (The view shedlock_locks takes it apart in the same way.)
-parsed parse(const row &current)
+// Of this session, as it is in locked_by.
+std::string_view own_session()
 {
-    auto rest = current.locked_by;
-    if (!take_session(rest) && !take_word(rest, token_suffix(current.times.locked_at)))
-        return {current.locked_by, {}};
-    const auto tick = take_number(rest, "/tick");
-    return {rest, {true, tick ? std::optional{instant{duration{*tick}}} : std::nullopt}};
+    // Set when the backend started, so it is made once.
+    static char text[48];
+    static int length = 0;
+    if (length == 0)
+        length = snprintf(text, sizeof text, "/%d.%lld", MyProcPid,
+                          static_cast<long long>(pg::to_instant(MyStartTimestamp).time_since_epoch().count()));
+    return {text, static_cast<size_t>(length)};
 }
 
 // Whether the backend in that place is this one. Asks shared memory: the server's own functions copy what they know of
@@ -107,54 +122,42 @@ const char *session_role()
     return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-std::string_view session_suffix()
+std::string_view end_of(origin::kinds kind, instant locked_at)
 {
-    // Set when the backend started, so it is made once.
-    static char suffix[48];
-    static int length = 0;
-    if (length == 0)
-        length = snprintf(suffix, sizeof suffix, "/%d.%lld", MyProcPid,
-                          static_cast<long long>(pg::to_instant(MyStartTimestamp).time_since_epoch().count()));
-    return {suffix, static_cast<size_t>(length)};
-}
-
-std::string_view token_suffix(instant token)
-{
-    return psprintf("#%lld", static_cast<long long>(token.time_since_epoch().count()));
-}
-
-std::string_view with_remarks(std::string_view suffix, bool is_run, std::optional<instant> tick)
-{
-    if (is_run)
-        suffix = psprintf("/run%.*s", SV(suffix));
-    if (tick) {
-        const long long since_1970 = std::max(*tick, instant{}).time_since_epoch().count();
-        suffix = psprintf("/tick%lld%.*s", since_1970, SV(suffix));
+    const auto number = static_cast<long long>(locked_at.time_since_epoch().count());
+    switch (kind) {
+    case origin::kinds::session:
+        return psprintf("%.*s:%lld", SV(own_session()), number);
+    case origin::kinds::run:
+        return psprintf("%.*s!%lld", SV(own_session()), number);
+    case origin::kinds::administrator:
+        return psprintf("*%lld", number);
+    default:
+        return psprintf("#%lld", number);
     }
-    return suffix;
 }
 
-text *make_locked_by(std::string_view holder, std::string_view suffix, int limit)
+text *make_locked_by(std::string_view holder, std::string_view end, int limit)
 {
     if (holder.empty()) {
         const auto who = application();
         const auto where = client_address();
         holder = psprintf("%.*s@%.*s", SV(who), SV(where));
     }
-    // The suffix is ASCII: as many characters as bytes.
-    const int room = limit - static_cast<int>(suffix.size());
+    // The end is ASCII: as many characters as bytes.
+    const int room = limit - static_cast<int>(end.size());
     const int size = pg_mbcharcliplen(holder.data(), static_cast<int>(holder.size()), room);
-    return pg::text_of(psprintf("%.*s%.*s", size, holder.data(), SV(suffix)));
+    return pg::text_of(psprintf("%.*s%.*s", size, holder.data(), SV(end)));
 }
 
 claim session_claim()
 {
-    return {session_suffix(), std::nullopt};
+    return {own_session(), std::nullopt};
 }
 
 claim token_claim(instant token)
 {
-    return {token_suffix(token), token};
+    return {{}, token};
 }
 
 bool is_session_alive(int pid, instant started)
@@ -173,20 +176,45 @@ bool is_session_alive(int pid, instant started)
     return false;
 }
 
-std::string_view holder_of(const row &current)
+row read_row(const lease &times, std::string_view locked_by)
 {
-    return parse(current).holder;
+    row result{times, {}, locked_by};
+    auto rest = locked_by;
+    if (!take_locked_at(rest, times.locked_at) || rest.empty())
+        return result;
+    const char separator = rest.back();
+    rest.remove_suffix(1);
+    const size_t end = rest.size();
+    switch (separator) {
+    case '#':
+        result.from.kind = origin::kinds::token;
+        break;
+    case '*':
+        result.from.kind = origin::kinds::administrator;
+        break;
+    case ':':
+    case '!':
+        if (!take_session(rest))
+            return result;
+        result.from = {separator == ':' ? origin::kinds::session : origin::kinds::run,
+                       {locked_by.data() + rest.size(), end - rest.size()}};
+        break;
+    default:
+        return result;
+    }
+    result.holder = rest;
+    return result;
 }
 
-origin origin_of(const row &current)
+bool is_of_dead_run(const lease &times, std::string_view locked_by)
 {
-    return parse(current).from;
-}
-
-bool is_of_dead_run(std::string_view locked_by)
-{
-    const auto by = take_session(locked_by);
-    return by && by->is_run && !is_session_alive(by->pid, by->started);
+    // Most are not of a run, which the separator tells.
+    const size_t digits_begin = locked_by.find_last_not_of(digits);
+    if (digits_begin == locked_by.npos || (locked_by[digits_begin] != '!' && locked_by[digits_begin] != '-'))
+        return false;
+    auto session_of_run = read_row(times, locked_by).from;
+    const auto who = session_of_run.kind == origin::kinds::run ? take_session(session_of_run.session) : std::nullopt;
+    return who && !is_session_alive(who->pid, who->started);
 }
 
 } // namespace shedlock

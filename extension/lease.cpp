@@ -25,26 +25,42 @@ constexpr instant kept_until(instant now, duration at_least, duration unit)
     return at_least == duration::zero() ? round_down(now, unit) : round_up(now + at_least, unit);
 }
 
-// Done, for all that is known.
-constexpr bool was_done(const lease &current, const origin &from)
-{
-    return !from.is_ours || !current.lock_at_least_until;
-}
-
-// The run of a later tick says nothing about this one; nor does one without a tick.
-constexpr bool may_be_due_again(const lease &current, const origin &from, instant tick)
-{
-    return !was_done(current, from) && from.tick && *from.tick <= std::max(tick, instant{});
-}
-
 } // namespace
 
-availability availability_of(const lease &current, instant now, const turn &asked, const origin &from)
+availability availability_of(const lease &current, instant now, const turn &asked, const history &past)
 {
-    if (asked.tick && current.locked_at >= *asked.tick &&
-        !(asked.retry && may_be_due_again(current, from, *asked.tick)))
-        return availability::had_a_turn;
+    if (asked.tick && past.last_tick && *asked.tick <= *past.last_tick) {
+        const bool is_last_and_not_done = *asked.tick == *past.last_tick && past.last_done_tick < past.last_tick;
+        if (!asked.retry || !is_last_and_not_done)
+            return availability::had_a_turn;
+    }
     return current.lock_until > now ? availability::held : availability::free;
+}
+
+// An absent instant is less than any other.
+history history_of(const history &stored, const lease &current, const origin &from)
+{
+    const bool has_run = current.locked_at != never && current.locked_at != forever;
+    if (from.is_ours() || !has_run)
+        return stored;
+    const std::optional java{current.locked_at};
+    return {std::max(stored.last_tick, java), std::max(stored.last_done_tick, java), stored.last_done_at};
+}
+
+history begun(const history &past, std::optional<instant> tick, instant now, duration unit)
+{
+    return {tick ? tick : std::max(past.last_tick, std::optional{round_down(now, unit)}), past.last_done_tick,
+            past.last_done_at};
+}
+
+history done(const history &past, instant now)
+{
+    return {past.last_tick, past.last_tick, now};
+}
+
+bool has_tick(const history &past, const lease &current)
+{
+    return past.last_tick != current.locked_at;
 }
 
 lease ended(const lease &current)
@@ -57,13 +73,10 @@ lease ended(const lease &current)
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit)
 {
     auto token = round_down(now, unit);
-    // Rounded down, it could fall before a tick that it belongs to, and the tick would get a second acquisition.
-    if (tick && token < *tick)
-        token = round_up(*tick, unit);
     // The clock may have stepped back, or two acquisitions may meet in one unit of a coarse column.
     if (latest_previous && token <= *latest_previous)
         token = round_down(*latest_previous, unit) + unit;
-    return token;
+    return tick == token ? token + unit : token;
 }
 
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit)
@@ -74,8 +87,10 @@ lease granted(instant now, instant token, duration at_most, duration at_least, d
 
 standing standing_of(const row &current, const claim &who, instant now)
 {
-    if (is_paused(current.times) || !current.locked_by.ends_with(who.suffix) ||
-        (who.token && current.times.locked_at != *who.token))
+    const bool is_of_session = current.from.kind == origin::kinds::session || current.from.kind == origin::kinds::run;
+    const bool is_claimed = who.session.empty() ? current.from.kind == origin::kinds::token
+                                                : is_of_session && current.from.session == who.session;
+    if (is_paused(current.times) || !is_claimed || (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
     if (is_released(current.times))
         return standing::released;
@@ -99,18 +114,11 @@ lease released(const lease &current, instant now, bool done, duration unit)
     return {std::max(round_down(now, unit), keep), current.locked_at, done ? std::nullopt : std::optional{never}};
 }
 
-last_run last_run_of(const lease &current, const origin &from)
-{
-    if (current.locked_at == never) // a new row: nothing ran, so every tick is due
-        return {never, instant{}};
-    return {was_done(current, from) ? std::nullopt : std::optional{never}, from.tick};
-}
-
-lease freed(const lease &current, const origin &from, instant now, duration unit)
+lease freed(const lease &current, instant now, duration unit)
 {
     // An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
     const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
-    return {round_down(now, unit), new_token(now, {}, previous, unit), last_run_of(current, from).outcome};
+    return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
 }
 
 bool is_paused(const lease &current)

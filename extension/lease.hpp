@@ -28,15 +28,33 @@ struct lease {
         lock_at_least_until; // a time: not released; absent: released, done; never: released, not done
 };
 
-struct row {
-    lease times;
-    std::string_view locked_by;
+// What a row keeps of its runs.
+struct history {
+    std::optional<instant> last_tick; // the tick of the last run, or without one the time of its acquisition
+    std::optional<instant> last_done_tick;
+    std::optional<instant> last_done_at; // when the last run that was done was released
 };
 
-// What the end of locked_by tells of an acquisition.
+// Who made an acquisition, and so who owns it. A Java row is whatever we have not written; pauses and releases by
+// force are no runs, and nobody owns them.
 struct origin {
-    bool is_ours; // otherwise a Java client's, which does not tell whether its work was done
-    std::optional<instant> tick;
+    enum class kinds { java, token, session, run, administrator };
+    kinds kind = kinds::java;
+    std::string_view session; // of a session or a run
+
+    bool is_ours() const { return kind != kinds::java; }
+};
+
+// What we write of a row, apart from locked_by.
+struct contents {
+    lease times;
+    history past;
+};
+
+struct row {
+    lease times;
+    origin from;
+    std::string_view holder; // text for people
 };
 
 // The schedule's instant that an acquire is for, if any. With retry it is still due when its last run was not done.
@@ -45,9 +63,9 @@ struct turn {
     bool retry;
 };
 
-// Who claims to own an acquisition: the end that locked_by must have, and if given the locked_at.
+// Who claims to own an acquisition: a session, whoever has its token, or, for a run, a session and the token.
 struct claim {
-    std::string_view suffix;
+    std::string_view session; // empty: by the token alone
     std::optional<instant> token;
 };
 
@@ -64,16 +82,25 @@ enum class standing {
     foreign,  // somebody else's, or a different acquisition; or paused, which is nobody's to release
 };
 
-// Held means lock_until > now; equal is free. A tick had its turn when an acquisition happened at or after it; with
-// retry, unless that was one of ours, for this tick or an earlier one, and was not released as done. `from` matters
-// only then.
-availability availability_of(const lease &current, instant now, const turn &asked = {}, const origin &from = {});
+// Held means lock_until > now; equal is free. A tick is due if it is later than the last one; with retry, also if it is
+// the last one and was not done. An earlier tick is not due any more.
+availability availability_of(const lease &current, instant now, const turn &asked = {}, const history &past = {});
+
+// What counts of a row's history. A Java run counts as done, and as for the tick at which it acquired the lock.
+history history_of(const history &stored, const lease &current, const origin &from);
+
+// What an acquire writes, and a release as done.
+history begun(const history &past, std::optional<instant> tick, instant now, duration unit);
+history done(const history &past, instant now);
+
+// Whether the acquisition is for a tick. (new_token and begun see to that.)
+bool has_tick(const history &past, const lease &current);
 
 // The lease of a run whose session is gone: unless it was released, what is left of it is its at_least.
 lease ended(const lease &current);
 
-// The locked_at, hence the token, of a new acquisition: now, raised to the tick and above every locked_at that it
-// replaces. `unit` is the resolution of the table's columns; the result is a multiple of it.
+// The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces, and never
+// equal to the tick. `unit` is the resolution of the table's columns; the result is a multiple of it.
 // Requires latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
@@ -92,17 +119,8 @@ bool is_released(const lease &current);
 // What a release writes over a lease that is ours and not released: free now, or when its at_least has passed.
 lease released(const lease &current, instant now, bool done, duration unit);
 
-// What pause and force_release, which are no runs, keep of the last run: the lock_at_least_until that tells how it
-// ended, Java's as done, and its tick. So they neither make a tick due again that was done, nor let one that failed
-// count as done.
-struct last_run {
-    std::optional<instant> outcome;
-    std::optional<instant> tick;
-};
-last_run last_run_of(const lease &current, const origin &from);
-
 // What force_release writes, whoever holds the lock: free now, and a new token, so that the old holder's is lost.
-lease freed(const lease &current, const origin &from, instant now, duration unit);
+lease freed(const lease &current, instant now, duration unit);
 
 // What resume writes over a paused lease: free now.
 bool is_paused(const lease &current);

@@ -94,33 +94,46 @@ std::string_view lock_table::locked_by(const sighting &seen) const
 
 lease lock_table::lease_of(const sighting &seen, instant now) const
 {
-    const bool is_held = seen.times.lock_until > now;
-    return is_held && is_of_dead_run(locked_by(seen)) ? ended(seen.times) : seen.times;
+    const bool is_held = seen.times().lock_until > now;
+    return is_held && is_of_dead_run(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
 }
 
-void lock_table::fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const
+row lock_table::row_of(const sighting &seen) const
 {
-    const auto set = [&](AttrNumber column, Datum value) {
-        values[column - 1] = value;
-        nulls[column - 1] = false;
-    };
-    set(shape_.lock_until, TimestampGetDatum(pg::to_timestamp(times.lock_until)));
-    set(shape_.locked_at, TimestampGetDatum(pg::to_timestamp(times.locked_at)));
-    if (locked_by)
-        set(shape_.locked_by, PointerGetDatum(locked_by));
-    if (times.lock_at_least_until)
-        set(shape_.lock_at_least_until, TimestampGetDatum(pg::to_timestamp(*times.lock_at_least_until)));
-    else
-        nulls[shape_.lock_at_least_until - 1] = true;
+    return read_row(seen.times(), locked_by(seen));
 }
 
-bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) const
+history lock_table::history_of(const sighting &seen) const
+{
+    return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
+}
+
+void lock_table::fill(Datum *values, bool *nulls, const contents &now, text *locked_by) const
+{
+    const auto set = [&](AttrNumber column, std::optional<instant> time) {
+        nulls[column - 1] = !time;
+        if (time)
+            values[column - 1] = TimestampGetDatum(pg::to_timestamp(*time));
+    };
+    set(shape_.lock_until, now.times.lock_until);
+    set(shape_.locked_at, now.times.locked_at);
+    set(shape_.lock_at_least_until, now.times.lock_at_least_until);
+    set(shape_.last_tick, now.past.last_tick);
+    set(shape_.last_done_tick, now.past.last_done_tick);
+    set(shape_.last_done_at, now.past.last_done_at);
+    if (locked_by) {
+        values[shape_.locked_by - 1] = PointerGetDatum(locked_by);
+        nulls[shape_.locked_by - 1] = false;
+    }
+}
+
+bool lock_table::rewrite(sighting &seen, const contents &now, text *locked_by) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     auto *const values = allocate<Datum>(columns->natts);
     auto *const nulls = allocate<bool>(columns->natts);
     heap_deform_tuple(&seen.tuple, columns, values, nulls);
-    fill(values, nulls, times, locked_by);
+    fill(values, nulls, now, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
     // Looks do not prune, so writers do: before there is room for less than a few versions. The server's own measure, a
@@ -142,7 +155,7 @@ bool lock_table::rewrite(sighting &seen, const lease &times, text *locked_by) co
         if (moved)
             insert_index_entries(tuple, UNIQUE_CHECK_YES);
         PAUSE_POINT("rewritten");
-        queue::wake_at(will_be_free_soon(times) ? queue::ends::any : queue::ends::abort, RelationGetRelid(table_),
+        queue::wake_at(will_be_free_soon(now.times) ? queue::ends::any : queue::ends::abort, RelationGetRelid(table_),
                        seen.name);
         remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // so that the same statement can release what it acquired
@@ -162,15 +175,15 @@ void lock_table::remember_written(const sighting &seen, const ItemPointerData &t
         ReleaseBuffer(page);
 }
 
-bool lock_table::take(sighting &seen, const lease &times, text *locked_by) const
+bool lock_table::take(sighting &seen, const contents &now, text *locked_by) const
 {
     PAUSE_POINT("take");
     if (is_own(seen))
-        return rewrite(seen, times, locked_by);
+        return rewrite(seen, now, locked_by);
     const taker_lock lock{RelationGetRelid(table_), seen.name};
     const bool alone = lock.try_acquire();
     PAUSE_POINT("taker");
-    const bool taken = alone && is_unchanged(seen) && rewrite(seen, times, locked_by);
+    const bool taken = alone && is_unchanged(seen) && rewrite(seen, now, locked_by);
     forget(seen);
     if (alone)
         lock.release();
@@ -200,7 +213,7 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     auto *const values = allocate<Datum>(columns->natts);
     auto *const nulls = allocate<bool>(columns->natts);
     std::fill_n(nulls, columns->natts, true);
-    fill(values, nulls, {never, never, std::nullopt}, pg::text_of(""));
+    fill(values, nulls, {{never, never, std::nullopt}, {}}, pg::text_of(""));
     values[shape_.name - 1] = PointerGetDatum(name.datum);
     nulls[shape_.name - 1] = false;
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
@@ -253,8 +266,9 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) c
 
 void lock_table::put_rows(ReturnSetInfo *result) const
 {
-    const AttrNumber columns[] = {shape_.name, shape_.lock_until, shape_.locked_at, shape_.locked_by,
-                                  shape_.lock_at_least_until};
+    const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,
+                                  shape_.locked_by,      shape_.lock_at_least_until, shape_.last_tick,
+                                  shape_.last_done_tick, shape_.last_done_at};
     Datum values[std::size(columns)];
     bool nulls[std::size(columns)];
     // The statement's snapshot may be older than our lock on the table: to it, a table that was rewritten while we

@@ -22,11 +22,12 @@ struct sighting {
     };
     lock_name name; // asked for
     states state;
-    lease times;
+    contents stored;
     HeapTupleData tuple;
     Buffer page;
     TransactionId other; // in progress: whom to wait for
 
+    const lease &times() const { return stored.times; }
     bool decided() const { return state == states::absent || state == states::settled; }
 
     // Nothing of it is committed: there is no row, or only one that a transaction in progress has made.
@@ -67,25 +68,28 @@ public:
 
     // locked_by of a sighting that is not absent. 55000 when somebody has made it NULL.
     std::string_view locked_by(const sighting &seen) const;
-    row row_of(const sighting &seen) const { return {seen.times, locked_by(seen)}; }
+    row row_of(const sighting &seen) const;
+
+    // What counts of its runs.
+    history history_of(const sighting &seen) const;
 
     // What still counts of its lease: all of it, unless it is that of a run whose session is gone.
     lease lease_of(const sighting &seen, instant now) const;
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was
     // seen, or is being changed. Never waits. The sighting is forgotten.
-    bool rewrite(sighting &seen, const lease &times, text *locked_by) const;
+    bool rewrite(sighting &seen, const contents &now, text *locked_by) const;
 
     // As rewrite, but at most one backend at a time gets that far, and the row is looked at once more before anything
     // is written. So those who lose the race have no transaction id to show for it.
-    bool take(sighting &seen, const lease &times, text *locked_by) const;
+    bool take(sighting &seen, const contents &now, text *locked_by) const;
 
     // Inserts a row that is free since ever, where none was seen. False when somebody else is at it, or was first.
     // While we have not committed nobody else can make a row of that name, so a clock that is read after this is later
     // than every acquisition there has been, also those whose row is gone.
     bool insert(const lock_name &name) const;
 
-    // The five columns of all rows: as the statement sees them, or as they are once DDL that it waited for is over.
+    // The columns of all rows: as the statement sees them, or as they are once DDL that it waited for is over.
     void put_rows(ReturnSetInfo *result) const;
 
     // Share-locks the seen row until the end of the transaction. False when it has changed or is being changed.
@@ -100,7 +104,7 @@ private:
     Relation table_;
     table_shape shape_;
 
-    lease read_times(const HeapTupleData &version) const;
+    contents read(const HeapTupleData &version) const;
     template <typename Visit> void visit_index(const lock_name &name, Visit visit) const;
     sighting look_up(const lock_name &name) const;
     bool is_committed(const lock_name &name) const;
@@ -112,7 +116,7 @@ private:
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
     bool insert_speculatively(const lock_name &name) const;
     bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const;
-    void fill(Datum *values, bool *nulls, const lease &times, text *locked_by) const;
+    void fill(Datum *values, bool *nulls, const contents &now, text *locked_by) const;
 };
 
 // Opens the lock table for `work`, and keeps it locked until the end of the transaction, as after a write.

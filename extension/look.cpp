@@ -76,8 +76,8 @@ bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snaps
     return false;
 }
 
-// Java's four, ours, and some that others may have added.
-constexpr int usual_columns = 8;
+// Java's four, our four, and some that others may have added.
+constexpr int usual_columns = 12;
 
 } // namespace
 
@@ -100,7 +100,7 @@ sighting lock_table::glance(const lock_name &name) const
     if (!revisit(seen))
         seen = look_up(name);
     if (seen.state != sighting::states::absent)
-        seen.times = read_times(seen.tuple);
+        seen.stored = read(seen.tuple);
     return seen;
 }
 
@@ -235,7 +235,7 @@ void lock_table::remember(const sighting &seen) const
     remember_place(RelationGetRelid(table_), seen.name.bytes, {seen.tuple.t_self, seen.page});
 }
 
-lease lock_table::read_times(const HeapTupleData &version) const
+contents lock_table::read(const HeapTupleData &version) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     Datum values[usual_columns];
@@ -249,9 +249,11 @@ lease lock_table::read_times(const HeapTupleData &version) const
     require_value(is_null[shape_.lock_until - 1], "lock_until");
     require_value(is_null[shape_.locked_at - 1], "locked_at");
     const auto time = [&](AttrNumber column) { return pg::to_instant(DatumGetTimestamp(value[column - 1])); };
-    const bool has_at_least = !is_null[shape_.lock_at_least_until - 1];
-    return {time(shape_.lock_until), time(shape_.locked_at),
-            has_at_least ? std::optional{time(shape_.lock_at_least_until)} : std::nullopt};
+    const auto time_if_any = [&](AttrNumber column) {
+        return is_null[column - 1] ? std::nullopt : std::optional{time(column)};
+    };
+    return {{time(shape_.lock_until), time(shape_.locked_at), time_if_any(shape_.lock_at_least_until)},
+            {time_if_any(shape_.last_tick), time_if_any(shape_.last_done_tick), time_if_any(shape_.last_done_at)}};
 }
 
 lock_table::changes lock_table::look_ahead(const sighting &seen) const
@@ -267,7 +269,7 @@ lock_table::changes lock_table::look_ahead(const sighting &seen) const
     HeapTupleData version;
     auto result = changes::over;
     if (version_at(table_, page, next, version) && HeapTupleHeaderGetXmin(version.t_data) == seen.other)
-        result = read_times(version).locked_at == seen.times.locked_at ? changes::extension : changes::acquisition;
+        result = read(version).times.locked_at == seen.times().locked_at ? changes::extension : changes::acquisition;
     LockBuffer(page, BUFFER_LOCK_UNLOCK);
     ReleaseBuffer(page);
     return result;

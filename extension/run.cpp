@@ -73,13 +73,13 @@ void require_top_level(FunctionCallInfo fcinfo)
 bool run(Oid function, const acquire_request &request, const char *command)
 {
     SPI_connect_ext(SPI_OPT_NONATOMIC);
-    const auto token = acquire(function, request, {owner::kinds::run, {}});
+    const auto token = acquire(function, request, {origin::kinds::run, {}});
     if (!token) {
         SPI_finish();
         return false;
     }
     // Of this session, so that the command may guard and extend it, and of this acquisition.
-    const claim mine{session_suffix(), token};
+    const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     PAUSE_POINT("run acquired");
     SPI_commit();

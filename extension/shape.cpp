@@ -97,9 +97,10 @@ Form_pg_attribute require_column(Relation table, const char *column)
 {
     const Form_pg_attribute attribute = find_column(table, column);
     if (!attribute)
-        report_unusable(
-            table, psprintf("it has no column \"%s\"", column),
-            "Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see docs/operations.md.");
+        report_unusable(table, psprintf("it has no column \"%s\"", column),
+                        "Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, "
+                        "last_done_tick and "
+                        "last_done_at; see docs/operations.md.");
     if (attribute->attgenerated)
         report_unusable(table, psprintf("column \"%s\" is generated", column), "Make it an ordinary column.");
     return attribute;
@@ -164,7 +165,8 @@ void check_further_columns(Relation table, const table_shape &shape)
         const Form_pg_attribute column = TupleDescAttr(columns, i);
         const AttrNumber number = column->attnum;
         if (column->attisdropped || number == shape.name || number == shape.lock_until || number == shape.locked_at ||
-            number == shape.locked_by || number == shape.lock_at_least_until)
+            number == shape.locked_by || number == shape.lock_at_least_until || number == shape.last_tick ||
+            number == shape.last_done_tick || number == shape.last_done_at)
             continue;
         if (column->attnotnull || column->atthasdef || column->attgenerated || column->attidentity)
             report_unusable(table,
@@ -254,19 +256,42 @@ void check_publications(Relation table)
                         "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }
 
+// One of ours, nullable. None: it is about to be added.
+Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
+{
+    if (purpose == purposes::adoption && !find_column(table, name))
+        return nullptr;
+    const Form_pg_attribute column = require_column(table, name);
+    require_timestamp(table, column);
+    if (column->attnotnull)
+        report_unusable(table, psprintf("column \"%s\" is NOT NULL", name),
+                        psprintf("It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.", name));
+    return column;
+}
+
+AttrNumber number_of(Form_pg_attribute column)
+{
+    return column ? column->attnum : InvalidAttrNumber;
+}
+
+// One of those about runs. Rounded, a tick would be another one.
+AttrNumber find_of_runs(Relation table, purposes purpose, const char *name)
+{
+    const Form_pg_attribute column = find_own(table, purpose, name);
+    if (column && unit_of(column->atttypmod) > duration{1})
+        report_unusable(
+            table, psprintf("column \"%s\" is %s", name, format_type_with_typemod(column->atttypid, column->atttypmod)),
+            psprintf("It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.", name));
+    return number_of(column);
+}
+
 table_shape read_columns(Relation table, purposes purpose)
 {
     const Form_pg_attribute name = require_text(table, "name");
     const Form_pg_attribute locked_by = require_text(table, "locked_by");
     const Form_pg_attribute lock_until = require_time(table, "lock_until");
     const Form_pg_attribute locked_at = require_time(table, "locked_at");
-    const bool is_missing = purpose == purposes::adoption && !find_column(table, "lock_at_least_until");
-    const Form_pg_attribute at_least = is_missing ? nullptr : require_column(table, "lock_at_least_until");
-    if (at_least)
-        require_timestamp(table, at_least);
-    if (at_least && at_least->attnotnull)
-        report_unusable(table, "column \"lock_at_least_until\" is NOT NULL",
-                        "A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.");
+    const Form_pg_attribute at_least = find_own(table, purpose, "lock_at_least_until");
     if (length_limit(locked_by) < shortest_locked_by)
         report_unusable(table, psprintf("column \"locked_by\" holds %d characters only", length_limit(locked_by)),
                         "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
@@ -277,7 +302,10 @@ table_shape read_columns(Relation table, purposes purpose)
     shape.lock_until = lock_until->attnum;
     shape.locked_at = locked_at->attnum;
     shape.locked_by = locked_by->attnum;
-    shape.lock_at_least_until = at_least ? at_least->attnum : InvalidAttrNumber;
+    shape.lock_at_least_until = number_of(at_least);
+    shape.last_tick = find_of_runs(table, purpose, "last_tick");
+    shape.last_done_tick = find_of_runs(table, purpose, "last_done_tick");
+    shape.last_done_at = find_of_runs(table, purpose, "last_done_at");
     shape.name_limit = length_limit(name);
     shape.locked_by_limit = length_limit(locked_by);
     shape.unit = std::max(

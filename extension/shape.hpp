@@ -16,6 +16,9 @@ struct table_shape {
     AttrNumber locked_at;
     AttrNumber locked_by;
     AttrNumber lock_at_least_until;
+    AttrNumber last_tick;
+    AttrNumber last_done_tick;
+    AttrNumber last_done_at;
     bool is_on_worker;   // of Citus: other nodes have lock tables of their own. Set by shape_of
     int name_limit;      // characters
     int locked_by_limit; // characters
@@ -28,10 +31,13 @@ struct table_shape {
 // 55000. No column that is read as a value can be NULL in a table of the right shape; should one be, it is no crash.
 void require_value(bool is_null, const char *column);
 
-// Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack
-// lock_at_least_until, which is then added, and its unique index, which a restored dump brings after everything else:
-// then the attribute number or the index in the shape is invalid.
+// Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack columns that Java
+// does not have, which are then added, and its unique index, which a restored dump brings after everything else: then
+// the attribute number or the index in the shape is invalid.
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
+
+// Those columns.
+inline constexpr const char *own_columns[] = {"lock_at_least_until", "last_tick", "last_done_tick", "last_done_at"};
 
 } // namespace shedlock

@@ -30,14 +30,14 @@ Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::session, {}}).has_value());
+    return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, {origin::kinds::session, {}}).has_value());
 }
 
 Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire_token");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, read_holder(fcinfo, 6)});
+    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {origin::kinds::token, read_holder(fcinfo, 6)});
     if (!token)
         PG_RETURN_NULL();
     PG_RETURN_INT64(token->time_since_epoch().count());
@@ -209,7 +209,7 @@ Datum shedlock_pause(PG_FUNCTION_ARGS)
     const char *const who = session_role();
     const char *const holder =
         reason.empty() ? psprintf("paused: %s", who) : psprintf("paused: %s: %.*s", who, SV(reason));
-    PG_RETURN_BOOL(acquire(fcinfo->flinfo->fn_oid, request, {owner::kinds::token, holder}).has_value());
+    PG_RETURN_BOOL(acquire(fcinfo->flinfo->fn_oid, request, {origin::kinds::administrator, holder}).has_value());
 }
 
 PG_FUNCTION_INFO_V1(shedlock_resume);

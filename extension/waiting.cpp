@@ -34,7 +34,7 @@ void look_at(const lock_table &table, wanted &one, duration elapsed)
         const auto now = pg::clock_now();
         const auto times = table.lease_of(seen, now);
         one.is_free = availability_of(times, now) != availability::held;
-        next = {one.place, times.lock_until, origin_of(table.row_of(seen)).is_ours};
+        next = {one.place, times.lock_until, table.row_of(seen).from.is_ours()};
     }
     table.forget(seen);
     one.is_known = true;

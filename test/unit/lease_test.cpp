@@ -11,9 +11,9 @@ constexpr duration microsecond = 1us;
 constexpr instant noon{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + 12h};
 
 constexpr lease held_for_a_minute{noon + 1min, noon, noon};
-constexpr origin ours{true, {}};
-constexpr origin of_noon{true, noon}; // ours, for that tick
-constexpr origin javas{false, {}};
+constexpr lease long_over{noon - 1h, noon - 2h, {}};
+constexpr origin ours{origin::kinds::token, {}};
+constexpr origin java{};
 
 // Availability
 
@@ -35,52 +35,115 @@ TEST(availability, infinity_is_held)
 
 TEST(availability, a_tick_has_one_turn)
 {
-    const lease ran{noon + 1s, noon, noon};
-    EXPECT_EQ(availability_of(ran, noon + 2s, turn{noon, false}), availability::had_a_turn);
-    EXPECT_EQ(availability_of(ran, noon + 2s, turn{noon - 1h, false}), availability::had_a_turn);
-    EXPECT_EQ(availability_of(ran, noon + 2s, turn{noon + 1us, false}), availability::free);
+    const history ran{noon, noon, noon};
+    EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, ran), availability::had_a_turn);
+    EXPECT_EQ(availability_of(long_over, noon, turn{noon, true}, ran), availability::had_a_turn);
+    EXPECT_EQ(availability_of(long_over, noon, turn{noon + 1us, false}, ran), availability::free);
+    EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, history{}), availability::free);
+}
+
+TEST(availability, a_tick_is_compared_with_ticks_and_not_with_clocks)
+{
+    // Yesterday's tick, run late this morning, leaves today's.
+    const lease this_morning{noon - 1h, noon - 2h, {}};
+    const history yesterdays{noon - 24h, noon - 24h, noon - 1h};
+    EXPECT_EQ(availability_of(this_morning, noon, turn{noon - 3h, false}, yesterdays), availability::free);
+    EXPECT_EQ(availability_of(this_morning, noon, turn{noon - 24h, true}, yesterdays), availability::had_a_turn);
+}
+
+TEST(availability, an_earlier_tick_is_refused_for_good)
+{
+    for (const auto done : {std::optional<instant>{}, std::optional{noon - 1h}, std::optional{noon}})
+        for (const bool retry : {false, true})
+            EXPECT_EQ(availability_of(long_over, noon, turn{noon - 1us, retry}, {noon, done, {}}),
+                      availability::had_a_turn);
 }
 
 TEST(availability, a_tick_that_is_running_has_had_its_turn)
 {
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon, false}), availability::had_a_turn);
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon + 1s, false}), availability::held);
+    const history running{noon, {}, {}};
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon, false}, running), availability::had_a_turn);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon + 1s, false}, running), availability::held);
 }
 
-TEST(availability, with_retry_a_tick_is_due_until_it_is_done)
+TEST(availability, with_retry_the_last_tick_is_due_until_it_is_done)
 {
     const turn again{noon, true};
-    const lease failed{noon + 5s, noon, never};
-    const lease ran_out{noon + 1min, noon, noon + 5s};
-    EXPECT_EQ(availability_of(failed, noon + 5s, again, of_noon), availability::free);
-    EXPECT_EQ(availability_of(ran_out, noon + 1min, again, of_noon), availability::free);
-    EXPECT_EQ(availability_of({noon + 5s, noon, {}}, noon + 5s, again, of_noon), availability::had_a_turn);
-    EXPECT_EQ(availability_of(failed, noon + 5s, turn{noon, false}, of_noon), availability::had_a_turn);
+    for (const auto done : {std::optional<instant>{}, std::optional{noon - 1h}}) {
+        EXPECT_EQ(availability_of(long_over, noon, again, {noon, done, {}}), availability::free);
+        EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, {noon, done, {}}), availability::had_a_turn);
+    }
+    EXPECT_EQ(availability_of(long_over, noon, again, {noon, noon, {}}), availability::had_a_turn);
 }
 
-TEST(availability, I5_a_retry_waits_for_at_least_and_for_who_is_at_it)
+TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 {
     const turn again{noon, true};
-    EXPECT_EQ(availability_of({noon + 5s, noon, never}, noon + 5s - 1us, again, of_noon), availability::held);
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, again, of_noon), availability::held);
+    const history not_done{noon, {}, {}};
+    EXPECT_EQ(availability_of({noon + 5s, noon, never}, noon + 5s - 1us, again, not_done), availability::held);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, again, not_done), availability::held);
 }
 
-TEST(availability, what_java_ran_counts_as_done)
+// History
+
+TEST(history, of_java_counts_as_done_at_the_time_of_its_acquisition)
 {
-    // Whatever an earlier holder of ours has left in the column.
-    for (const auto stale : {std::optional<instant>{}, std::optional{never}, std::optional{noon - 1h}})
-        EXPECT_EQ(availability_of({noon + 5s, noon, stale}, noon + 1min, turn{noon, true}, javas),
-                  availability::had_a_turn);
+    const lease javas{noon + 1h, noon, {}};
+    const auto after_failure = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, java);
+    EXPECT_EQ(after_failure.last_tick, noon);
+    EXPECT_EQ(after_failure.last_done_tick, noon);
+    EXPECT_EQ(after_failure.last_done_at, noon - 90min); // it does not tell
+    const auto of_ours = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, ours);
+    EXPECT_EQ(of_ours.last_tick, noon - 1h);
+    EXPECT_EQ(of_ours.last_done_tick, noon - 2h);
 }
 
-TEST(availability, the_failure_of_another_run_makes_no_tick_due)
+TEST(history, of_java_takes_nothing_back)
 {
-    const lease failed{noon + 5s, noon, never};
-    EXPECT_EQ(availability_of(failed, noon + 1min, turn{noon, true}, of_noon), availability::free);
-    EXPECT_EQ(availability_of(failed, noon + 1min, turn{noon - 1h, true}, of_noon), availability::had_a_turn);
-    EXPECT_EQ(availability_of(failed, noon + 1h, turn{noon, true}, origin{true, noon - 1h}), availability::free);
-    // Started by hand, say, after the tick was done.
-    EXPECT_EQ(availability_of(failed, noon + 1min, turn{noon, true}, ours), availability::had_a_turn);
+    // A tick ahead of the clock failed, and Java ran before it: that was the tick before.
+    const auto counts = history_of({noon + 30s, noon - 1h, {}}, {noon + 1h, noon, {}}, java);
+    EXPECT_EQ(counts.last_tick, noon + 30s);
+    EXPECT_EQ(counts.last_done_tick, noon);
+}
+
+TEST(history, of_a_new_row_is_empty)
+{
+    for (const auto nobodys : {never, forever}) {
+        const auto counts = history_of({}, {nobodys, nobodys, {}}, java);
+        EXPECT_FALSE(counts.last_tick);
+        EXPECT_FALSE(counts.last_done_tick);
+    }
+}
+
+TEST(history, of_a_run_has_its_tick_and_is_done_when_it_is_released_as_done)
+{
+    const history before{noon - 1h, noon - 2h, noon - 90min};
+    const auto running = begun(before, noon - 30min, noon, microsecond);
+    EXPECT_EQ(running.last_tick, noon - 30min);
+    EXPECT_EQ(running.last_done_tick, noon - 2h);
+    EXPECT_EQ(running.last_done_at, noon - 90min);
+    const auto after = done(running, noon + 1s);
+    EXPECT_EQ(after.last_tick, noon - 30min);
+    EXPECT_EQ(after.last_done_tick, noon - 30min);
+    EXPECT_EQ(after.last_done_at, noon + 1s);
+}
+
+TEST(history, of_a_run_without_a_tick_uses_up_the_ticks_before_it)
+{
+    EXPECT_EQ(begun({noon - 1h, {}, {}}, {}, noon, microsecond).last_tick, noon);
+    EXPECT_EQ(begun({noon + 30s, {}, {}}, {}, noon, microsecond).last_tick, noon + 30s);
+    EXPECT_EQ(begun({}, {}, noon + 200ms, 1s).last_tick, noon);
+}
+
+TEST(history, tells_whether_the_run_has_a_tick)
+{
+    for (const duration unit : {duration{1us}, duration{1ms}, duration{1s}})
+        for (const duration ahead : {duration{-3h}, duration{-1ms}, duration{0}, duration{1234us}, duration{59s}}) {
+            const auto token = new_token(noon, noon + ahead, noon - 1h, unit);
+            EXPECT_TRUE(has_tick(begun({}, noon + ahead, noon, unit), {noon + 1h, token, noon}));
+            EXPECT_FALSE(has_tick(begun({}, {}, noon + 1234us, unit),
+                                  {noon + 1h, new_token(noon + 1234us, {}, noon - 1h, unit), noon}));
+        }
 }
 
 TEST(availability, of_a_run_whose_session_is_gone_at_least_remains)
@@ -114,22 +177,16 @@ TEST(token, I6_grows_in_coarse_columns)
     EXPECT_EQ(new_token(noon + 1700ms, {}, noon + 5ms, 1ms), noon + 1700ms);
 }
 
-TEST(token, is_never_before_its_tick)
+TEST(token, is_of_the_clock_whatever_the_tick)
 {
-    EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon + 30s);
+    EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon);
     EXPECT_EQ(new_token(noon + 5min, noon, {}, microsecond), noon + 5min);
-    // Cut to the column's seconds it would be, and the tick would be free once more.
-    EXPECT_EQ(new_token(noon + 700ms, noon + 500ms, {}, 1s), noon + 1s);
 }
 
-TEST(token, serves_its_tick_once_in_any_unit)
+TEST(token, is_never_its_tick)
 {
-    for (const duration unit : {duration{1us}, duration{1ms}, duration{1s}})
-        for (const duration ahead : {duration{-3h}, duration{-1ms}, duration{0}, duration{1234us}, duration{59s}}) {
-            const auto tick = noon + ahead;
-            const auto token = new_token(noon, tick, noon - 1h, unit);
-            EXPECT_EQ(availability_of({token, token, {}}, noon + 2h, turn{tick, false}), availability::had_a_turn);
-        }
+    EXPECT_EQ(new_token(noon, noon, {}, microsecond), noon + 1us);
+    EXPECT_EQ(new_token(noon + 300ms, noon, {}, 1s), noon + 1s);
 }
 
 TEST(token, before_1970_is_rounded_down_too)
@@ -163,42 +220,54 @@ TEST(grant, without_at_least_keeps_nothing_in_a_coarse_column)
 
 // Ownership
 
-constexpr std::string_view mine = "/42.17";
+constexpr origin mine{origin::kinds::session, "/42.17"};
+constexpr claim session{"/42.17", {}};
 
-TEST(standing, I4_session_owns_by_the_end_of_locked_by)
+TEST(standing, I4_a_session_owns_what_it_acquired)
 {
-    const claim session{mine, {}};
-    EXPECT_EQ(standing_of({held_for_a_minute, "job@host/42.17"}, session, noon), standing::ours);
-    EXPECT_EQ(standing_of({held_for_a_minute, "job@host/42.18"}, session, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, "host"}, session, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, "/42.17#99"}, session, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::run, "/42.17"}, "job"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
+              standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, ours, "/42.17"}, session, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, java, "/42.17"}, session, noon), standing::foreign);
 }
 
-TEST(standing, I4_token_owns_by_its_suffix_and_locked_at)
+TEST(standing, I4_a_token_owns_what_was_acquired_for_one_and_has_it)
 {
-    const claim holder{"#99", noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, "job#99"}, holder, noon), standing::ours);
-    EXPECT_EQ(standing_of({held_for_a_minute, "job#98"}, holder, noon), standing::foreign);
-    // A Java client took the row over: locked_at is another, or by chance the same.
-    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, "job#99"}, holder, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, "java-host"}, holder, noon), standing::foreign);
+    const claim holder{{}, noon};
+    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::ours);
+    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, ours, "job"}, holder, noon), standing::foreign);
+    // A Java client took the row over, by chance with the same locked_at.
+    EXPECT_EQ(standing_of({held_for_a_minute, java, "job"}, holder, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, holder, noon), standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::administrator, {}}, "job"}, holder, noon),
+              standing::foreign);
+}
+
+TEST(standing, a_run_is_of_its_session_and_its_token)
+{
+    const claim run{"/42.17", noon};
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::run, "/42.17"}, "job"}, run, noon), standing::ours);
+    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::run, "/42.17"}, "job"}, run, noon),
+              standing::foreign);
 }
 
 TEST(standing, I1_a_lease_that_has_ended_is_not_ours_any_more)
 {
-    EXPECT_EQ(standing_of({held_for_a_minute, mine}, {mine, {}}, noon + 1min - 1us), standing::ours);
-    EXPECT_EQ(standing_of({held_for_a_minute, mine}, {mine, {}}, noon + 1min), standing::expired);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min), standing::expired);
 }
 
 TEST(standing, I1_a_released_lease_is_not_ours_any_more_even_if_it_is_kept)
 {
     const lease kept{noon + 1min, noon, {}};
-    EXPECT_EQ(standing_of({kept, mine}, {mine, {}}, noon + 1s), standing::released);
+    EXPECT_EQ(standing_of({kept, mine, {}}, session, noon + 1s), standing::released);
 }
 
 TEST(standing, a_pause_is_nobodys_to_release)
 {
-    EXPECT_EQ(standing_of({{forever, noon, noon}, "x#99"}, {"#99", noon}, noon), standing::foreign);
+    EXPECT_EQ(standing_of({{forever, noon, noon}, ours, {}}, {{}, noon}, noon), standing::foreign);
 }
 
 // Intervention
@@ -206,7 +275,7 @@ TEST(standing, a_pause_is_nobodys_to_release)
 TEST(force_release, frees_now_and_takes_the_token_away)
 {
     const lease kept{noon + 10min, noon, noon + 5min};
-    const auto after = freed(kept, ours, noon + 1s, microsecond);
+    const auto after = freed(kept, noon + 1s, microsecond);
     EXPECT_EQ(availability_of(after, noon + 1s, {}), availability::free);
     EXPECT_GT(after.locked_at, kept.locked_at);
     EXPECT_TRUE(is_released(after));
@@ -214,12 +283,12 @@ TEST(force_release, frees_now_and_takes_the_token_away)
 
 TEST(force_release, I6_grows_when_the_clock_has_stepped_back)
 {
-    EXPECT_EQ(freed(held_for_a_minute, ours, noon - 1h, microsecond).locked_at, noon + 1us);
+    EXPECT_EQ(freed(held_for_a_minute, noon - 1h, microsecond).locked_at, noon + 1us);
 }
 
 TEST(force_release, repairs_an_infinite_token)
 {
-    EXPECT_EQ(freed({forever, forever, {}}, ours, noon, microsecond).locked_at, noon);
+    EXPECT_EQ(freed({forever, forever, {}}, noon, microsecond).locked_at, noon);
 }
 
 TEST(pause, has_no_end)
@@ -283,34 +352,7 @@ TEST(release, says_whether_it_was_done)
     const auto failed = released(held_for_a_minute, noon + 10s, false, microsecond);
     EXPECT_EQ(failed.lock_at_least_until, never);
     EXPECT_EQ(failed.lock_until, noon + 10s);
-    EXPECT_EQ(standing_of({failed, mine}, {mine, {}}, noon + 10s), standing::released);
-}
-
-// Pause, resume and force_release are no runs
-
-std::optional<instant> outcome_after(const lease &current, const origin &from)
-{
-    return last_run_of(current, from).outcome;
-}
-
-TEST(outcome, of_the_last_run_stands_through_what_is_none)
-{
-    EXPECT_EQ(outcome_after({noon, noon, {}}, ours), std::nullopt);
-    EXPECT_EQ(outcome_after({noon, noon, never}, ours), never);
-    EXPECT_EQ(outcome_after({noon, noon, noon}, ours), never); // ran out
-    EXPECT_EQ(outcome_after({noon, noon, noon}, javas), std::nullopt);
-    EXPECT_EQ(outcome_after({never, never, {}}, javas), never); // a new row: nothing ran
-
-    EXPECT_EQ(last_run_of({noon, noon, noon}, of_noon).tick, noon);
-    EXPECT_FALSE(last_run_of({noon, noon, noon}, ours).tick);
-    EXPECT_EQ(last_run_of({never, never, {}}, javas).tick, instant{}); // every tick is later
-
-    for (const auto outcome : {std::optional<instant>{}, std::optional{never}}) {
-        EXPECT_EQ(freed({noon, noon, outcome}, ours, noon + 1s, microsecond).lock_at_least_until, outcome);
-        EXPECT_EQ(resumed({forever, noon, outcome}, noon + 1s, microsecond).lock_at_least_until, outcome);
-    }
-    EXPECT_EQ(freed(held_for_a_minute, ours, noon + 1s, microsecond).lock_at_least_until, never);
-    EXPECT_EQ(freed(held_for_a_minute, javas, noon + 1s, microsecond).lock_at_least_until, std::nullopt);
+    EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::released);
 }
 
 } // namespace
