@@ -29,14 +29,14 @@ std::string_view application()
 constexpr std::string_view digits = "0123456789";
 
 // Takes that many digits at most off the end of the text, at least one.
-std::optional<int64> take_number(std::string_view &text, size_t most_digits)
+std::optional<uint64> take_number(std::string_view &text, size_t most_digits)
 {
     const size_t start = text.find_last_not_of(digits) + 1;
     if (start == text.size() || text.size() - start > most_digits)
         return std::nullopt;
-    int64 number = 0;
+    uint64 number = 0; // of 19 digits at most
     for (const char digit : std::string_view{text.data() + start, text.size() - start}) // substr may throw
-        number = 10 * number + (digit - '0');
+        number = 10 * number + static_cast<uint64>(digit - '0');
     text.remove_suffix(text.size() - start);
     return number;
 }
@@ -52,13 +52,15 @@ bool take_mark(std::string_view &text, char mark)
 // Takes the row's own locked_at off the end of the text, as end_of writes it and in no other spelling.
 bool take_locked_at(std::string_view &text, instant locked_at)
 {
+    if (locked_at == never || locked_at == forever)
+        return false;
     const int64 number = locked_at.time_since_epoch().count();
     auto rest = text;
-    const auto found = take_number(rest, 18); // infinity has 19 digits, and is nobody's
+    const auto found = take_number(rest, 19);
     if (!found)
         return false;
     const bool is_negative = number < 0 && take_mark(rest, '-');
-    if ((is_negative ? -*found : *found) != number)
+    if (number < 0 ? !is_negative || *found != -static_cast<uint64>(number) : *found != static_cast<uint64>(number))
         return false;
     const bool has_leading_zero = text[rest.size() + is_negative] == '0' && number != 0;
     if (has_leading_zero || (number == 0 && text.size() - rest.size() != 1))
@@ -82,7 +84,7 @@ std::optional<session> take_session(std::string_view &text)
     if (!pid || !take_mark(rest, '/'))
         return std::nullopt;
     text = rest;
-    return session{static_cast<int>(*pid), instant{duration{*started}}};
+    return session{static_cast<int>(*pid), instant{duration{static_cast<int64>(*started)}}};
 }
 
 // Of this session, as it is in locked_by.
