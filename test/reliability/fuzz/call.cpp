@@ -181,11 +181,17 @@ rows::const_iterator found_row(knowledge const &about, call const &made)
     return made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
 }
 
+moment beside(random_numbers &random, moment t)
+{
+    bool const is_finite = t != infinity && t != minus_infinity;
+    return is_finite && random.one_in(3) ? t + random.between(-1, 1) : t;
+}
+
 std::optional<moment> any_tick(random_numbers &random, knowledge const &about, call const &made)
 {
-    if (!random.one_in(5))
+    if (!random.one_in(4))
         return std::nullopt;
-    switch (random.between(1, 12)) {
+    switch (random.between(1, 14)) {
     case 1:
         return infinity;
     case 2:
@@ -198,10 +204,18 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
         return about.now + random.between(0, 50 * second);
     case 6:
         return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
-    case 7:
-    case 8: // a tick that has had its turn, to the microsecond
+    case 7: // no tick of its own
         if (auto const found = found_row(about, made); found != about.known.end())
             return found->second.locked_at;
+        return about.now;
+    case 8: // the last tick, to the microsecond
+    case 9:
+        if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_tick)
+            return beside(random, *found->second.last_tick);
+        return about.now;
+    case 10:
+        if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_done_tick)
+            return beside(random, *found->second.last_done_tick);
         return about.now;
     default:
         return about.now - (random.between(0, 100'000'000'000'000'000) >> random.between(0, 56));
@@ -238,13 +252,53 @@ std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &a
     }
 }
 
-std::optional<std::string> any_text(random_numbers &random, knowledge const &about, function what)
+// The row's own number, or one that is nearly it.
+std::string number_near(random_numbers &random, row const *of)
 {
-    if (random.one_in(what == function::run ? 50 : 4))
+    auto const token =
+        of ? static_cast<std::uint64_t>(of->locked_at) + static_cast<std::uint64_t>(epoch_difference) : std::uint64_t{};
+    auto const number = std::to_string(static_cast<std::int64_t>(token));
+    switch (random.between(1, 24)) {
+    case 1:
+        return "0" + number;
+    case 2:
+        return "-" + number;
+    case 3:
+        return "+" + number;
+    case 4:
+        return number + " ";
+    case 5:
+        return number.substr(0, number.size() - 1);
+    case 6:
+        return number + "0";
+    case 7:
+        return std::to_string(static_cast<std::int64_t>(token + 1));
+    case 8:
+        return "";
+    case 9:
+        return "9223372036854775807";
+    case 10:
+        return "-9223372036854775808";
+    case 11:
+        return "0";
+    case 12:
+        return "-0";
+    default:
+        return number;
+    }
+}
+
+std::optional<std::string> any_text(random_numbers &random, knowledge const &about, call const &made)
+{
+    if (random.one_in(made.what == function::run ? 50 : 4))
         return std::nullopt;
-    if (what == function::run)
+    if (made.what == function::run)
         return any_command(random).sql;
-    switch (random.between(1, 6)) {
+    auto const found = found_row(about, made);
+    switch (random.between(1, 8)) {
+    case 7:
+    case 8:
+        return near_ours(random, about, found == about.known.end() ? nullptr : &found->second);
     case 1:
         return any_bytes(random);
     case 2:
@@ -274,6 +328,29 @@ char const *sqlstate_of_command(std::string const &sql)
         ->sqlstate;
 }
 
+std::string near_ours(random_numbers &random, knowledge const &about, row const *of)
+{
+    static constexpr std::string_view heads[] = {
+        "",          "",          "host",        "billing/2.14", "batch/run/1.0",        "x/1.2.3",
+        "job#5",     "x*1",       "a/1.2:3",     "a/1.2!3",      "cron/tick5",           "paused: bob: x",
+        "paused: ",  "a\nb",      "/",           "#",            "released by force: bob", "x/tick5/run",
+        "host:8080", "host/1",    "host/1.2",    "10.0.0.1",     "2026-01-01 00:00:00",  "x/1.2:3/4.5"};
+    static constexpr std::string_view sessions[] = {
+        "/1.1", "/999999999.999999999999999999", "/1234567890.1", "/1.1234567890123456789", "/0.0", "/.",     "/1.",
+        "/.1",  "1.1",                           "/+1.1",         "/1.-1",                  "/1,1", "/1.1.1", "/01.01"};
+    static constexpr std::string_view marks[] = {":", "!", "#", "*", "::", "!:", "*#", "", "/", "=", ": "};
+    auto text = std::string{random.any_of(heads)};
+    if (random.one_in(2)) {
+        auto session = random.one_in(2) ? random.any_of(about.sessions) : std::string{random.any_of(sessions)};
+        if (random.one_in(8))
+            session.insert(1, "0");
+        text += session + std::string{random.any_of(std::vector{":", "!", "!", "", "#"})};
+    } else {
+        text += random.any_of(marks);
+    }
+    return text + number_near(random, of);
+}
+
 call random_call(random_numbers &random, knowledge const &about)
 {
     static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
@@ -288,6 +365,6 @@ call random_call(random_numbers &random, knowledge const &about)
     made.done = mostly(random, true);
     made.wait = any_wait(random, about, made);
     made.token = any_token(random, about, made);
-    made.text = any_text(random, about, made.what);
+    made.text = any_text(random, about, made);
     return made;
 }

@@ -19,6 +19,7 @@ struct row {
     moment locked_at;
     std::string locked_by;
     std::optional<moment> lock_at_least_until;
+    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
     bool operator==(row const &) const = default;
 };
 using rows = std::map<std::string, row>;
@@ -84,6 +85,10 @@ struct knowledge {
     std::vector<std::string> names; // used again and again, so that locks are met in every state
     rows const &known;
     moment now;
+    std::vector<std::string> sessions; // as locked_by has them
 };
+
+// Text that could be taken for the locked_by of a row of ours, which it may become.
+std::string near_ours(random_numbers &, knowledge const &, row const *);
 
 call random_call(random_numbers &, knowledge const &);

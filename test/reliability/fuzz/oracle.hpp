@@ -56,7 +56,7 @@ private:
     std::string judge_force(call const &, outcome const &) const;
     std::string judge_resume(call const &, outcome const &) const;
     std::string judge_taken(call const &, session const &, outcome const &) const;
-    std::string expected_holder(call const &, session const &, moment locked_at, row const *old) const;
+    std::string expected_holder(call const &, session const &, moment locked_at) const;
     std::string unchanged(call const &, outcome const &) const;
 
     circumstances about_;
@@ -64,3 +64,6 @@ private:
 
 // What the view says of the rows, and whether shedlock_doctor can look at them. Empty, or what is wrong.
 std::string judge_view(session &, rows const &known);
+
+// Which rows shedlock_protect keeps from others' SQL. Empty, or what is wrong.
+std::string judge_protection(session &, rows const &known);

@@ -2,19 +2,19 @@
 
 namespace {
 
+bool is_ours(row const &found, call const &made, session const &caller)
+{
+    auto const end = ending_of(found);
+    return is_by_token(made.what) ? end.kind == kinds::token && token_of(found.locked_at) == *made.token
+                                  : end.is_of_session() && end.session == caller.mark();
+}
+
 verdict is_ours_and_live(row const &found, call const &made, session const &caller, outcome const &seen)
 {
-    auto const suffix = is_by_token(made.what) ? "#" + std::to_string(*made.token) : caller.suffix();
-    if (is_forever(found.lock_until) || !found.locked_by.ends_with(suffix) || is_released(found) ||
-        (is_by_token(made.what) && token_of(found.locked_at) != *made.token))
+    if (is_forever(found.lock_until) || !is_ours(found, made, caller) || is_released(found))
         return verdict::no;
     auto const past = is_past(found.lock_until, seen);
     return past == verdict::yes ? verdict::no : past == verdict::no ? verdict::yes : verdict::either;
-}
-
-bool is_same(std::optional<moment> a, std::optional<moment> b)
-{
-    return a == b || (a && b && is_forever(*a) && is_forever(*b));
 }
 
 } // namespace
@@ -54,6 +54,9 @@ std::string oracle::judge_change(call const &made, session const &caller, outcom
                                                       is_forever(*now.lock_at_least_until))
                       : now.lock_at_least_until != (*made.done ? std::nullopt : std::optional{minus_infinity}))
             return "lock_at_least_until is wrong";
+        if (!is_extend && *made.done ? !was_done(now, old.last_tick, seen)
+                                     : !has_history(now, {old.last_tick, old.last_done_tick, old.last_done_at}))
+            return "what it tells of its runs is wrong";
     }
     return {};
 }
@@ -62,10 +65,11 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
                                 expected_errors &errors) const
 {
     auto const found = known.find(made.names.front().value());
-    bool const ours =
-        found != known.end() && (is_by_token(made.what) ? token_of(found->second.locked_at) == *made.token &&
-                                                              !ending_of(found->second).suffix.empty()
-                                                        : found->second.locked_by.ends_with(caller.suffix()));
+    // Whoever knows the token may guard what a session acquired.
+    bool const ours = found != known.end() &&
+                      (is_by_token(made.what)
+                           ? token_of(found->second.locked_at) == *made.token && ending_of(found->second).is_ours()
+                           : is_ours(found->second, made, caller));
     if (!ours)
         errors.must("SL001");
     return seen.error ? "" : unchanged(made, seen);
@@ -82,10 +86,11 @@ std::string oracle::judge_force(call const &made, outcome const &seen) const
         return "whether it was held is wrong";
     auto const &now = seen.found.at(name);
     bool const grew = is_forever(old->second.locked_at) || now.locked_at > old->second.locked_at;
-    auto const holder = std::string{cut(about_.of_database, "released by force: " + about_.role, 200)} +
-                        last_tick_mark(&old->second) + suffix_of(now.locked_at);
+    auto const end = "*" + std::to_string(token_of(now.locked_at));
+    auto const holder = std::string{cut(about_.of_database, "released by force: " + about_.role, 255 - end.size())};
     return is_within(now.lock_until, seen.before, seen.after) && grew && now.locked_at >= seen.before &&
-                   now.locked_by == holder && now.lock_at_least_until == last_outcome(&old->second)
+                   now.locked_by == holder + end && !now.lock_at_least_until &&
+                   has_history(now, history_of(&old->second))
                ? ""
                : "not freed";
 }
@@ -105,7 +110,8 @@ std::string oracle::judge_resume(call const &made, outcome const &seen) const
     auto const &now = seen.found.at(name);
     bool const same = now.locked_at == old->second.locked_at || is_forever(old->second.locked_at);
     return is_within(now.lock_until, seen.before, seen.after) && same && now.locked_by == old->second.locked_by &&
-                   is_same(now.lock_at_least_until, old->second.lock_at_least_until)
+                   is_same(now.lock_at_least_until, old->second.lock_at_least_until) &&
+                   has_history(now, {old->second.last_tick, old->second.last_done_tick, old->second.last_done_at})
                ? ""
                : "not resumed";
 }

@@ -2,12 +2,13 @@
 
 namespace {
 
-// Its last run was for this tick or an earlier one, and was not done.
-bool is_due_again(row const &found, moment tick)
+// Ticks are compared with ticks. With retry the last one is due until it is done.
+bool is_due(history const &past, moment tick, bool retry)
 {
-    auto const end = ending_of(found);
-    return !end.suffix.empty() && found.lock_at_least_until && end.tick &&
-           *end.tick <= std::max<std::int64_t>(tick + epoch_difference, 0);
+    if (!past.last_tick || (tick > *past.last_tick && !is_forever(*past.last_tick)))
+        return true;
+    bool const is_done = is_same(past.last_done_tick, past.last_tick) || past.last_done_tick > past.last_tick;
+    return retry && tick == *past.last_tick && !is_done;
 }
 
 bool is_explained(outcome const &seen, bool is_run, bool overran, moment lock_until)
@@ -29,8 +30,8 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
         auto const found = known.find(name);
         if (found == known.end())
             continue;
-        bool const had_a_turn = takes_ticks && made.tick && found->second.locked_at >= *made.tick &&
-                                !(*made.retry && is_due_again(found->second, *made.tick));
+        bool const had_a_turn =
+            takes_ticks && made.tick && !is_due(history_of(&found->second), *made.tick, *made.retry);
         auto const free = had_a_turn ? verdict::no : is_over(found->second, seen);
         if (free != verdict::no && is_forever(found->second.locked_at))
             errors.may("55000"); // no token is greater
@@ -49,20 +50,42 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
     return granted ? judge_taken(made, caller, seen) : unchanged(made, seen);
 }
 
-std::string oracle::expected_holder(call const &made, session const &caller, moment locked_at, row const *old) const
+std::string oracle::expected_holder(call const &made, session const &caller, moment locked_at) const
 {
-    auto const tick = made.what == function::pause ? last_tick_mark(old)
-                      : made.tick                  ? tick_mark(*made.tick + epoch_difference)
-                                                   : "";
-    if (made.what == function::acquire || made.what == function::run)
-        return about_.default_holder + tick + (made.what == function::run ? "/run" : "") + caller.suffix();
-    auto const suffix = tick + suffix_of(locked_at);
+    auto const number = std::to_string(token_of(locked_at));
+    auto const end = made.what == function::acquire ? caller.mark() + ":" + number
+                     : made.what == function::run   ? caller.mark() + "!" + number
+                     : made.what == function::pause ? "*" + number
+                                                    : "#" + number;
     auto const text = made.text.value_or("");
     auto const holder = made.what == function::pause ? "paused: " + about_.role + (text.empty() ? "" : ": " + text)
-                        : text.empty()               ? about_.default_holder
-                                                     : text;
-    return std::string{cut(about_.of_database, holder, 255 - suffix.size())} + suffix;
+                        : made.what != function::acquire_token || text.empty() ? about_.default_holder
+                                                                               : text;
+    return std::string{cut(about_.of_database, holder, 255 - end.size())} + end;
 }
+
+namespace {
+
+// What an acquisition of ours, or a run, has written of its tick and of how it ended.
+bool is_history_after(row const &now, row const *before, call const &made, outcome const &seen, bool is_done,
+                      bool is_raised)
+{
+    auto past = history_of(before);
+    if (made.what == function::pause)
+        return has_history(now, past);
+    if (made.tick) {
+        past.last_tick = *made.tick;
+    } else if (!is_raised) {
+        past.last_tick = later(past.last_tick, now.locked_at);
+    } else if (!is_same(now.last_tick, past.last_tick)) { // the clock was read, but the token does not tell when
+        if (!now.last_tick || !is_within(*now.last_tick, seen.before, seen.after) || now.last_tick < past.last_tick)
+            return false;
+        past.last_tick = now.last_tick;
+    }
+    return is_done ? was_done(now, past.last_tick, seen) : has_history(now, past);
+}
+
+} // namespace
 
 // The rows after an acquisition, or after a run.
 std::string oracle::judge_taken(call const &made, session const &caller, outcome const &seen) const
@@ -76,22 +99,26 @@ std::string oracle::judge_taken(call const &made, session const &caller, outcome
         auto const after = seen.found.find(name);
         if (after == seen.found.end())
             return "granted, but there is no row";
-        auto const &[lock_until, locked_at, locked_by, lock_at_least_until] = after->second;
+        auto const lock_until = after->second.lock_until, locked_at = after->second.locked_at;
+        auto const &lock_at_least_until = after->second.lock_at_least_until;
         auto const old = known.find(name);
         if (old != known.end() && locked_at <= old->second.locked_at)
             return "the token did not grow";
         bool const has_tick = made.tick && made.what != function::pause;
-        auto const latest = std::max({seen.after, has_tick ? *made.tick : minus_infinity,
-                                      newest_before == infinity ? infinity : newest_before + 1});
-        if (!is_within(locked_at, seen.before, latest) || (has_tick && locked_at < *made.tick) ||
-            locked_at != token.value_or(locked_at))
+        auto const raised = static_cast<__int128>(newest_before) + 1;
+        auto const is_clocks = [&](moment t) {
+            return is_within(t, std::max<__int128>(seen.before, raised), std::max<__int128>(seen.after, raised));
+        };
+        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // which it never equals
+        if (!(is_clocks(locked_at) || (follows_tick && is_clocks(*made.tick))) ||
+            (has_tick && locked_at == *made.tick) || locked_at != token.value_or(locked_at))
             return "locked_at is " + std::to_string(locked_at);
         token = locked_at;
         if (made.what == function::acquire_token && token_of(locked_at) != seen.number())
             return "the token is not the row's";
         auto const *const before = old == known.end() ? nullptr : &old->second;
-        if (locked_by != expected_holder(made, caller, locked_at, before))
-            return "locked_by is \"" + printable(locked_by) + "\"";
+        if (after->second.locked_by != expected_holder(made, caller, locked_at))
+            return "locked_by is \"" + printable(after->second.locked_by) + "\"";
 
         // A run may have overrun a short lease. It says so; if it failed, the release does, unless the error is that.
         bool const failed = seen.error.has_value(), is_pause = made.what == function::pause;
@@ -105,11 +132,13 @@ std::string oracle::judge_taken(call const &made, session const &caller, outcome
         if (is_pause ? lock_until != infinity
                      : !is_within(lock_until, seen.before + lease.least, seen.after + lease.most))
             return "lock_until is " + std::to_string(lock_until);
-        auto const ended = is_pause ? last_outcome(before) : failed ? std::optional{minus_infinity} : std::nullopt;
+        auto const ended = failed ? std::optional{minus_infinity} : std::nullopt;
         if (is_run || is_pause ? lock_at_least_until != ended
                                : !lock_at_least_until ||
                                      !is_within(*lock_at_least_until, seen.before + keep.least, seen.after + keep.most))
             return "lock_at_least_until is not what at_least says, or the end of the run";
+        if (!is_history_after(after->second, before, made, seen, is_run && !failed, locked_at == raised))
+            return "what it tells of its runs is wrong";
     }
     return {};
 }

@@ -1,4 +1,4 @@
-// What the oracle's parts have in common: when a time has passed, and how tokens count.
+// What the oracle's parts have in common: whose a row is, what it tells of its runs, and when a time has passed.
 #pragma once
 
 #include "oracle.hpp"
@@ -18,36 +18,37 @@ inline std::int64_t token_of(moment locked_at)
     return locked_at == minus_infinity ? INT64_MIN : is_forever(locked_at) ? INT64_MAX : locked_at + epoch_difference;
 }
 
-inline std::string suffix_of(moment locked_at)
+// Instants that are no different for the extension.
+inline bool is_same(std::optional<moment> a, std::optional<moment> b)
 {
-    return "#" + std::to_string(token_of(locked_at));
+    return a == b || (a && b && is_forever(*a) && is_forever(*b));
 }
 
-// What stands at the end of locked_by, if one of ours wrote it: the tick, whether it is a run's, and a process id and
-// when it started, or # and the row's own token.
+enum class kinds { java, token, session, run, administrator };
+
+// How locked_by ends, if the row is one of ours: with the row's own locked_at, behind what tells the kind.
 struct ending {
-    std::string suffix{}; // empty: not one of ours
+    kinds kind = kinds::java;
+    std::string session{}; // "/pid.start"
     std::size_t length = 0;
-    bool is_run = false;
-    std::optional<std::int64_t> tick{}; // from 1970
+
+    bool is_ours() const { return kind != kinds::java; }
+    bool is_of_session() const { return kind == kinds::session || kind == kinds::run; }
 };
 
 inline ending ending_of(row const &r)
 {
-    static std::regex const of_session{"(/run)?(/[0-9]{1,9}[.][0-9]{1,18})$"};
-    static std::regex const of_tick{"/tick([0-9]{1,18})$"};
-    ending made;
+    static std::regex const end{"(?:(/[0-9]{1,9}[.][0-9]{1,18})([:!])|([#*]))(-?[0-9]+)$"};
     std::smatch found;
-    if (std::regex_search(r.locked_by, found, of_session))
-        made = {found[2].str(), static_cast<std::size_t>(found[0].length()), found[1].matched};
-    else if (r.locked_at != minus_infinity && !is_forever(r.locked_at) && r.locked_by.ends_with(suffix_of(r.locked_at)))
-        made = {suffix_of(r.locked_at), suffix_of(r.locked_at).size()};
-    auto const rest = r.locked_by.substr(0, r.locked_by.size() - made.length);
-    if (!made.suffix.empty() && std::regex_search(rest, found, of_tick)) {
-        made.tick = std::stoll(found[1].str());
-        made.length += static_cast<std::size_t>(found[0].length());
-    }
-    return made;
+    if (r.locked_at == minus_infinity || is_forever(r.locked_at) || !std::regex_search(r.locked_by, found, end) ||
+        found[4].str() != std::to_string(token_of(r.locked_at)))
+        return {};
+    auto const mark = found[2].matched ? found[2].str() : found[3].str();
+    auto const kind = mark == "#"   ? kinds::token
+                      : mark == "*" ? kinds::administrator
+                      : mark == ":" ? kinds::session
+                                    : kinds::run;
+    return {kind, found[1].str(), static_cast<std::size_t>(found[0].length())};
 }
 
 inline bool is_released(row const &r)
@@ -55,28 +56,42 @@ inline bool is_released(row const &r)
     return r.lock_at_least_until.value_or(minus_infinity) == minus_infinity;
 }
 
-// How the last run ended: absent for done, and for all that is not one of ours.
-inline std::optional<moment> last_outcome(row const *r)
+// What is known of the runs of a lock. A Java run counts as done, for a tick at the instant of its acquisition.
+struct history {
+    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
+};
+
+inline std::optional<moment> later(std::optional<moment> a, std::optional<moment> b)
 {
-    bool const nothing_ran = !r || r->locked_at == minus_infinity;
-    return nothing_ran || (!ending_of(*r).suffix.empty() && r->lock_at_least_until) ? std::optional{minus_infinity}
-                                                                                    : std::nullopt;
+    return is_same(a, b) ? a : std::max(a, b);
 }
 
-inline std::string tick_mark(std::optional<std::int64_t> since_1970)
+inline history history_of(row const *r)
 {
-    return since_1970 ? "/tick" + std::to_string(std::max<std::int64_t>(*since_1970, 0)) : "";
+    if (!r)
+        return {};
+    history const stored{r->last_tick, r->last_done_tick, r->last_done_at};
+    if (ending_of(*r).is_ours() || r->locked_at == minus_infinity || is_forever(r->locked_at))
+        return stored;
+    return {later(stored.last_tick, r->locked_at), later(stored.last_done_tick, r->locked_at), stored.last_done_at};
 }
 
-// That of the last run, as a pause and a release by force keep it.
-inline std::string last_tick_mark(row const *r)
+inline bool has_history(row const &r, history const &expected)
 {
-    return tick_mark(!r || r->locked_at == minus_infinity ? std::optional<std::int64_t>{0} : ending_of(*r).tick);
+    return is_same(r.last_tick, expected.last_tick) && is_same(r.last_done_tick, expected.last_done_tick) &&
+           is_same(r.last_done_at, expected.last_done_at);
 }
 
 inline bool is_within(moment t, __int128 low, __int128 high)
 {
     return t >= low && t <= high;
+}
+
+// After a release as done of a run of that tick.
+inline bool was_done(row const &r, std::optional<moment> tick, outcome const &seen)
+{
+    return is_same(r.last_tick, tick) && is_same(r.last_done_tick, tick) && r.last_done_at &&
+           is_within(*r.last_done_at, seen.before, seen.after);
 }
 
 enum class verdict { yes, no, either };
@@ -99,13 +114,14 @@ inline verdict is_past(moment t, outcome const &seen)
     return t <= seen.before ? verdict::yes : t <= seen.after && !is_forever(t) ? verdict::either : verdict::no;
 }
 
-// Whether it is the lock of a run that was not released and whose session is gone.
+// Whether it is the lock of a run that was not released and whose session is gone. Leading zeros make no other session.
 inline verdict is_of_dead_run(row const &r)
 {
+    static std::regex const leading_zeros{"([/.])0+([0-9])"};
     auto const end = ending_of(r);
-    if (!end.is_run || is_released(r))
+    if (end.kind != kinds::run || is_released(r))
         return verdict::no;
-    auto const known = session::sessions().find(end.suffix);
+    auto const known = session::sessions().find(std::regex_replace(end.session, leading_zeros, "$1$2"));
     return known == session::sessions().end() ? verdict::yes : known->second ? verdict::no : verdict::either;
 }
 

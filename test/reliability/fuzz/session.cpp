@@ -117,7 +117,7 @@ std::string value_of(PGresult const *result, int line, int column)
     return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
 }
 
-// From the column `first` on: name, lock_until, locked_at, locked_by, lock_at_least_until.
+// `columns`, from the column `first` on.
 rows rows_of(PGresult const *result, int first)
 {
     rows found;
@@ -125,9 +125,12 @@ rows rows_of(PGresult const *result, int first)
         if (PQgetisnull(result, line, first))
             continue;
         auto const time = [&](int column) { return from_big_endian(value_of(result, line, first + column)); };
-        found[value_of(result, line, first)] = {time(1), time(2), value_of(result, line, first + 3),
-                                                PQgetisnull(result, line, first + 4) ? std::nullopt
-                                                                                     : std::optional{time(4)}};
+        auto const time_if_any = [&](int column) {
+            return PQgetisnull(result, line, first + column) ? std::nullopt : std::optional{time(column)};
+        };
+        found[value_of(result, line, first)] = {
+            time(1),        time(2),        value_of(result, line, first + 3), time_if_any(4), time_if_any(5),
+            time_if_any(6), time_if_any(7)};
     }
     return found;
 }
@@ -139,7 +142,8 @@ void hear(void *warnings, PGresult const *notice)
         static_cast<std::vector<std::string> *>(warnings)->emplace_back(PQresultErrorField(notice, PG_DIAG_SQLSTATE));
 }
 
-constexpr char const *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until";
+constexpr char const *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, "
+                                "s.last_done_tick, s.last_done_at";
 
 } // namespace
 
@@ -159,16 +163,16 @@ session::session(std::string const &database, std::string const &isolation, std:
     query("SET statement_timeout = '5min'; SET client_min_messages = warning; SET default_transaction_isolation = '" +
           isolation + "'");
     query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
-    suffix_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
+    mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
                     "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
-    sessions()[suffix_] = true;
+    sessions()[mark_] = true;
     prepare();
     PQenterPipelineMode(connection_.get());
 }
 
 session::~session()
 {
-    sessions()[suffix_] = false;
+    sessions()[mark_] = false;
 }
 
 std::map<std::string, bool> &session::sessions()

@@ -27,7 +27,7 @@ public:
     session(session const &) = delete;
     session &operator=(session const &) = delete;
 
-    // By their suffixes, whether they are open; one that was closed may take a while to be gone.
+    // By their marks, whether they are open; one that was closed may take a while to be gone.
     static std::map<std::string, bool> &sessions();
 
     outcome make(call const &, std::set<std::string> const &to_look_at);
@@ -38,7 +38,7 @@ public:
     void insert(std::string const &name);                               // a free row, unless there is one
     rows all_rows();
 
-    std::string const &suffix() const { return suffix_; } // the end of locked_by that says: this session's
+    std::string const &mark() const { return mark_; } // "/pid.start", as in the locked_by of what it acquires
     std::optional<interval> default_at_most{};
 
 private:
@@ -49,6 +49,6 @@ private:
     void finish_statement();
 
     std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
-    std::string suffix_;
+    std::string mark_;
     std::vector<std::string> warnings_;
 };

@@ -10,14 +10,13 @@ std::string state_of(row const &known, moment now)
         return "free";
     if (until == infinity)
         return "paused";
-    return !ending_of(known).suffix.empty() && (is_released(known) || is_dead) ? "kept" : "held";
+    return ending_of(known).is_ours() && (is_released(known) || is_dead) ? "kept" : "held";
 }
 
 std::string outcome_of(row const &known, std::string const &state)
 {
-    auto const &by = known.locked_by;
-    if (ending_of(known).suffix.empty() || state == "held" || state == "paused" || by.starts_with("paused: ") ||
-        by.starts_with("released by force: "))
+    auto const kind = ending_of(known).kind;
+    if (kind == kinds::java || kind == kinds::administrator || state == "held" || state == "paused")
         return "";
     return !known.lock_at_least_until ? "done" : is_released(known) ? "failed" : "ran out";
 }
@@ -34,15 +33,36 @@ std::string shown_token_of(row const &known)
     return has_one ? std::to_string(token_of(known.locked_at)) : "";
 }
 
+// As the view shows it.
+bool is_shown(std::optional<moment> known, std::string const &shown)
+{
+    return known && is_forever(*known) ? shown == "Infinity" || (!shown.empty() && is_forever(std::stoll(shown)))
+           : !known                    ? shown.empty()
+           : *known == minus_infinity  ? shown == "-Infinity"
+                                       : shown == std::to_string(*known);
+}
+
+std::string is_time(std::string const &column)
+{
+    return "trunc((extract(epoch FROM " + column + ") - 946684800) * 1000000)";
+}
+
+moment clock_of(session &any)
+{
+    return std::stoll(
+        any.query("SELECT ((extract(epoch FROM clock_timestamp()) - 946684800) * 1000000)::bigint")[0][0]);
+}
+
 } // namespace
 
 std::string judge_view(session &any, rows const &known)
 {
-    static std::string const clock = "SELECT ((extract(epoch FROM clock_timestamp()) - 946684800) * 1000000)::bigint";
-    auto const before = std::stoll(any.query(clock)[0][0]);
+    auto const before = clock_of(any);
     auto const lines = any.query("SELECT name, state, holder, token, locked_at, lock_until, remaining, held_for, "
-                                 "holder_pid, holder_alive, last_duration, last_outcome FROM shedlock_locks");
-    auto const after = std::stoll(any.query(clock)[0][0]);
+                                 "holder_pid, holder_alive, last_duration, last_outcome, " +
+                                 is_time("last_done_at") + ", " + is_time("last_tick") + ", " +
+                                 is_time("last_done_tick") + " FROM shedlock_locks");
+    auto const after = clock_of(any);
     any.query("SELECT count(*), string_agg(finding, hint) FROM shedlock_doctor()");
     any.query("SELECT * FROM shedlock_stats");
     if (lines.size() != known.size())
@@ -61,6 +81,32 @@ std::string judge_view(session &any, rows const &known)
             return "the view says that \"" + printable(line[2]) + "\" holds \"" + printable(line[0]) + "\"";
         if (line[3] != shown_token_of(found->second))
             return "the view says that the token of \"" + printable(line[0]) + "\" is " + line[3];
+        auto const past = history_of(&found->second);
+        bool const is_endless = found->second.locked_at != infinity && is_forever(found->second.locked_at);
+        if (!is_shown(past.last_done_at, line[12]) ||
+            (!is_endless && (!is_shown(past.last_tick, line[13]) || !is_shown(past.last_done_tick, line[14]))))
+            return "the view says of the runs of \"" + printable(line[0]) + "\": " + line[12] + ", " + line[13] + ", " +
+                   line[14];
+    }
+    return {};
+}
+
+std::string judge_protection(session &any, rows const &known)
+{
+    any.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+    any.query("SELECT shedlock_protect()");
+    outcome seen{};
+    seen.before = clock_of(any);
+    std::set<std::string> changed;
+    for (auto const &line : any.query("UPDATE shedlock SET lock_until = lock_until RETURNING name"))
+        changed.insert(line[0]);
+    seen.after = clock_of(any);
+    any.query("ROLLBACK");
+    for (auto const &[name, row] : known) {
+        auto const is_free = is_past(row.lock_until, seen);
+        bool const is_ours = ending_of(row).is_ours();
+        if (changed.count(name) ? is_ours && is_free == verdict::no : !is_ours || is_free == verdict::yes)
+            return "the row of \"" + printable(name) + "\" was " + (changed.count(name) ? "not " : "") + "protected";
     }
     return {};
 }
