@@ -66,11 +66,8 @@ microseconds drift(history::record const &record)
 
 world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
 {
-    for (std::size_t i = 0; i < record.operations.size(); ++i) {
+    for (std::size_t i = 0; i < record.operations.size(); ++i)
         places_[record.operations[i].number] = i;
-        if (auto const &tick = record.operations[i].tick)
-            ticks_.insert(*tick);
-    }
     find_fates();
     fill_names();
 }
@@ -198,17 +195,11 @@ microseconds world::settled_at(operation const &op) const
     return fate_of(op).settled;
 }
 
-// A token is the clock's reading, unless it had to be raised: to the tick, or above that of another, which was raised
-// to a tick that was still to come. Java's is the start of its transaction.
+// A token is the clock's reading, whatever the tick. Java's is the start of its transaction.
 bool world::is_exact(operation const &op) const
 {
-    if (op.what != action::acquire || !op.token)
-        return false;
-    constexpr microseconds most_raised = 10'000; // in steps of a microsecond or a millisecond
-    auto const asked = op.before.value_or(op.called.wall);
-    auto const to_come = ticks_.upper_bound(std::max(asked, *op.token - most_raised));
-    bool const may_be_raised = to_come != ticks_.end() && *to_come <= *op.token;
-    return !may_be_raised && (op.by == maker::java || *op.token >= asked) &&
+    return op.what == action::acquire && op.token &&
+           (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
            *op.token <= op.after.value_or(op.done.wall);
 }
 

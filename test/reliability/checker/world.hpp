@@ -7,7 +7,6 @@
 
 #include <limits>
 #include <map>
-#include <set>
 
 namespace checker {
 
@@ -107,7 +106,6 @@ private:
     std::vector<fate> fates_;                                // by place
     std::vector<operation const *> commits_;                 // by place
     std::map<int, std::size_t> places_;                      // by number
-    std::set<microseconds> ticks_;                           // that anybody asked for
     std::map<std::pair<int, int>, operation const *> begun_; // client, tx: the start of a transaction
 };
 

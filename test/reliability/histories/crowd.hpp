@@ -29,7 +29,6 @@ struct scene {
     std::vector<std::string> tick_names{}; // Java's clients know nothing of ticks, so they stay away from these
     microseconds shortest = 0;             // leases
     microseconds longest = 0;
-    bool has_ticks_ahead = true;
     bool has_timeouts = false; // clients set statement_timeout and lock_timeout for themselves
     bool only_library = false;
     bool is_led = false; // all they do is to contend for one leadership

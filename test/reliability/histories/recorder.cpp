@@ -102,8 +102,12 @@ operation random_acquire(choices &random, scene const &scene, history::maker by,
     operation op{.what = history::action::acquire, .by = by};
     if (with_tick && !scene.tick_names.empty()) {
         op.names = {random.one_of(scene.tick_names)};
-        // This slot, or the next one: a schedule whose clock is a little ahead.
-        op.tick = now().wall / slot * slot + (scene.has_ticks_ahead && random.one_in(3) ? slot : 0);
+        // This slot, or the next one: a schedule whose clock is a little ahead. Or one that was missed, or had its turn.
+        op.tick = now().wall / slot * slot;
+        if (random.one_in(4))
+            op.tick = *op.tick + slot;
+        else if (random.one_in(3))
+            op.tick = *op.tick - slot * random.between(1, 3);
         op.retry = by != history::maker::library && random.one_in(2);
     } else {
         op.names = {random.one_of(scene.names)};

@@ -203,10 +203,6 @@ private:
     {
         auto op = random_acquire(random_, scene_, by_, by_ != maker::java && random_.one_in(6));
         op.tx = tx;
-        if (tx && op.tick && *op.tick > now().wall) { // rolled back, its token, which is the tick, may become another's
-            op.tick.reset();
-            op.retry = false;
-        }
         manner manner{host_, level.sees_row, by_ == maker::java && !known_[op.names[0]], wrapping::none};
         if (tx && by_ != maker::java && random_.one_in(6))
             manner.how = wrapping::cursor;
@@ -388,7 +384,7 @@ private:
     }
 
     // What a session or a Java host owns of a name is its acquisition before again. A token that was rolled back is not
-    // used either: where tokens are ahead of the clock, because of a tick, the next one may get the same.
+    // used either: where the clock stands still, the next one may get the same.
     void restore(std::vector<held> const &before)
     {
         if (connection_)

@@ -36,7 +36,7 @@ END $$;
 CREATE OR REPLACE FUNCTION work(lock_name text, run int, seconds float8, fails boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := (SELECT (extract(epoch FROM locked_at) * 1000000)::bigint FROM shedlock
-                      WHERE name = lock_name AND locked_by LIKE '%/run/' || pg_backend_pid() || '.%');
+                      WHERE name = lock_name AND locked_by LIKE '%/' || pg_backend_pid() || '.%!%');
 BEGIN
     RAISE INFO 'begun % % %', server_time(), pg_backend_pid(), coalesce(token, 0);
     INSERT INTO ledger VALUES (lock_name, token, run);

@@ -79,18 +79,17 @@ bool may_be_done(acquisition const &one)
     });
 }
 
-// The tick may have had its turn, and, for one who would take it again, need no other.
-bool may_have_had_its_turn(biography const &about, operation const &refused)
+// A run without a tick uses up those that the clock has reached, a retry of its own tick only what is not done. Pauses
+// and releases by force use up none.
+bool may_have_had_its_turn(world const &world, biography const &about, operation const &refused)
 {
-    if (std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
-            return event->what == action::force && event->called.at <= refused.done.at;
-        }))
-        return true;
     return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &one) {
-        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at ||
-            one.op->token.value_or(ever) < *refused.tick)
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
             return false;
-        return !refused.retry || may_be_done(one) || one.op->tick.value_or(ever) > *refused.tick;
+        auto const &tick = one.op->tick;
+        if (!tick)
+            return world.latest(*one.op) >= *refused.tick;
+        return *tick > *refused.tick || (*tick == *refused.tick && (!refused.retry || may_be_done(one)));
     });
 }
 
@@ -99,7 +98,7 @@ bool may_have_had_its_turn(biography const &about, operation const &refused)
 void refusals_have_reasons(world const &world, std::string const &, biography const &about, found &all)
 {
     for (auto const *const op : about.touched) {
-        if (!is_plain_refusal(*op) || (op->tick && may_have_had_its_turn(about, *op)))
+        if (!is_plain_refusal(*op) || (op->tick && may_have_had_its_turn(world, about, *op)))
             continue;
         if (may_be_held(world, about, *op) || may_be_out_of_date(world, *op))
             continue;

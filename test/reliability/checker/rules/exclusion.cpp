@@ -6,12 +6,27 @@ namespace checker {
 
 using history::maker;
 
+namespace {
+
+bool may_be_between(operation const &event, operation const &first, operation const &second)
+{
+    bool const is_over = event.result == history::result::yes || event.result == history::result::no;
+    return &event != &second && event.called.at <= std::max(first.done.at, second.done.at) &&
+           (is_over ? event.done.at : ever) >= first.called.at;
+}
+
+} // namespace
+
 bool was_revoked_between(biography const &about, operation const &first, operation const &second)
 {
+    return std::any_of(about.revoked.begin(), about.revoked.end(),
+                       [&](auto const *event) { return may_be_between(*event, first, second); });
+}
+
+bool was_deleted_between(biography const &about, operation const &first, operation const &second)
+{
     return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
-        bool const is_over = event->result == history::result::yes || event->result == history::result::no;
-        return event != &second && event->called.at <= std::max(first.done.at, second.done.at) &&
-               (is_over ? event->done.at : ever) >= first.called.at;
+        return event->what == history::action::revoke && may_be_between(*event, first, second);
     });
 }
 
@@ -103,9 +118,10 @@ bool came_before(acquisition const &one, acquisition const &other)
     return one.op->done.at < other.op->called.at;
 }
 
-bool had_its_turn(acquisition const &one, microseconds tick)
+// The tick that it has used up, with all before it: its own, or without one what the clock read, or later.
+microseconds tick_of(world const &world, acquisition const &one)
 {
-    return one.op->token.value_or(one.op->tick.value_or(beginning)) >= tick;
+    return one.op->tick.value_or(world.earliest(*one.op));
 }
 
 operation const *done_by(world const &world, acquisition const &one)
@@ -119,17 +135,20 @@ operation const *done_by(world const &world, acquisition const &one)
 
 } // namespace
 
-// With retry a second time only where the first was not done.
+// Ticks are compared with ticks. With retry the last one has another turn, unless it was done.
 void ticks_run_once(world const &world, biography const &about, found &all)
 {
     for (auto const &again : about.acquisitions) {
         if (!again.op->tick || again.fate.outcome != fates::kept)
             continue;
+        auto const tick = *again.op->tick;
         for (auto const &first : about.acquisitions) {
             if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
-                !had_its_turn(first, *again.op->tick) || was_revoked_between(about, *first.op, *again.op))
+                tick_of(world, first) < tick || was_deleted_between(about, *first.op, *again.op))
                 continue;
-            if (!again.op->retry)
+            if (tick_of(world, first) > tick)
+                all.push_back({"tick", "granted, although a later one had its turn", {*first.op, *again.op}});
+            else if (!again.op->retry)
                 all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
             else if (auto const *const done = done_by(world, first))
                 all.push_back({"tick", "granted again, although it was done", {*first.op, *done, *again.op}});

@@ -148,10 +148,10 @@ TEST(checker, I1_knows_that_a_lease_runs_from_the_clock_not_from_the_tick)
 {
     auto const ahead = R"(history seed=1
 call 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0 tick=300 at=100
-done 1 result=yes token=300 at=400
+done 1 result=yes token=210 at=400
 )";
     EXPECT_EQ(broken(ahead + second("1210", 1200)), "");
-    EXPECT_EQ(broken(ahead + second("1090", 1080)), "I1");
+    EXPECT_EQ(broken(ahead + second("1209", 1200)), "I1");
 }
 
 TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
@@ -224,20 +224,41 @@ call 2 client=1 do=release by=token names=a of=1)"} +
            said + " at=200\ndone 2 result=yes before=205 after=206 at=220\n";
 }
 
+// The same without a tick, by a token of 110.
+std::string without_tick(char const *said)
+{
+    auto text = turn(said);
+    return text.replace(text.find("tick=90 "), 8, "");
+}
+
 TEST(checker, tick_knows_that_with_retry_only_what_is_done_counts)
 {
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "yes token=310")), "");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "yes token=310")), "tick") << "who does not say retry";
     EXPECT_EQ(broken(turn("") + asks_for_tick(90, " retry=yes", "yes token=310")), "tick") << "it was done";
-    EXPECT_EQ(broken(turn("") + asks_for_tick(105, " retry=yes", "yes token=310")), "tick")
-        << "late, it was done for this tick, too";
-    EXPECT_EQ(broken(turn("") + asks_for_tick(111, " retry=yes", "yes token=310")), "") << "the next tick";
     EXPECT_EQ(broken(turn("") + "call 9 client=0 do=revoke names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "yes token=310")),
               "")
         << "nobody knows any more";
+    EXPECT_EQ(broken(turn("") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
+                     asks_for_tick(90, " retry=yes", "yes token=310")),
+              "tick")
+        << "a release by force forgets no tick";
     EXPECT_EQ(broken(turn("").replace(8, 0, "crashes=yes ") + asks_for_tick(90, " retry=yes", "yes token=310")), "tick")
         << "a crash forgets releases, but not that one";
+}
+
+TEST(checker, tick_is_compared_with_ticks)
+{
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "yes token=310")), "") << "later, though before the run's clock";
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "no")), "unexplained");
+    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, "", "yes token=310")), "tick");
+    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "yes token=310")), "tick")
+        << "an earlier one is refused for good";
+    EXPECT_EQ(broken(without_tick(" done=no") + asks_for_tick(109, " retry=yes", "yes token=310")), "tick")
+        << "a run without a tick uses up those before it";
+    EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "yes token=310")), "");
+    EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "no")), "unexplained");
 }
 
 TEST(checker, tick_sees_that_what_is_due_was_refused)
@@ -245,16 +266,15 @@ TEST(checker, tick_sees_that_what_is_due_was_refused)
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no")), "unexplained");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "no")), "") << "it had its turn";
     EXPECT_EQ(broken(turn("") + asks_for_tick(90, " retry=yes", "no")), "") << "it was done";
-    EXPECT_EQ(
-        broken(turn(" done=no").replace(turn("").find("tick=90 "), 8, "") + asks_for_tick(90, " retry=yes", "no")), "")
+    EXPECT_EQ(broken(without_tick(" done=no") + asks_for_tick(90, " retry=yes", "no")), "")
         << "who had no tick had all of them";
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "no")), "") << "there was a later one";
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no", 210)), "") << "just being released";
     EXPECT_EQ(broken(turn("") + asks_for_tick(111, "", "no")), "unexplained") << "the next tick, with retry or without";
     EXPECT_EQ(broken(turn(" done=no") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "no")),
-              "")
-        << "force knows nothing of ticks";
+              "unexplained")
+        << "a release by force uses up no tick";
     auto kept = turn(" done=no");
     kept.replace(kept.find("at_least=0"), 10, "at_least=200");
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no")), "") << "at_least";

@@ -16,25 +16,6 @@ TEST(checker, I7_sees_that_an_acknowledged_grant_is_forgotten)
     EXPECT_EQ(broken(first + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + look("")), "");
 }
 
-// The first token is the tick's, still to come, and the second is raised above it: neither is the clock's reading.
-TEST(checker, I7_knows_that_a_token_may_be_raised_above_one_that_was_raised_to_its_tick)
-{
-    auto const look = [](std::string const &until) {
-        return broken(R"(history seed=1
-call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=110 retry=yes at=100
-done 1 result=yes token=110 at=102
-call 2 client=1 do=release by=token names=a of=1 done=no at=102
-done 2 result=yes at=103
-call 3 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=110 retry=yes at=103
-done 3 result=yes token=111 at=115
-call 4 client=0 do=look names=a at=500
-done 4 result=yes rows=a:111:)" +
-                      until + " at=510\n");
-    };
-    EXPECT_EQ(look("1104"), "");
-    EXPECT_EQ(look("1102"), "I7");
-}
-
 TEST(checker, I7_sees_a_grant_that_no_standby_has)
 {
     EXPECT_EQ(broken("history seed=1 standby=missing\ncall 1 client=1 do=acquire by=library names=a at_most=5 "

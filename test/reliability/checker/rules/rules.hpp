@@ -38,7 +38,10 @@ bool is_let_pass_by_portable(world const &, history::operation const &acquire, h
 // Of one name, by one of ours: while it asked it wrote nothing.
 bool is_plain_refusal(history::operation const &);
 
-// Somebody else may have taken the lock away by hand between the two.
+// Its row may have been deleted between the two, and with it what it told of ticks.
+bool was_deleted_between(biography const &, history::operation const &first, history::operation const &second);
+
+// Somebody else may have taken the lock away by hand between the two: deleted its row, or released it by force.
 bool was_revoked_between(biography const &, history::operation const &first, history::operation const &second);
 
 // Whether Y may have been granted after X, with all that is known of X's lease.

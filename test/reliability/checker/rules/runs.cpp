@@ -181,7 +181,7 @@ void effects_are_exact(world const &world, record const &given, found &all)
         if (!run.tick || count == 0)
             continue;
         auto const [first, is_new] = had.try_emplace({run.names.front(), *run.tick}, &run);
-        if (!is_new && !was_revoked_between(world.names.at(run.names.front()), *first->second, run))
+        if (!is_new && !was_deleted_between(world.names.at(run.names.front()), *first->second, run))
             all.push_back({"effect", "one tick, two effects", {*first->second, run}});
     }
 }
