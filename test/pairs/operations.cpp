@@ -10,6 +10,10 @@ operation const acquire{verb::acquire, "SELECT shedlock_acquire('{name}', '10 mi
 operation const acquire_token{verb::acquire, "SELECT shedlock_acquire_token('{name}', '10 min')", true};
 operation const acquire_both{verb::acquire, "SELECT shedlock_acquire_token(ARRAY['{name}', '{other}'], '10 min')", true,
                              true};
+operation const acquire_tick{verb::acquire,
+                             "SELECT shedlock_acquire('{name}', '10 min', tick => '2026-01-01 UTC', retry => true)",
+                             false, false, shedlock::instant{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}}};
+operation const fail{verb::release, "SELECT shedlock_release('{name}', done => false)"};
 operation const pause_name{verb::pause, "SELECT shedlock_pause('{name}')"};
 operation const extend{verb::extend, "SELECT shedlock_extend('{name}', '20 min')"};
 operation const extend_token{verb::extend, "SELECT shedlock_extend_token('{name}', {token}, '20 min')", true};
@@ -77,6 +81,8 @@ std::vector<stopped_operation> const &stopped_operations()
     std::vector<step> const released{by_itself(acquire), by_itself(release)};
     std::vector<step> const released_by_another{by_another(acquire), by_another(release)};
     std::vector<step> const released_by_java{by_another(java_acquire), by_another(java_unlock)};
+    std::vector<step> const failed{by_itself(acquire_tick), by_itself(fail)};
+    std::vector<step> const failed_for_another{by_another(acquire_tick), by_another(fail)};
     std::vector<step> const held{by_itself(acquire)};
     std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
     std::vector<step> const held_by_another{by_another(acquire_token)};
@@ -95,6 +101,11 @@ std::vector<stopped_operation> const &stopped_operations()
         {"acquire in REPEATABLE READ, released by another", repeatable_read(acquire), released_by_another},
         {"acquire token, released by another", acquire_token, released_by_another},
         {"acquire array, one has no row", acquire_both, released_by_another},
+        {"acquire tick, no row", acquire_tick, nothing},
+        {"acquire tick, failed before", acquire_tick, failed},
+        {"acquire tick, failed for another", acquire_tick, failed_for_another},
+        {"pause, failed for another", pause_name, failed_for_another},
+        {"force_release, unlocked by Java", force_release, released_by_java},
         {"pause, released by another", pause_name, released_by_another},
         {"extend", extend, held},
         {"extend, moved since", extend, held_and_moved},
@@ -131,6 +142,7 @@ std::vector<other_operation> const &other_operations()
         {"acquire", {acquire}, ""},
         {"acquire token", {acquire_token}, ""},
         {"acquire array", {acquire_both}, ""},
+        {"acquire tick", {acquire_tick}, ""},
         {"extend token", {extend_token}, ""},
         {"release token", {release_token}, ""},
         {"force_release", {force_release}, ""},

@@ -50,7 +50,8 @@ public:
         // What the index leads to; erase() counts what there is. (A plan that goes against it is dear enough for JIT.)
         observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
         observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
-                        "us(lock_at_least_until), locked_by FROM shedlock WHERE name IN ($1, $2)");
+                        "us(lock_at_least_until), locked_by, us(last_tick), us(last_done_tick), us(last_done_at) "
+                        "FROM shedlock WHERE name IN ($1, $2)");
         // Whoever has been woken is blocked no more, although he may not have noticed. A pin is waited for under
         // another name from PostgreSQL 19 on.
         observer_.query("PREPARE waits (int) AS SELECT cardinality(pg_blocking_pids($1)) > 0 OR EXISTS "
@@ -99,7 +100,7 @@ public:
         during_ = {look()};
         ran_.reset();
         if (auto const &row = during_[0][0]; stopped.what.what == verb::run && row &&
-                                             row->locked_by.ends_with(stopped_.suffix()) &&
+                                             row->locked_by.find(stopped_.mark() + "!") != std::string::npos &&
                                              row->times.locked_at > latest_[0])
             ran_ = row->times.locked_at;
         note(during_[0]);
@@ -269,14 +270,14 @@ private:
                           std::optional<state> const &after)
     {
         stopped_.leave_transaction();
-        circumstances const known{stopped_.suffix(), token_, latest_, may_collide, blur, ran_};
+        circumstances const known{stopped_.mark(), token_, latest_, may_collide, blur, ran_};
         return judge(op, stopped_.result(), known, during_, during_.back(), after);
     }
 
     verdict judge_other(operation const &op, answer const &given, state const &before, std::span<state const> during,
                         bool may_collide, shedlock::duration blur, std::optional<state> const &after)
     {
-        circumstances const known{other_.suffix(), token_, latest_, may_collide, blur, {}};
+        circumstances const known{other_.mark(), token_, latest_, may_collide, blur, {}};
         return judge(op, given, known, during, before, after);
     }
 
@@ -356,10 +357,13 @@ private:
     state look()
     {
         state found;
+        auto const if_any = [](std::string const &text) {
+            return text.empty() ? std::nullopt : std::optional{time_of(text)};
+        };
         for (auto const &row : observer_.query(filled("EXECUTE look ('{name}', '{other}')")))
-            found[row[0] == "t"] = {
-                {time_of(row[1]), time_of(row[2]), row[3].empty() ? std::nullopt : std::optional{time_of(row[3])}},
-                row[4]};
+            found[row[0] == "t"] = {{time_of(row[1]), time_of(row[2]), if_any(row[3])},
+                                    row[4],
+                                    {if_any(row[5]), if_any(row[6]), if_any(row[7])}};
         return found;
     }
 

@@ -4,8 +4,10 @@
 #include <sstream>
 
 using shedlock::duration;
+using shedlock::history;
 using shedlock::instant;
 using shedlock::lease;
+using shedlock::origin;
 using shedlock::standing;
 
 namespace {
@@ -15,22 +17,54 @@ bool is_close(instant a, instant b, duration blur)
     return a == b || (a != shedlock::forever && b != shedlock::forever && a - b <= blur && b - a <= blur);
 }
 
+bool is_close(std::optional<instant> a, std::optional<instant> b, duration blur)
+{
+    return a.has_value() == b.has_value() && (!a || is_close(*a, *b, blur));
+}
+
 bool is_same(lease const &a, lease const &b, duration blur)
 {
     return is_close(a.lock_until, b.lock_until, blur) && is_close(a.locked_at, b.locked_at, blur) &&
-           a.lock_at_least_until.has_value() == b.lock_at_least_until.has_value() &&
-           (!a.lock_at_least_until || is_close(*a.lock_at_least_until, *b.lock_at_least_until, blur));
+           is_close(a.lock_at_least_until, b.lock_at_least_until, blur);
+}
+
+bool is_same(history const &a, history const &b, duration blur)
+{
+    return is_close(a.last_tick, b.last_tick, blur) && is_close(a.last_done_tick, b.last_done_tick, blur) &&
+           is_close(a.last_done_at, b.last_done_at, blur);
 }
 
 bool is_same(std::optional<record> const &a, std::optional<record> const &b, duration blur)
 {
     return a.has_value() == b.has_value() &&
-           (!a || (is_same(a->times, b->times, blur) && (blur > duration{} || a->locked_by == b->locked_by)));
+           (!a || (is_same(a->times, b->times, blur) && is_same(a->past, b->past, blur) &&
+                   (blur > duration{} || a->locked_by == b->locked_by)));
 }
 
-bool is_of_ours(std::string const &locked_by)
+std::string number(instant t)
 {
-    return locked_by.find_last_of("/#") != std::string::npos;
+    return std::to_string(t.time_since_epoch().count());
+}
+
+origin origin_of(record const &row)
+{
+    std::string_view text{row.locked_by};
+    if (auto const token = number(row.times.locked_at); text.ends_with(token))
+        text.remove_suffix(token.size());
+    else
+        return {};
+    if (text.ends_with('#'))
+        return {origin::kinds::token, {}};
+    if (text.ends_with('*'))
+        return {origin::kinds::administrator, {}};
+    auto const kind = text.ends_with('!') ? origin::kinds::run : origin::kinds::session;
+    text.remove_suffix(1);
+    return {kind, text.substr(text.find_last_of('/'))};
+}
+
+history past_of(std::optional<record> const &row)
+{
+    return row ? shedlock::history_of(row->past, row->times, origin_of(*row)) : history{};
 }
 
 // One judgement under way. Every check of it gives the words for what is wrong, or none.
@@ -99,12 +133,21 @@ private:
 
     shedlock::claim claim() const
     {
-        return op_.by_token ? shedlock::claim{token_suffix_, known_.token} : shedlock::claim{known_.suffix, {}};
+        return op_.by_token ? shedlock::claim{{}, known_.token} : shedlock::claim{known_.mark, {}};
+    }
+
+    // Its tick is not due any more.
+    bool had_a_turn(std::optional<record> const &row) const
+    {
+        return row && shedlock::availability_of(row->times, given_.ended, {op_.tick, true}, past_of(row)) ==
+                          shedlock::availability::had_a_turn;
     }
 
     bool could_be_refused() const
     {
         return known_.may_collide || std::ranges::any_of(during_, [&](state const &one) {
+                   if (had_a_turn(one[0]))
+                       return true;
                    return !std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()),
                                        [&](auto const &row) { return is_free(row); });
                });
@@ -126,15 +169,13 @@ private:
     {
         if (!was_free(before_[i]))
             return "is granted, though the lock is held";
+        if (had_a_turn(before_[i]))
+            return "is granted, though its tick is not due";
         bool const has_end = op_.what != verb::pause;
-        bool const has_token = op_.by_token || !has_end;
+        auto const last = has_end ? duration{at_most} : shedlock::without_end;
         if (!after_) {
             auto const token = op_.by_token ? known_token() : given_.ended;
-            auto times =
-                shedlock::granted(given_.ended, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
-            if (!has_end)
-                times.lock_at_least_until = outcome_before(i);
-            expected_[i] = {times, has_token ? "#" : known_.suffix};
+            expected_[i] = acquired_row(i, token, given_.ended, shedlock::granted(given_.ended, token, last, {}, unit));
             return {};
         }
         auto const &row = (*after_)[i];
@@ -142,31 +183,32 @@ private:
             return "is granted, but there is no row";
         auto const token = row->times.locked_at;
         auto const now = has_end ? row->times.lock_at_least_until.value_or(shedlock::never) : token;
-        auto times = shedlock::granted(now, token, has_end ? duration{at_most} : shedlock::without_end, {}, unit);
-        if (!has_end)
-            times.lock_at_least_until = outcome_before(i);
-        if (!is_in_call(now) || !is_same(row->times, times, {}))
+        auto const expected = acquired_row(i, token, now, shedlock::granted(now, token, last, {}, unit));
+        if (!is_in_call(now) || !is_same(row->times, expected.times, {}))
             return "is granted, but its times are not those of this call";
+        if (!is_same(row->past, expected.past, {}))
+            return "is granted, but what the row tells of its runs is wrong";
         if (token <= known_.latest[i] || (before_[i] && token <= before_[i]->times.locked_at))
             return "gets a token that is not greater than an earlier one";
         if (op_.by_token && token != known_token())
             return "gets another token than what stands in the row";
-        auto const suffix = has_token ? token_suffix(token) : known_.suffix;
-        if (!row->locked_by.ends_with(suffix))
+        if (!row->locked_by.ends_with(expected.locked_by))
             return "is granted, but the row is somebody else's";
         expected_[i] = row;
         return {};
     }
 
-    std::optional<instant> outcome_before(std::size_t i) const
+    // Without the holder.
+    record acquired_row(std::size_t i, instant token, instant now, lease times) const
     {
-        if (!before_[i])
-            return shedlock::never;
-        return shedlock::last_run_of(before_[i]->times, {is_of_ours(before_[i]->locked_by), {}}).outcome;
+        if (op_.what == verb::pause)
+            times.lock_at_least_until.reset();
+        auto const end = op_.what == verb::pause ? "*" : op_.by_token ? "#" : known_.mark + ":";
+        auto const past = past_of(before_[i]);
+        return {times, end + number(token), op_.what == verb::pause ? past : shedlock::begun(past, op_.tick, now, unit)};
     }
 
     instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
-    static std::string token_suffix(instant token) { return "#" + std::to_string(token.time_since_epoch().count()); }
 
     // Why a release or an extend is not done at that instant, as its DETAIL begins; nothing if it is.
     std::string_view reason(std::optional<record> const &row, instant now) const
@@ -174,7 +216,7 @@ private:
         if (!row)
             return "Nobody ever acquired it, or its row has been deleted.";
         auto const who = claim();
-        switch (shedlock::standing_of({row->times, row->locked_by}, who, now)) {
+        switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now)) {
         case standing::ours:
             return "";
         case standing::released:
@@ -202,7 +244,10 @@ private:
         for (std::size_t i = 0; i < count(); i++) {
             if (auto const why_not = reason(before_[i], given_.begun); !why_not.empty())
                 return "answers true, though: " + std::string{why_not};
-            expected_[i]->times = op_.what == verb::extend ? extended(i) : released(i);
+            if (op_.what == verb::extend)
+                expected_[i]->times = extended(i);
+            else
+                release_expected(i);
             if (after_ && (*after_)[i] && !is_in_call(instant_of_change(i)))
                 return "wrote the time of another call";
         }
@@ -222,9 +267,12 @@ private:
     {
         return shedlock::extended(before_[i]->times, instant_of_change(i), at_most_of_extend, {}, unit);
     }
-    lease released(std::size_t i) const
+    // As done. (Nothing has an at_least, so that lock_until tells when.)
+    void release_expected(std::size_t i)
     {
-        return shedlock::released(before_[i]->times, instant_of_change(i), true, unit);
+        auto const now = instant_of_change(i);
+        expected_[i]->times = shedlock::released(before_[i]->times, now, true, unit);
+        expected_[i]->past = shedlock::done(before_[i]->past, now);
     }
 
     bool was_ever(std::string_view detail) const
@@ -263,9 +311,10 @@ private:
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
             return says_yes() ? "answers true, though nobody held it" : "answers false, though it was held";
         auto const now = instant_of_change(0);
-        expected_[0]->times = shedlock::freed(before_[0]->times, {is_of_ours(before_[0]->locked_by), {}}, now, unit);
-        if (after_ && (*after_)[0])
-            expected_[0]->locked_by = (*after_)[0]->locked_by;
+        expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
+        expected_[0]->past = past_of(before_[0]);
+        expected_[0]->locked_by =
+            after_ && (*after_)[0] ? (*after_)[0]->locked_by : "*" + number(expected_[0]->times.locked_at);
         return is_in_call(now) ? "" : "wrote the time of another call";
     }
 
@@ -285,8 +334,8 @@ private:
     {
         if (!row)
             return false;
-        return op_.by_token ? row->times.locked_at == known_.token && is_of_ours(row->locked_by)
-                            : row->locked_by.ends_with(known_.suffix);
+        auto const from = origin_of(*row);
+        return op_.by_token ? row->times.locked_at == known_.token && from.is_ours() : from.session == known_.mark;
     }
 
     std::string guard() const
@@ -316,8 +365,12 @@ private:
                        (*after_)[0]->times.locked_at <= known_.latest[0]))
             return "leaves no row of its own behind, or too small a token";
         auto const token = after_ ? (*after_)[0]->times.locked_at : given_.ended;
-        expected_[0] = {{token, token, std::nullopt}, after_ ? (*after_)[0]->locked_by : known_.suffix};
-        expected_[0]->times.lock_until = instant_of_change(0);
+        auto const now = instant_of_change(0);
+        expected_[0] = {{now, token, std::nullopt},
+                        after_ ? (*after_)[0]->locked_by : known_.mark + "!" + number(token),
+                        shedlock::done(shedlock::begun(past_of(before_[0]), {}, token, unit), now)};
+        if (!expected_[0]->locked_by.ends_with(known_.mark + "!" + number(token)))
+            return "leaves a row that is somebody else's";
         return is_in_call(instant_of_change(0)) ? "" : "is not released";
     }
 
@@ -325,7 +378,7 @@ private:
     std::string run_ended(bool says_lost)
     {
         auto const is_mine = [&](state const &one) {
-            return one[0] && one[0]->times.locked_at == known_.ran && one[0]->locked_by.ends_with(known_.suffix);
+            return one[0] && one[0]->times.locked_at == known_.ran && origin_of(*one[0]).session == known_.mark;
         };
         auto const could_be_lost = [&](state const &one) {
             return !is_mine(one) || (known_.may_collide && is_free(one[0]));
@@ -343,7 +396,7 @@ private:
         if (given_.warnings.empty() == (is_released || is_late))
             return "warns without a reason, or does not warn";
         if (!is_released)
-            expected_[0]->times = released(0);
+            release_expected(0);
         return {};
     }
 
@@ -362,7 +415,9 @@ private:
         if (did && after_)
             expected_ = *after_;
         else if (did)
-            expected_[0] = {{given_.ended + at_most, given_.ended, at_least_before()}, "java"};
+            expected_[0] = {{given_.ended + at_most, given_.ended, at_least_before()},
+                            "java",
+                            before_[0] ? before_[0]->past : history{}};
         return did == should ? "" : did ? "changes a row that it should not" : "does not change its row";
     }
 
@@ -394,7 +449,6 @@ private:
     state const &before_;
     std::optional<state> const &after_;
     state expected_{};
-    std::string const token_suffix_ = token_suffix(known_.token);
 };
 
 void write_time(std::ostream &out, char const *label, instant t)
@@ -421,7 +475,14 @@ std::string describe(state const &both)
         write_time(out, " at ", row->times.locked_at);
         if (row->times.lock_at_least_until)
             write_time(out, " at least ", *row->times.lock_at_least_until);
-        out << " by " << row->locked_by << ']';
+        out << " by " << row->locked_by;
+        auto const &past = row->past;
+        for (auto const &[label, time] : {std::pair{" last tick ", past.last_tick},
+                                          {" last done tick ", past.last_done_tick},
+                                          {" last done at ", past.last_done_at}})
+            if (time)
+                write_time(out, label, *time);
+        out << ']';
     }
     return out.str();
 }

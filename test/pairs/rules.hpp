@@ -31,11 +31,13 @@ struct operation {
     std::string sql;       // with {name}, {other}, {token}
     bool by_token = false; // not by the session
     bool of_both = false;  // {name} and {other}
+    std::optional<shedlock::instant> tick{}; // of an acquire, with retry
 };
 
 struct record {
     shedlock::lease times;
     std::string locked_by;
+    shedlock::history past{};
 };
 
 constexpr std::size_t names = 2; // {name}, {other}
@@ -45,7 +47,7 @@ std::string describe(state const &);
 
 // What is known beside the states.
 struct circumstances {
-    std::string suffix;                          // of the session
+    std::string mark;                            // of the session, in locked_by
     shedlock::instant token;                     // {token}
     std::array<shedlock::instant, names> latest; // token of any acquisition that has ended, for each name
     bool may_collide = false;                    // another call was about to write, or had written and not committed

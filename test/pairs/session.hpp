@@ -47,14 +47,14 @@ public:
     void leave_transaction(); // if it is in one
 
     int process() const { return PQbackendPID(connection_.get()); }
-    std::string const &suffix() const { return suffix_; } // of locked_by, in what this session acquires
+    std::string const &mark() const { return mark_; } // "/pid.start", in the locked_by of what this session acquires
 
 private:
     static void hear(void *self, PGresult const *notice);
     void note(PGresult const *result);
 
     std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
-    std::string suffix_;
+    std::string mark_;
     std::vector<std::string> points_;
     answer answer_;
     rows rows_;
