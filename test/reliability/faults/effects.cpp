@@ -1,11 +1,12 @@
-// effects CONNECTION TICKS kills|calm: schedulers, each a process of its own, of a job that is due once a tick and
-// whose effect is a row of the table effects, which no constraint guards. Each asks for the tick that is due until its
-// effect is there; a further process announces the ticks, and unless calm kills sessions meanwhile, most of them in the
-// middle of the run. The leases are longer than anybody waits here: only because the lock of a dead session is free
-// does it go on.
+// effects CONNECTION TICKS kills|calm|backlog: schedulers, each a process of its own, of a job that is due once a tick
+// and whose effect is a row of the table effects, which no constraint guards. A further process announces the ticks, one
+// after the other; each scheduler asks for the tick that is due until its effect is there. With backlog all ticks are in
+// the past, and each scheduler asks for the oldest that is not done; when that is refused, it waits and asks what is due
+// by then, and never for the one after it. Unless calm, sessions are killed meanwhile, most of them in the middle of the
+// run. The leases are longer than anybody waits here: only because the lock of a dead session is free does it go on.
 //
-// Prints "tick N" when the Nth is announced, and at the end "count KEY N" lines. Fails if a tick takes a minute, or if
-// anything but the loss of a session goes wrong.
+// Prints "tick N" when the Nth is announced, or, of a backlog, done, and at the end "count KEY N" lines. Fails if a tick
+// takes a minute, or if anything but the loss of a session goes wrong.
 #include "crowd.hpp"
 
 #include "libpqxx.hpp"
@@ -19,7 +20,9 @@ namespace {
 using crowd::microseconds;
 
 constexpr microseconds patience = 60'000'000;
-constexpr int schedulers = 4;
+constexpr microseconds distance = 60'000'000; // between the ticks of a backlog
+
+enum class seasons { kills, calm, backlog };
 
 // Through whatever becomes of sessions and servers.
 class persistent {
@@ -60,17 +63,32 @@ private:
 
 using due = std::atomic<microseconds>;
 
+// The tick after the last one that is done. The first of a backlog was announced.
+std::optional<microseconds> oldest_of_backlog(persistent &server, microseconds first, int ticks)
+{
+    auto const rows =
+        server.ask("SELECT (extract(epoch FROM last_done_tick) * 1000000)::bigint FROM shedlock WHERE name = 'job'");
+    if (!rows)
+        return std::nullopt;
+    bool const is_first = rows->empty() || (*rows)[0][0].is_null();
+    auto const next = is_first ? first : (*rows)[0][0].as<microseconds>() + distance;
+    return next < first + ticks * distance ? std::optional{next} : std::nullopt;
+}
+
 // Half of the runs are over in no time, so that they also die where they begin and end.
-[[noreturn]] void be_scheduler(std::string const &where, due const &tick, std::uint64_t seed)
+[[noreturn]] void be_scheduler(std::string const &where, due const &tick, int backlog, std::uint64_t seed)
 try {
     crowd::choices random{seed};
     for (persistent server{where};; crowd::pause(random.between(100, 2000))) {
         if (tick == 0)
             continue; // none so far
-        auto const now = std::to_string(tick);
+        auto const wanted = backlog ? oldest_of_backlog(server, tick, backlog) : std::optional{tick.load()};
+        if (!wanted)
+            continue;
+        auto const text = std::to_string(*wanted);
         auto const work = random.one_in(2) ? 0 : random.between(0, 10);
-        server.ask("CALL shedlock_run('job', 'INSERT INTO effects VALUES (" + now + "); SELECT pg_sleep(0.001 * " +
-                   std::to_string(work) + ")', '10 minutes', tick => to_timestamp(" + now +
+        server.ask("CALL shedlock_run('job', 'INSERT INTO effects VALUES (" + text + "); SELECT pg_sleep(0.001 * " +
+                   std::to_string(work) + ")', '10 minutes', tick => to_timestamp(" + text +
                    "::numeric / 1000000), retry => true)");
     }
 } catch (std::exception const &failure) {
@@ -80,14 +98,16 @@ try {
 
 class season {
 public:
-    season(std::string const &where, due &tick, bool is_calm)
-        : server_{where}, tick_{tick}, is_calm_{is_calm}, random_{std::random_device{}()}
+    season(std::string const &where, due &tick, seasons kind)
+        : server_{where}, tick_{tick}, kind_{kind}, random_{std::random_device{}()}
     {
     }
 
     void have(int ticks)
     {
-        for (int n = 1; n <= ticks; ++n) {
+        if (kind_ == seasons::backlog)
+            catch_up(ticks);
+        for (int n = 1; kind_ != seasons::backlog && n <= ticks; ++n) {
             announce();
             std::cout << "tick " << n << std::endl;
             see_through();
@@ -99,16 +119,32 @@ public:
 
 private:
     // Later than the run before it, whose effect we have seen.
-    void announce()
+    void announce() { tick_ = ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"); }
+
+    microseconds ask_for_number(std::string const &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
+
+    // The last of the ticks was due a minute ago.
+    void catch_up(int ticks)
     {
-        auto const rows = server_.insist("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
-        tick_ = rows[0][0].as<microseconds>();
+        announce();
+        tick_ = tick_ - ticks * distance;
+        int done = 0;
+        for (auto since = crowd::now().at; done < ticks;) {
+            random_.one_in(2) ? strike() : crowd::pause(5000);
+            for (auto const seen = ask_for_number("SELECT count(DISTINCT tick) FROM effects"); done < seen;) {
+                std::cout << "tick " << ++done << std::endl;
+                longest_ = std::max(longest_, crowd::now().at - since);
+                since = crowd::now().at;
+            }
+            if (crowd::now().at > since + patience)
+                throw std::runtime_error{"a tick that nobody gets done"};
+        }
     }
 
     void see_through()
     {
         auto const begin = crowd::now().at;
-        for (bool is_safe = is_calm_ || random_.one_in(4);; is_safe = true) {
+        for (bool is_safe = kind_ == seasons::calm || random_.one_in(4);; is_safe = true) {
             if (!is_safe)
                 strike();
             else if (!server_.insist("SELECT FROM effects WHERE tick = " + std::to_string(tick_)).empty())
@@ -146,7 +182,7 @@ private:
 
     persistent server_;
     due &tick_;
-    bool const is_calm_;
+    seasons const kind_;
     crowd::choices random_;
     microseconds terminated_ = 0, killed_ = 0, longest_ = 0;
 };
@@ -156,16 +192,18 @@ private:
 int main(int count, char **words)
 try {
     if (count != 4)
-        throw std::runtime_error{"effects CONNECTION TICKS kills|calm"};
-    std::string const where = words[1];
+        throw std::runtime_error{"effects CONNECTION TICKS kills|calm|backlog"};
+    std::string const where = words[1], how = words[3];
+    auto const kind = how == "calm" ? seasons::calm : how == "backlog" ? seasons::backlog : seasons::kills;
+    int const ticks = std::stoi(words[2]), backlog = kind == seasons::backlog ? ticks : 0;
     auto &tick = processes::shared_memory<due>();
     std::vector<pid_t> all;
-    for (int i = 0; i < schedulers; ++i)
+    for (int i = 0; i < (backlog ? 3 : 4); ++i)
         if (all.push_back(::fork()); all.back() == 0)
-            be_scheduler(where + " application_name=scheduler", tick, std::random_device{}());
+            be_scheduler(where + " application_name=scheduler", tick, backlog, std::random_device{}());
     bool all_well = true;
     try {
-        season{where, tick, std::string{words[3]} == "calm"}.have(std::stoi(words[2]));
+        season{where, tick, kind}.have(ticks);
     } catch (std::exception const &failure) {
         std::cerr << failure.what() << std::endl;
         all_well = false;

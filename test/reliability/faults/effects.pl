@@ -1,4 +1,5 @@
-# A command of shedlock_run has one effect a tick, whatever dies in between, and the lock of a run whose session is gone is free.
+# Rows 43 and 60: a command of shedlock_run has one effect a tick, whatever dies in between, and the lock of a run whose
+# session is gone is free. So have ticks of the past, which several workers catch up in ascending order.
 use strict;
 use warnings;
 use Test::More;
@@ -47,22 +48,36 @@ ended($waiter);
 is($waiter->{out}, "t\n", 'who waits for the lock of a run gets it when its session is terminated') or diag($waiter->{err});
 $run->finish;
 
-# Sessions are terminated and killed by the programme, servers here.
-sql('CREATE TABLE effects (tick bigint)');
-my ($ticks, $every) = (often(300, 10_000), 100);
-my $season = start_season($node->connstr('postgres'), $ticks, 'kills');
-my $restarts = 0;
-for (my $tick = $every / 2; $tick < $ticks && announced($season, $tick); $tick += $every)
+# Sessions are terminated and killed by the program, servers here: how often, and what the program counted.
+sub dying_season
 {
-	sleep(rand(0.01));
-	$node->stop('immediate');
-	$node->start;
-	$restarts++;
+	my ($title, $ticks, $how) = @_;
+	my $every = 100;
+	my $season = start_season($node->connstr('postgres'), $ticks, $how);
+	my $restarts = 0;
+	for (my $tick = $every / 2; $tick < $ticks && announced($season, $tick); $tick += $every)
+	{
+		sleep(rand(0.01));
+		$node->stop('immediate');
+		$node->start;
+		$restarts++;
+	}
+	my %saw = finish_season($season, $node, $title);
+	cmp_ok($saw{$_} // 0, '>', 0, "control, $title: sessions were $_") for 'terminated', $ENV{TORTURE} ? 'killed' : (); # which is rare
+	return sprintf('the slowest after %.1f s: sessions terminated %d, killed with all others %d, immediate restarts %d',
+		($saw{longest} // 0) / 1e6, $saw{terminated} // 0, $saw{killed} // 0, $restarts);
 }
-my %saw = finish_season($season, $node, 'dying sessions');
-cmp_ok($saw{$_} // 0, '>', 0, "control: sessions were $_") for 'terminated', $ENV{TORTURE} ? 'killed' : (); # which is rare
-seen(43, $ticks, sprintf('ticks with retry, each with exactly one effect, the slowest after %.1f s: sessions terminated %d, killed with all others %d, immediate restarts %d; '
-	  . 'the lock of a run whose session is gone was free at the next attempt, its at_least honoured', ($saw{longest} // 0) / 1e6, $saw{terminated} // 0, $saw{killed} // 0, $restarts));
+
+sql('CREATE TABLE effects (tick bigint, place serial)');
+my $ticks = often(300, 10_000);
+my $said = dying_season('dying sessions', $ticks, 'kills');
+seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, its at_least honoured");
+
+sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects");
+my $past = often(200, 5_000);
+$said = dying_season('a backlog', $past, 'backlog');
+is(sql('SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects) one WHERE falls'), 0, 'a backlog: ... in ascending order');
+seen(60, $past, "ticks of the past, caught up by three workers in ascending order, each with exactly one effect, $said");
 
 $node->stop;
 done_testing();

@@ -18,7 +18,7 @@ my $run = start_run($node, 'run', '0');
 held($node, 'run') or die 'no run';
 my $pid = sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'dying'");
 # Of a session that held a lock by itself the row says the same, but for what makes it a run's.
-sql("INSERT INTO shedlock SELECT 'own', lock_until, locked_at, replace(locked_by, '/run', ''), lock_at_least_until FROM shedlock WHERE name = 'run'");
+sql("INSERT INTO shedlock SELECT 'own', lock_until, locked_at, replace(locked_by, '!', ':'), lock_at_least_until FROM shedlock WHERE name = 'run'");
 kill 'TERM', $pid;
 gone($node);
 $run->finish;
