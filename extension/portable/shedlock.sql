@@ -1238,7 +1238,7 @@ BEGIN
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
-                     WHEN atttypid = 'timestamptz'::regtype THEN format('The UTC values that Java ShedLock writes are read in the session''s time zone there, and are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Convert them back in the time zone of the JVMs: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
                      ELSE 'It must be timestamp without time zone, in UTC.' END
             FROM wanted w JOIN columns USING (attname)
             WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
