@@ -102,6 +102,12 @@ SELECT locked_at, lock_until FROM shedlock;
 SELECT * FROM complaints;
 DROP VIEW advice;
 DELETE FROM shedlock;
+-- Columns so coarse that tokens repeat next to Java clients.
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(2), ALTER lock_at_least_until TYPE timestamp(1);
+SELECT * FROM complaints;
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(3), ALTER locked_at TYPE timestamp(3), ALTER lock_at_least_until TYPE timestamp(3);
+SELECT * FROM complaints;
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp, ALTER lock_at_least_until TYPE timestamp;
 ALTER TABLE shedlock SET UNLOGGED;
 SET client_min_messages = error;
 SELECT * FROM complaints;
