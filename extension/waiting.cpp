@@ -12,6 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr duration longest_nap_alone = 50ms; // where nobody will wake us
+constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in int
 
 // A lock that one of several waiters waits for.
 struct wanted {
@@ -116,9 +117,12 @@ duration naps::next(const outlook &what)
     return what.lease_ends > now ? std::min(nap, duration{what.lease_ends - now}) : nap;
 }
 
+// A nap that is already over is negative: its end was computed before a look that took longer. To WaitLatch a negative
+// timeout means no timeout.
 void sleep(duration nap)
 {
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
+    const auto limited = std::clamp(nap, duration::zero(), longest_sleep);
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limited).count();
     (void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, static_cast<long>(milliseconds),
                      PG_WAIT_EXTENSION);
     ResetLatch(MyLatch);

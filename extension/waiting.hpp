@@ -37,7 +37,8 @@ private:
     duration next_ = shortest;
 };
 
-// Or until woken. Cancels and timeouts end it at once.
+// For that long, or until woken; not at all if the time is negative, and for an hour at most. Cancels and timeouts end
+// it at once.
 void sleep(duration);
 
 std::span<queue::key> keys_of(Oid table, lock_names names, size_t more = 0);
