@@ -66,6 +66,7 @@ extern "C" {
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/array.h"

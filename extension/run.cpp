@@ -13,9 +13,11 @@ namespace {
 
 void execute(const char *command)
 {
-    // Not atomic: a CALL or a DO in the command may commit.
+    // Not atomic: a CALL or a DO in the command may commit. Nobody reads the rows it returns, and SPI would keep them
+    // all.
     SPIExecuteOptions options{};
     options.allow_nonatomic = true;
+    options.dest = None_Receiver;
     const int result = SPI_execute_extended(command, &options);
     if (result == SPI_ERROR_TRANSACTION)
         ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),

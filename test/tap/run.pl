@@ -1,0 +1,27 @@
+# shedlock_run discards what its command returns. (The portable edition cannot: EXECUTE of PL/pgSQL collects it.)
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $server = new_server('server');
+sub sql { return $server->safe_psql('postgres', $_[0]); }
+sql('CREATE TABLE memory (n serial, used bigint)');
+
+# SPI keeps the result of a statement until the next one has ended, so that one sees how much there is.
+my $measure = 'INSERT INTO memory (used) SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
+my %commands = (
+	'SELECT' => 'SELECT n, md5(n::text) FROM generate_series(1, 100000) n',
+	'INSERT RETURNING' => 'INSERT INTO filled SELECT n, md5(n::text) FROM generate_series(1, 100000) n RETURNING *',
+	'EXECUTE' => 'EXECUTE many');
+for my $kind (sort keys %commands)
+{
+	sql('DROP TABLE IF EXISTS filled; CREATE TABLE filled (n int, what text)');
+	my $executed = sql("PREPARE many AS $commands{SELECT}; CALL shedlock_run('job', '$measure; $commands{$kind}; $measure', '1 h')");
+	my $grown = sql('SELECT max(used) FILTER (WHERE n % 2 = 0) - max(used) FILTER (WHERE n % 2 = 1) FROM memory; TRUNCATE memory');
+	is($executed, 't', "$kind of 100,000 rows is executed");
+	cmp_ok($grown, '<', 1_000_000, '... and its result is not kept');
+}
+$server->stop;
+done_testing();
