@@ -39,5 +39,12 @@ $ddl->quit;
 ok(comes_true('NOT ' . is_active($slow, 'true')), 'a wait ends even if a look took longer than the nap after it');
 is(end($slow), '{}', '... and nobody is told to try');
 
+# As many names as an array may have.
+my $limit = 1000;
+sub refuses { my ($arguments, $which) = @_; (undef, undef, my $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT shedlock_wait_any($arguments, '0', 1) FROM generate_series(1, 1 + $limit) n");
+	like($err, qr/ERROR:  54000: $which must not have more than $limit elements/, "not more than $limit elements in $which"); }
+refuses("array_agg('n' || n), array_agg(n)", 'names');
+refuses("'{one}', array_agg(n)", 'which');
+
 $node->stop;
 done_testing();
