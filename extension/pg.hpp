@@ -52,6 +52,7 @@ extern "C" {
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "parser/parser.h"
 #include "port/atomics.h"
 #include "port/pg_bitutils.h"
 #include "replication/syncrep.h"
