@@ -184,7 +184,8 @@ BEGIN
         RAISE array_subscript_error USING MESSAGE = 'name must be an array of one dimension';
     ELSIF cardinality(names) > 1000 THEN
         RAISE program_limit_exceeded USING MESSAGE = 'name must not have more than 1000 elements',
-            HINT = 'Acquire them in several calls, or give what belongs together one name.';
+            DETAIL = format('The array has %s elements.', cardinality(names)),
+            HINT = 'Use one name for what is always locked together, or several calls.';
     ELSIF cardinality(names) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name must not be an empty array';
     ELSIF array_position(names, NULL) IS NOT NULL THEN
