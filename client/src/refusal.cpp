@@ -84,10 +84,14 @@ std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusa
 
 std::string locks_query(names const &names)
 {
-    return "SELECT name, state, holder, token, last_outcome,"
-           " CASE WHEN pg_catalog.isfinite(lock_until) AND"
-           " lock_until OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz" // or no int8
-           " THEN (extract(epoch FROM lock_until) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,"
+    auto const microseconds = [](std::string const &column) { // or NULL, when there is no int8 for it
+        return " CASE WHEN pg_catalog.isfinite(" + column + ") AND " + column +
+               " OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz"
+               " THEN (extract(epoch FROM " +
+               column + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,";
+    };
+    return "SELECT name, state, holder, token," + microseconds("last_tick") + microseconds("last_done_tick") +
+           microseconds("lock_until") +
            " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
            " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY (" +
            std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
@@ -95,8 +99,9 @@ std::string locks_query(names const &names)
 
 bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bool retry)
 {
-    auto const acquired = time_of(row[seen::token]);
-    return tick && acquired >= tick && (!retry || row[seen::last_outcome] == "done");
+    auto const last = time_of(row[seen::last_tick]);
+    auto const last_done = time_of(row[seen::last_done_tick]);
+    return tick && last >= tick && (!retry || last > tick || last_done >= tick);
 }
 
 refusal refusal_of(std::vector<fields> const &rows, names const &names, std::optional<refusal::time> const &tick,

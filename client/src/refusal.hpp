@@ -5,13 +5,13 @@
 
 namespace shedlock::internal {
 
-// The view's rows of the names $1, and what stands where in them.
+// The view's rows of the names $1, and their columns.
 std::string locks_query(names const &);
 namespace seen {
-enum column { name, state, holder, token, last_outcome, ends, held_for };
+enum column { name, state, holder, token, last_tick, last_done_tick, ends, held_for };
 }
 
-// With retry, if that run is known to be done.
+// Whether this tick is not due any more.
 bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bool retry);
 
 refusal refusal_of(std::vector<fields> const &rows, names const &, std::optional<refusal::time> const &tick,

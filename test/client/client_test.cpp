@@ -129,9 +129,8 @@ TEST_F(client_test, waits_for_the_end_of_a_pause_when_the_run_before_had_failed)
 // What the server has stored of the acquisition's tick.
 std::chrono::sys_time<std::chrono::microseconds> stored_tick(std::string const &lock)
 {
-    return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{
-        std::stoll("0" + server::ask("SELECT substring(locked_by FROM '/tick([0-9]+)') FROM shedlock WHERE name = '" +
-                                     lock + "'"))}};
+    return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{std::stoll(server::ask(
+        "SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock WHERE name = '" + lock + "'"))}};
 }
 
 TEST_F(client_test, takes_the_tick_of_a_period_from_the_server)
