@@ -29,7 +29,9 @@
 #define IS_RUN(who) (who && who <= RUNS)
 
 byte killed; /* bit by client: its connection is gone, its transaction aborted; nobody goes on before it knows */
-#ifdef NO_JAVA
+#if defined(SINGLE) /* of ours */
+#define EVERYBODY (1 << 1 | 1 << JAVA)
+#elif defined(NO_JAVA)
 #define EVERYBODY (1 << 1 | 1 << 2)
 #else
 #define EVERYBODY (1 << 1 | 1 << 2 | 1 << JAVA)
@@ -46,26 +48,25 @@ byte alone = NOBODY;
 
 byte now = 1;
 
-/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until.
- * by is locked_by: who, and for which tick. */
+/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until,
+ * by is locked_by; last and done are last_tick and last_done_tick, where there are runs. 0: NULL. */
 #define DONE 0       /* NULL */
 #define NOT_DONE 255 /* -infinity */
 #define IS_UNRELEASED(its_keep) (its_keep != DONE && its_keep != NOT_DONE)
-#define SIGNATURE(me) (me | (tick[me] << 2))
-#define WHO(its_by) (its_by & 3)
-#define TICK(its_by) (its_by >> 2) /* 0: none */
 bool there, new_there;
 byte until, new_until;
 byte at, new_at;
 byte keep, new_keep;
 byte by, new_by;
+byte last, new_last;
+byte done, new_done;
 byte writer = NOBODY;
 bool acquires; /* the new version is an acquisition, */
 bool flushes;  /* ... or something else that must survive a crash */
 
 /* A release that only memory knows of: what a crash would bring back. */
 bool unflushed;
-byte disk_until, disk_keep;
+byte disk_until, disk_keep, disk_done;
 
 byte taker = NOBODY;   /* who has the lock on the name that exists for microseconds */
 bool shared[CLIENTS];  /* share locks on the row, of guarded transactions that are committing */
@@ -89,7 +90,7 @@ byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
 byte greatest;                /* token of all acquisitions that were committed */
 byte latest = NOBODY;         /* who made the latest of them */
-byte effects;                 /* bit by tick: its work is committed */
+byte effects;                 /* bit by tick: its work is committed, by a run or by Java */
 bool has_effect;              /* ... by the latest acquisition */
 
 #define IS_LIVE(who) (live_until[who] > now || new_live_until[who] > now)
@@ -142,14 +143,16 @@ inline promise_one_effect(me)
 inline promise_done()
 {
     if
-    :: IS_RUN(WHO(by)) && has_effect != (keep == DONE) -> printf("done is broken\n"); assert(false)
+    :: IS_RUN(by) && (has_effect != (keep == DONE) || (has_effect && done != last)) ->
+        printf("done is broken\n"); assert(false)
     :: else
     fi
 }
 
 /* Puts a version above the committed one. */
-#define WRITE(who, its_until, its_at, its_keep, its_by) \
-    new_until = its_until; new_at = its_at; new_keep = its_keep; new_by = its_by; new_there = true; writer = who
+#define WRITE(who, its_until, its_at, its_keep, its_by, its_last, its_done) \
+    new_until = its_until; new_at = its_at; new_keep = its_keep; new_by = its_by; new_last = its_last; \
+    new_done = its_done; new_there = true; writer = who
 
 inline spoil_sights()
 {
@@ -159,7 +162,7 @@ inline spoil_sights()
 
 inline forget_new_version()
 {
-    new_there = false; new_until = 0; new_at = 0; new_keep = 0; new_by = 0;
+    new_there = false; new_until = 0; new_at = 0; new_keep = 0; new_by = 0; new_last = 0; new_done = 0;
     writer = NOBODY; acquires = false; flushes = false
 }
 
@@ -182,8 +185,8 @@ inline abort(me)
 inline remember_what_disk_has(is_kept)
 {
     if
-    :: is_kept -> unflushed = false; disk_until = 0; disk_keep = 0
-    :: !is_kept && !unflushed -> unflushed = true; disk_until = until; disk_keep = keep
+    :: is_kept -> unflushed = false; disk_until = 0; disk_keep = 0; disk_done = 0
+    :: !is_kept && !unflushed -> unflushed = true; disk_until = until; disk_keep = keep; disk_done = done
     :: else
     fi
 }
@@ -211,10 +214,17 @@ inline commit(me)
 #ifdef SERVER_CRASHES
         remember_what_disk_has(flushes);
 #endif
-        there = true; until = new_until; at = new_at; keep = new_keep; by = new_by;
+        there = true; until = new_until; at = new_at; keep = new_keep; by = new_by; last = new_last; done = new_done;
         spoil_sights();
         if
-        :: acquires -> greatest = LARGER(greatest, at); latest = me; has_effect = false
+        :: acquires ->
+            greatest = LARGER(greatest, at); latest = me; has_effect = false;
+#if RUNS
+            if
+            :: me == JAVA -> effects = effects | (((2 << at) - 1) & (1 << 1 | 1 << 3)) /* its ticks, as far as it has come */
+            :: else
+            fi
+#endif
         :: else
         fi;
         if
@@ -235,7 +245,7 @@ inline commit(me)
 
 /* lease.cpp: standing_of, in the form of token functions. A session function's claim is as good: what bears the pid of
  * a session is its latest acquisition. */
-#define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && WHO(SEEN(me, by, new_by)) == me)
+#define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
 #ifdef BREAK_RELEASE
 #define IS_MINE_TO_RELEASE(me) true
 #else
@@ -307,7 +317,7 @@ inline commit(me)
 #define IS_LEFT_OVER(its_keep) (IS_UNRELEASED(its_keep) && its_keep <= instant)
 #endif
 #define IS_ABANDONED \
-    (ENDS_WITH_SESSION(WHO(seen_by)) && IS_LEFT_OVER(seen_keep) && HAS_MOVED(seen_at) && IS_GONE(WHO(seen_by), seen_at))
+    (ENDS_WITH_SESSION(seen_by) && IS_LEFT_OVER(seen_keep) && HAS_MOVED(seen_at) && IS_GONE(seen_by, seen_at))
 
 #ifdef BREAK_RETRY_AT_LEAST
 #define IS_HELD (seen_until > instant && !IS_ABANDONED && seen_keep != NOT_DONE)
@@ -315,15 +325,31 @@ inline commit(me)
 #define IS_HELD (seen_until > instant && !IS_ABANDONED)
 #endif
 
-/* retry: a tick that had its turn is due again. What Java has left of ours behind its own locked_by bears no tick. */
+/* lease.cpp: availability_of. Ticks are compared with ticks; all runs retry. */
 #if defined(BREAK_RETRY_DONE)
-#define IS_DUE_AGAIN(me) (TICK(seen_by) && TICK(seen_by) <= tick[me])
+#define IS_DUE(me) (tick[me] >= seen_last)
 #elif defined(BREAK_RETRY_LATER)
-#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by))
-#elif defined(BREAK_RETRY_NO_TICK)
-#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by) <= tick[me])
+#define IS_DUE(me) (tick[me] > seen_last || seen_done < seen_last)
+#elif defined(BREAK_TICK_AND_CLOCK)
+#define IS_DUE(me) (tick[me] > seen_at || (tick[me] == seen_last && seen_done < seen_last))
 #else
-#define IS_DUE_AGAIN(me) (seen_keep != DONE && TICK(seen_by) && TICK(seen_by) <= tick[me])
+#define IS_DUE(me) (tick[me] > seen_last || (tick[me] == seen_last && seen_done < seen_last))
+#endif
+
+/* lease.cpp: history_of. A Java run counts as done, for the instant of its acquisition. */
+#if defined(BREAK_JAVA_IGNORED)
+#define WITH_JAVA(stored) stored
+#elif defined(BREAK_JAVA_TAKES_BACK)
+#define WITH_JAVA(stored) (seen_by == JAVA -> seen_at : stored)
+#else
+#define WITH_JAVA(stored) (seen_by == JAVA -> LARGER(stored, seen_at) : stored)
+#endif
+
+/* lease.cpp: begun. Without a tick, what the clock reads, or later. */
+#ifdef BREAK_NO_TICK
+#define BEGUN(me) (tick[me] -> tick[me] : instant)
+#else
+#define BEGUN(me) (tick[me] -> tick[me] : LARGER(seen_last, instant))
 #endif
 
 /* acquisition.cpp: attempt, and lock_table::take. One option of a do; every atomic is one step. */
@@ -333,7 +359,7 @@ inline acquire(me)
         MAY_STEP(me) && !tick[me] && !stage[me];
         if
         :: IS_RUN(me) -> tick[me] = 1
-        :: IS_RUN(me) && now > 1 -> tick[me] = 2
+        :: IS_RUN(me) -> tick[me] = 3 /* perhaps ahead of the clock */
         :: !IS_RUN(me)
         fi;
 #ifdef BREAK_CLOCK
@@ -361,7 +387,9 @@ look_again:
         seen_at = SEEN_BY_LOOK(me, at, new_at);
 #if RUNS
         seen_by = SEEN(me, by, new_by);
-        seen_keep = SEEN(me, keep, new_keep)
+        seen_keep = SEEN(me, keep, new_keep);
+        seen_last = WITH_JAVA(SEEN(me, last, new_last));
+        seen_done = WITH_JAVA(SEEN(me, done, new_done))
 #endif
     };
     atomic { /* judge: the one reading of the clock */
@@ -371,10 +399,13 @@ look_again:
 #ifndef BREAK_HELD
         :: seen_there && IS_HELD -> printf("%d is refused: held\n", me); goto refused
 #endif
-        :: tick[me] && seen_there && seen_at >= tick[me] && !IS_DUE_AGAIN(me) ->
+        :: tick[me] && seen_there && !IS_DUE(me) ->
             printf("%d is refused: tick %d had its turn\n", me, tick[me]); goto refused
         :: else
         fi;
+#if RUNS
+        seen_last = BEGUN(me);
+#endif
         seen_at = NEW_TOKEN(instant); seen_there = false; seen_until = 0; seen_by = 0; seen_keep = 0
     };
 #ifndef BREAK_SELECT
@@ -411,9 +442,9 @@ look_again:
         promise_exclusion(me);
         promise_growth(seen_at);
         if
-        :: WRITE(me, instant + AT_MOST, seen_at, instant, SIGNATURE(me))
+        :: WRITE(me, instant + AT_MOST, seen_at, instant, me, seen_last, seen_done)
 #ifdef AT_LEAST
-        :: WRITE(me, instant + AT_MOST, seen_at, instant + AT_LEAST, SIGNATURE(me))
+        :: WRITE(me, instant + AT_MOST, seen_at, instant + AT_LEAST, me, seen_last, seen_done)
 #endif
         fi;
         acquires = true;
@@ -434,7 +465,7 @@ refused:
         alone = NOBODY;
 #endif
         round = 0; called = 0; instant = 0; sight[me] = 0;
-        seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0
+        seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0; seen_last = 0; seen_done = 0
     }
 }
 
@@ -463,7 +494,8 @@ extend_again:
         fi;
         printf("%d extends at %d: until %d\n", me, now, LARGER(instant + AT_MOST, seen_keep));
         promise_exclusion(me);
-        WRITE(me, LARGER(instant + AT_MOST, seen_keep), SEEN(me, at, new_at), seen_keep, SEEN(me, by, new_by));
+        WRITE(me, LARGER(instant + AT_MOST, seen_keep), SEEN(me, at, new_at), seen_keep, SEEN(me, by, new_by),
+              SEEN(me, last, new_last), SEEN(me, done, new_done));
         flushes = true;
         new_live_until[me] = new_until;
 extended:
@@ -521,10 +553,11 @@ release_again:
         :: sight[me] != SAME -> goto release_again
         :: else
         fi;
-        WRITE(me, KEPT(instant, seen_keep), SEEN(me, at, new_at), DONE, SEEN(me, by, new_by));
+        WRITE(me, KEPT(instant, seen_keep), SEEN(me, at, new_at), DONE, SEEN(me, by, new_by), SEEN(me, last, new_last),
+              SEEN(me, done, new_done));
         if
-        :: stage[me] == WORKS -> flushes = FLUSH_DONE
-        :: !stage[me]
+        :: stage[me] == WORKS -> flushes = FLUSH_DONE; new_done = new_last
+        :: !stage[me] -> new_done = new_last
         :: stage[me] == HAS_FAILED || (RUNS && !IS_RUN(me)) -> new_keep = NOT_DONE; printf("%d has not done it\n", me)
         fi;
         new_live_until[me] = LARGER(instant, seen_keep);
@@ -564,7 +597,7 @@ proctype session(byte me)
 {
     byte called, round, instant, started;
     bool seen_there;
-    byte seen_until, seen_at, seen_keep, seen_by;
+    byte seen_until, seen_at, seen_keep, seen_by, seen_last, seen_done;
 
 end:
     do
@@ -604,7 +637,7 @@ end:
             IS_KILLED(me);
             killed = killed & ~(1 << me);
             called = 0; round = 0; instant = 0; started = 0;
-            seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0
+            seen_there = false; seen_until = 0; seen_at = 0; seen_keep = 0; seen_by = 0; seen_last = 0; seen_done = 0
         }
        }
     od
@@ -639,7 +672,7 @@ end:
 #ifndef BREAK_COUNTER
                 promise_growth(JAVA_TOKEN);
 #endif
-                WRITE(JAVA, started + AT_MOST, JAVA_TOKEN, keep, JAVA);
+                WRITE(JAVA, started + AT_MOST, JAVA_TOKEN, keep, JAVA, last, done);
                 acquires = true; flushes = true;
                 new_token[JAVA] = new_at;
                 new_live_until[JAVA] = new_until
@@ -655,7 +688,7 @@ end:
             MAY_STEP(JAVA) && writer == NOBODY && !LOCKED(JAVA);
             if
             :: there && by == JAVA ->
-                WRITE(JAVA, started, at, keep, JAVA);
+                WRITE(JAVA, started, at, keep, JAVA, last, done);
                 flushes = true;
                 new_live_until[JAVA] = started;
                 printf("Java unlocks at %d: until %d\n", now, new_until)
@@ -692,7 +725,7 @@ inline lose_session(client)
 {
     abort(client);
     if
-    :: IS_RUN(client) && there && WHO(by) == client && at == token[client] && IS_UNRELEASED(keep) ->
+    :: IS_RUN(client) && there && by == client && at == token[client] && IS_UNRELEASED(keep) ->
         live_until[client] = (keep > now -> keep : 0)
     :: else
     fi;
@@ -720,7 +753,9 @@ end:
     do
     /* A client dies, with its session. It comes back as another. */
     :: d_step { MAY_STEP(CLIENTS) -> crash(1) }
+#ifndef SINGLE
     :: d_step { MAY_STEP(CLIENTS) -> crash(2) }
+#endif
 #ifndef NO_JAVA
     :: d_step { MAY_STEP(CLIENTS) -> crash(JAVA) }
 #endif
@@ -731,7 +766,7 @@ end:
         survive(1); survive(2); survive(JAVA);
         killed = EVERYBODY;
         if
-        :: unflushed -> until = disk_until; keep = disk_keep; remember_what_disk_has(true)
+        :: unflushed -> until = disk_until; keep = disk_keep; done = disk_done; remember_what_disk_has(true)
         :: else
         fi;
         printf("the server crashes\n")
@@ -742,7 +777,7 @@ end:
     /* Somebody deletes a row that is free. */
     :: d_step {
         MAY_STEP(CLIENTS) && there && writer == NOBODY && !LOCKED(NOBODY) && until <= now;
-        there = false; until = 0; at = 0; keep = 0; by = 0;
+        there = false; until = 0; at = 0; keep = 0; by = 0; last = 0; done = 0;
         spoil_sights();
         remember_what_disk_has(true);
         printf("the row is deleted\n")
@@ -754,7 +789,10 @@ end:
 init
 {
     atomic {
-        run session(1); run session(2);
+        run session(1);
+#ifndef SINGLE
+        run session(2);
+#endif
 #ifndef NO_JAVA
         run java();
 #endif
