@@ -218,7 +218,8 @@ COMMENT ON VIEW shedlock_link IS
 'For the functions: leads to the lock table wherever it is. Nobody reads it.';
 
 CREATE FUNCTION shedlock_rows(
-    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
+    OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_rows() IS
