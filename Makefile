@@ -13,7 +13,7 @@
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
-#   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches
+#   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches (SERVER=18: of that version, from sid or experimental)
 #   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
@@ -94,7 +94,7 @@ sanitize: packages check-unit
 
 check-assert: packages check-unit
 	@test/install-packages $(server_build)
-	@build/test/reliability/contain test/reliability/instrumented/assert
+	@build/test/reliability/contain test/reliability/instrumented/assert $(SERVER)
 
 else
 

@@ -4,9 +4,14 @@ namespace shedlock::queue {
 
 namespace {
 
-// Places for as many as there can be sessions, and for those who wait for many locks at once.
-constexpr uint32 places_for_many = 8192;
-constexpr uint32 bucket_count = 256;
+// One place for every session that there can be, and these for sessions that wait for several locks at once. A session
+// takes no more than one for each name that an array may have, and one for a room: it leaves some for seven others.
+constexpr uint32 places_for_several = 8192;
+
+// Whoever walks along a bucket has the one lock of all queues. So the walk must be short: when all places are taken a
+// bucket has eight of them on average, whatever the names are, because the hash is salted. Besides these it has the
+// sessions that wait for the same lock, each of which has one place in its queue.
+constexpr uint32 bucket_count = 1024;
 
 // The first looks that often, if it can.
 constexpr duration lately = longest_nap * 3 / 2;
@@ -30,7 +35,8 @@ struct bucket {
 
 // Followed by the places.
 struct shared_state {
-    LWLock lock; // for all of it; held for no longer than a walk along a bucket
+    LWLock lock; // for all of it but the salt; held for no longer than a walk along the buckets of one session
+    uint64 salt; // of the keys, so that nobody can choose names that have the same bucket
     uint32 vacant;
     uint32 vacant_count;
     bucket buckets[bucket_count];
@@ -59,7 +65,7 @@ size_t to_wake_count = 0;
 
 uint32 capacity()
 {
-    return static_cast<uint32>(MaxBackends) + places_for_many;
+    return static_cast<uint32>(MaxBackends) + places_for_several;
 }
 
 waiter &at(uint32 place)
@@ -95,6 +101,24 @@ uint32 first_of(key what)
     while (place != nobody && at(place).what != what)
         place = at(place).next;
     return place;
+}
+
+// Sessions that take several places leave one vacant for every session that there can be. So whoever waits for one lock
+// always finds a place: all that have one are fewer than that.
+bool has_room_for(size_t count)
+{
+    return count + (count > 1 ? MaxBackends : 0) <= state->vacant_count;
+}
+
+uint64 make_salt()
+{
+    uint64 salt;
+    return pg_strong_random(&salt, sizeof salt) ? salt : pg_prng_uint64(&pg_global_prng_state);
+}
+
+uint64 salted(uint64 seed)
+{
+    return state ? seed ^ state->salt : seed;
 }
 
 uint32 take_place(key what)
@@ -135,6 +159,7 @@ void initialize(void *memory, int tranche)
     auto *const made = static_cast<shared_state *>(memory);
     auto *const places = reinterpret_cast<waiter *>(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)));
     LWLockInitialize(&made->lock, tranche);
+    made->salt = make_salt();
     std::fill_n(made->buckets, bucket_count, bucket{nobody, nobody});
     made->vacant = 1;
     made->vacant_count = capacity();
@@ -149,13 +174,14 @@ void use(void *memory)
 
 key key_of(Oid table, const lock_name &name)
 {
-    return pg::hash_of(name.bytes, static_cast<uint64>(MyDatabaseId) << 32 | table);
+    return pg::hash_of(name.bytes, salted(static_cast<uint64>(MyDatabaseId) << 32 | table));
 }
 
 // No table has the OID 0.
 key key_of_room(int64 room)
 {
-    return pg::hash_of({reinterpret_cast<const char *>(&room), sizeof room}, static_cast<uint64>(MyDatabaseId) << 32);
+    return pg::hash_of({reinterpret_cast<const char *>(&room), sizeof room},
+                       salted(static_cast<uint64>(MyDatabaseId) << 32));
 }
 
 void wake_at(ends which, Oid table, const lock_name &name)
@@ -205,7 +231,7 @@ void enter(std::span<const key> what)
         return;
     mine = static_cast<standing *>(palloc(sizeof(standing) * what.size()));
     LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-    if (what.size() <= state->vacant_count)
+    if (has_room_for(what.size()))
         for (const key one : what)
             mine[mine_count++] = {take_place(one), false};
     LWLockRelease(&state->lock);

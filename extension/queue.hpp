@@ -31,8 +31,9 @@ void at_end(ends which);
 // Wakes now the first who waits for that and has not been woken. Whether there is one.
 bool wake(key what);
 
-// What follows is for the session that waits: from enter to leave it stands in the queue of each of these keys, and `i`
-// is one of them. Not if there is no memory, or no room in it: then nobody wakes it.
+// What follows is for the session that waits. From enter to leave it has a place in the queue of each of these keys,
+// which are distinct, and `i` is one of them. It has none, and nobody wakes it, if there is no memory, or if there are
+// too few vacant places for several keys. For one key there always is a place.
 void enter(std::span<const key> what);
 void leave();
 bool is_standing();

@@ -36,6 +36,12 @@ std::span<Datum> read_array(FunctionCallInfo fcinfo, int argument, const char *n
     ArrayType *const array = PG_GETARG_ARRAYTYPE_P(argument);
     if (ARR_NDIM(array) > 1)
         ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%s must be an array of one dimension", name)));
+    const int given = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+    if (given > most_names)
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                        errmsg("%s must not have more than %d elements", name, most_names),
+                        errdetail("The array has %d elements.", given),
+                        errhint("Use one name for what is always locked together, or several calls.")));
 
     Datum *elements;
     bool *nulls;

@@ -40,8 +40,12 @@ struct wait_request {
 // 25006 in a read-only transaction and on a standby.
 void require_writable(const char *function);
 
-// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023). Taken byte by byte, as Java takes it: blanks
-// at its ends are part of it.
+// The longest array of names. An acquire keeps a page of the buffer cache pinned for each name, and a waiting session
+// takes up a place in shared memory for each.
+inline constexpr int most_names = 1000;
+
+// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023, 54000). Taken byte by byte, as Java takes it:
+// blanks at its ends are part of it.
 lock_names read_name(FunctionCallInfo fcinfo, int argument);
 lock_names read_names(FunctionCallInfo fcinfo, int argument);
 
@@ -58,7 +62,7 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
 // names, which, wait, room from the first argument on. The wait is over well before a statement_timeout. 22004, 22023,
-// 2202E, 22008.
+// 2202E, 22008, 54000.
 wait_request read_wait(FunctionCallInfo fcinfo);
 int64 read_room(FunctionCallInfo fcinfo, int argument);
 

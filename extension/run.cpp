@@ -11,12 +11,48 @@ namespace shedlock {
 
 namespace {
 
-void execute(const char *command)
+// A syntax error is one of the command, not of the CALL that it is in.
+void point_at_command(void *command)
 {
-    // Not atomic: a CALL or a DO in the command may commit.
+    const int position = geterrposition();
+    if (position <= 0) {
+        errcontext("SQL statement \"%s\"", static_cast<const char *>(command));
+        return;
+    }
+    errposition(0);
+    internalerrposition(position);
+    internalerrquery(static_cast<const char *>(command));
+}
+
+List *parse(const char *command)
+{
+    ErrorContextCallback where{error_context_stack, point_at_command, const_cast<char *>(command)};
+    error_context_stack = &where;
+    List *const statements = raw_parser(command, RAW_PARSE_DEFAULT);
+    error_context_stack = where.previous;
+    return statements;
+}
+
+const char *text_of(const RawStmt *statement, const char *command)
+{
+    const char *const begin = command + std::max(statement->stmt_location, 0);
+    std::string_view text{begin, statement->stmt_len > 0 ? statement->stmt_len : strlen(begin)};
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    return pnstrdup(text.data(), text.size());
+}
+
+// Only CALL and DO may commit. SPI gives a snapshot of its own to every other statement, but not to those that may end
+// the transaction: these begin with the one that the portal has, which has to be told what was done since.
+void execute_one(const RawStmt *statement, const char *text)
+{
     SPIExecuteOptions options{};
-    options.allow_nonatomic = true;
-    const int result = SPI_execute_extended(command, &options);
+    options.allow_nonatomic = IsA(statement->stmt, CallStmt) || IsA(statement->stmt, DoStmt);
+    options.dest = None_Receiver; // nobody reads the rows it returns, and SPI would keep them all
+    EnsurePortalSnapshotExists();
+    CommandCounterIncrement();
+    if (options.allow_nonatomic)
+        UpdateActiveSnapshotCommandId();
+    const int result = SPI_execute_extended(text, &options);
     if (result == SPI_ERROR_TRANSACTION)
         ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
                         errmsg("the command of shedlock_run must not begin or end transactions by itself"),
@@ -27,6 +63,17 @@ void execute(const char *command)
     if (result < 0)
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                         errmsg("the command of shedlock_run failed: %s", SPI_result_code_string(result))));
+}
+
+// One statement after the other, each by itself. SPI would run them all with one snapshot if it had to allow one of
+// them to commit: none would see what those before it have done.
+void execute(const char *command)
+{
+    ListCell *cell;
+    foreach (cell, parse(command)) {
+        const auto *const statement = lfirst_node(RawStmt, cell);
+        execute_one(statement, text_of(statement, command));
+    }
 }
 
 // After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke

@@ -21,8 +21,10 @@ void check_kind(Relation table)
                           errhint("ALTER TABLE %s SET LOGGED.", RelationGetRelationName(table))));
     if (table->rd_rel->relispartition || table->rd_rel->relhassubclass || has_superclass(RelationGetRelid(table)) ||
         OidIsValid(table->rd_rel->reloftype))
-        report_unusable(table, "it is a partition, a typed table or takes part in inheritance",
-                        "Detach it: a lock's row must be in exactly one table, with columns of its own.");
+        report_unusable(
+            table, "it is a partition, a typed table or takes part in inheritance",
+            "Detach it: a lock's row must be in exactly one table, with columns of its own. If its child tables "
+            "have been dropped, ANALYZE it: until then the catalog says that it has some.");
     if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
         report_unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
@@ -133,8 +135,9 @@ void require_timestamp(Relation table, Form_pg_attribute column)
     if (column->atttypid == TIMESTAMPTZOID)
         report_unusable(
             table, psprintf("column \"%s\" is timestamp with time zone", NameStr(column->attname)),
-            psprintf("The UTC values that Java ShedLock writes are read in the session's time zone there, and "
-                     "are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
+            psprintf("Java ShedLock writes UTC times without a zone, and this type takes them for times in the "
+                     "session's time zone. Convert them back in the time zone of the JVMs: "
+                     "SET TimeZone = '...'; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
                      NameStr(column->attname)));
     if (column->atttypid != TIMESTAMPOID)
         report_unusable(table,

@@ -9,7 +9,7 @@ namespace shedlock::shared_memory {
 
 // To be raised whenever what is in there means something else, even if its size stays. The package may be updated while
 // the server runs: sessions of the old module go on with the memory that it made, those of the new one must not.
-inline constexpr uint32 layout_version = 2;
+inline constexpr uint32 layout_version = 3;
 
 // From _PG_init.
 void prepare();

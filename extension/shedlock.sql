@@ -39,11 +39,10 @@ BEGIN
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND p.proname OPERATOR(pg_catalog.~) ours
         UNION ALL
-        SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TYPE' END, c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
-         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
-           AND c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['v', 'c']::pg_catalog."char"[])
+        SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable AND c.relkind OPERATOR(pg_catalog.=) 'v'
            AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines',
-                                                           'shedlock__findings', 'shedlock__rights', 'shedlock__row']::name[])
+                                                           'shedlock__findings', 'shedlock__rights']::name[])
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
@@ -300,6 +299,9 @@ DECLARE
     thing record;
     needed_by text;
 BEGIN
+    IF portable IS NULL THEN
+        RETURN;
+    END IF;
     FOR thing IN
         SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin
           FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
@@ -314,21 +316,19 @@ BEGIN
         PERFORM shedlock_protect();
     END IF;
     FOR thing IN
-        SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TYPE' END AS kind, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures,
-               CASE c.relkind WHEN 'v' THEN 1 ELSE 3 END AS place
-          FROM pg_catalog.pg_class c
+        SELECT 'VIEW' AS kind, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
-         GROUP BY c.relkind
         UNION ALL
-        SELECT 'ROUTINE', pg_catalog.string_agg(p.oid::regprocedure::text, ', '), 2 FROM pg_catalog.pg_proc p
+        SELECT 'ROUTINE', pg_catalog.string_agg(p.oid::regprocedure::text, ', ') FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
-        HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::bigint
-         ORDER BY place
+        ORDER BY kind DESC
     LOOP
         EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signatures);
     END LOOP;
+    -- Calls of the old functions that are under way go on using it.
+    ALTER EXTENSION shedlock ADD TYPE shedlock__row;
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;
     RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',

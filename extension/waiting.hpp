@@ -37,10 +37,11 @@ private:
     duration next_ = shortest;
 };
 
-// Or until woken. Cancels and timeouts end it at once.
+// For that long, or until woken; not at all if the time is negative, and for an hour at most. Cancels and timeouts end
+// it at once.
 void sleep(duration);
 
-std::span<queue::key> keys_of(Oid table, lock_names names, size_t more = 0);
+std::span<queue::key> keys_of(Oid table, lock_names names);
 
 // Sleeps until all locks of one of several waiters may be free. The numbers of the waiters of whom that is so, int4[],
 // sorted; none when the time is over or the room was closed. Null: nobody would wake us, so it is no use to wait here.

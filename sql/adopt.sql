@@ -63,6 +63,9 @@ CREATE EXTENSION shedlock;
 SELECT shedlock_acquire_token('s', '1 ms') AS first \gset
 SELECT shedlock_acquire_token('s', '1 ms', wait => '30 s') - :first AS seconds_apart_at_least_1 \gset
 SELECT :seconds_apart_at_least_1 >= 1000000 AS grows;
+-- In a column without a limit a name has at most 255 characters.
+SELECT shedlock_acquire(repeat('é', 255), '1 ms');
+SELECT shedlock_acquire(repeat('é', 256), '1 ms');
 SELECT now() AS tick \gset
 SELECT shedlock_acquire('tick', '1 ms', tick => :'tick');
 SELECT shedlock_acquire('tick', '1 ms', tick => :'tick', wait => '2 s') AS second_turn;
@@ -129,6 +132,8 @@ SELECT c AS change, regress_shape(c) AS result FROM unnest(ARRAY[
     'DROP TABLE shedlock; CREATE MATERIALIZED VIEW shedlock AS SELECT',
     'DROP TABLE shedlock; CREATE TABLE shedlock (name varchar(64) PRIMARY KEY) PARTITION BY LIST (name)',
     'CREATE TABLE child () INHERITS (shedlock)',
+    'CREATE TABLE child () INHERITS (shedlock); DROP TABLE child',
+    'CREATE TABLE child () INHERITS (shedlock); DROP TABLE child; ANALYZE shedlock',
     'CREATE TABLE parent (name varchar(64)); ALTER TABLE shedlock INHERIT parent',
     'ALTER TABLE shedlock SET UNLOGGED',
     'ALTER TABLE shedlock DROP COLUMN locked_by',

@@ -51,6 +51,17 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_extend('{a,a}'::text[], '1 min')$$
 ]) c;
 
+-- name as an array that is too long. (1000 elements are not: sql/arrays.)
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire(array_fill('a'::text, '{1001}'), '1 min')$$,
+    $$shedlock_acquire_token(array_fill(NULL::text, '{1001}'), '1 min')$$,
+    $$shedlock_extend(array_fill('a'::text, '{1001}'), '1 min')$$,
+    $$shedlock_extend_token(array_fill('a'::text, '{1001}'), 1, '1 min')$$,
+    $$shedlock_release(array_fill('a'::text, '{1001}'))$$,
+    $$shedlock_release_token(array_fill('a'::text, '{1001}'), 1)$$,
+    $$shedlock_acquire(array_fill('a'::text, '{100,100}'), '1 min')$$
+]) c;
+
 -- at_most
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a')$$,

@@ -81,6 +81,33 @@ SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refo
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 SELECT * FROM complaints;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
+-- Columns with a time zone, to which a JVM in Los Angeles has written as Java does. The hints, followed literally in a session in
+-- UTC, keep the instants.
+ALTER TABLE shedlock ALTER lock_until TYPE timestamptz, ALTER locked_at TYPE timestamptz;
+BEGIN;
+SET LOCAL TimeZone = 'America/Los_Angeles';
+INSERT INTO shedlock VALUES ('java', timestamp '2026-07-01 12:10', timestamp '2026-07-01 12:00', 'jvm');
+COMMIT;
+SET TimeZone = 'UTC';
+CREATE VIEW advice AS
+    SELECT replace(replace(step, 'TABLE ...', 'TABLE shedlock'), $$'...'$$, $$'America/Los_Angeles'$$)
+      FROM complaints, regexp_split_to_table(substring(hint FROM '((SET|ALTER) .*)\.$'), '; ') step WHERE finding LIKE '%with time zone';
+SELECT * FROM complaints;
+SELECT * FROM advice \gexec
+SET TimeZone = 'UTC';
+SELECT * FROM complaints;
+SELECT * FROM advice \gexec
+RESET TimeZone;
+SELECT locked_at, lock_until FROM shedlock;
+SELECT * FROM complaints;
+DROP VIEW advice;
+DELETE FROM shedlock;
+-- Columns so coarse that tokens repeat next to Java clients.
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(2), ALTER lock_at_least_until TYPE timestamp(1);
+SELECT * FROM complaints;
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(3), ALTER locked_at TYPE timestamp(3), ALTER lock_at_least_until TYPE timestamp(3);
+SELECT * FROM complaints;
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp, ALTER lock_at_least_until TYPE timestamp;
 ALTER TABLE shedlock SET UNLOGGED;
 SET client_min_messages = error;
 SELECT * FROM complaints;

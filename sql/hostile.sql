@@ -25,7 +25,9 @@ CREATE SCHEMA regress_target;
 CREATE SCHEMA regress_evil;
 \getenv top PG_ABS_SRCDIR
 \set traps :top /test/perl/traps.sql
+\set ECHO none
 \i :traps
+\set ECHO all
 RESET ROLE;
 
 SET ROLE regress_shedlock_attacker;

@@ -20,6 +20,25 @@ CALL shedlock_run('r', $$CALL commits('call')$$, '1 min');
 CALL shedlock_run('r', $$DO 'BEGIN CALL commits(''do''); ROLLBACK; END'$$, '1 min');
 SELECT what FROM work;
 TRUNCATE work;
+-- Each statement sees what those before it have done, whatever kinds they are.
+CREATE PROCEDURE adds(what text) LANGUAGE sql AS 'INSERT INTO work VALUES (what)';
+CREATE FUNCTION work_now() RETURNS text STABLE LANGUAGE sql AS $$ SELECT string_agg(what, ' ' ORDER BY what) FROM work $$;
+CALL shedlock_run('r', $$INSERT INTO work VALUES ('a'); UPDATE work SET what = 'b'; INSERT INTO work SELECT what || what FROM work; DELETE FROM work WHERE what = 'b'$$, '1 min');
+CALL shedlock_run('r', $$INSERT INTO work VALUES ('c'); CALL adds(work_now()); DO 'BEGIN UPDATE work SET what = what || ''.''; END'; INSERT INTO work SELECT count(*)::text FROM work WHERE what LIKE '%.'$$, '1 min');
+SELECT what FROM work;
+DROP PROCEDURE adds;
+DROP FUNCTION work_now;
+TRUNCATE work;
+-- Nobody gets the rows that a command returns, whatever it is.
+CALL shedlock_run('r', $$SELECT n FROM generate_series(1, 3) n; INSERT INTO work VALUES ('returning') RETURNING *; UPDATE work SET what = what RETURNING what$$, '1 min');
+CALL shedlock_run('r', $$WITH added AS (INSERT INTO work VALUES ('with') RETURNING *) SELECT * FROM added; DELETE FROM work WHERE what = 'nobody' RETURNING *$$, '1 min');
+CALL shedlock_run('r', $$EXPLAIN (COSTS off) SELECT * FROM work; EXPLAIN ANALYZE INSERT INTO work VALUES ('explain analyze'); SHOW work_mem$$, '1 min');
+CALL shedlock_run('r', $$PREPARE adds AS INSERT INTO work VALUES ('execute') RETURNING *; EXECUTE adds; DEALLOCATE adds; CREATE TEMP TABLE made AS SELECT FROM work; SELECT * FROM work, made$$, '1 min');
+CALL shedlock_run('r', $$DECLARE c CURSOR FOR SELECT what FROM work; FETCH ALL FROM c; CLOSE c; VALUES ('values'); TABLE work$$, '1 min');
+CALL shedlock_run('r', $$CREATE PROCEDURE answers(INOUT n int) LANGUAGE sql AS 'SELECT n + 1'; CALL answers(1); DROP PROCEDURE answers$$, '1 min');
+SELECT what FROM work ORDER BY what;
+DROP TABLE made;
+TRUNCATE work;
 -- Refused: executed is false, no error, nothing ran.
 SELECT shedlock_acquire('held', '1 h');
 CALL shedlock_run('held', $$INSERT INTO work VALUES ('refused')$$, '1 min');

@@ -9,7 +9,7 @@ server = test/with-server
 
 clients = client_plain client_pooled client_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
-parts = extension_tests portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
+parts = extension_tests asserted portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
 all: $(parts)
 .PHONY: all extension client programs address thread $(parts)
 
@@ -30,6 +30,10 @@ thread: | address
 extension_tests: | extension
 	$(part) 'SQL functions and races (pg_regress, isolation tester)' env PGISOLATIONTIMEOUT=60 \
 	  $(server) sh -c 'make --no-print-directory installcheck || { cat regression.diffs output_iso/regression.diffs; false; }'
+# On a server with assertions, where make check-assert has left one.
+asserting := $(wildcard build/assert/$(shell pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')/bin/postgres)
+asserted: | extension
+	$(if $(asserting),$(part) 'SQL functions and races with assertions' env PGISOLATIONTIMEOUT=60 nice test/reliability/instrumented/assert --short)
 taps: | client extension
 	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/prove test/tap
 portable_tests: | extension

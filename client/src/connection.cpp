@@ -92,7 +92,7 @@ std::vector<fields> rows_of(pg_result const *said)
                               ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
                               "pause, resume, force_release and doctor; GRANT USAGE ON SCHEMA if it is the schema",
                           state};
-    if (is_one_of(state, {"22", "3F", "42", "55000"}))
+    if (is_one_of(state, {"22", "3F", "42", "54000", "55000"}))
         throw usage_error{message, state};
     throw error{message, state};
 }

@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+// The server refuses longer arrays.
+constexpr std::size_t most_names = 1000;
 // The server finds out only then that we have gone, and keeps back VACUUM for that long.
 constexpr clock::duration longest_slice = 5s;
 // The server that says nothing may not be the one that is asked: after a fail-over it may be alone with its truth.
@@ -79,13 +81,13 @@ void waiting::wait(place &one, std::stop_token const &stop)
                                           }};
     std::unique_lock hold{mutex_};
     one.state_ = place::sent_away;
-    if (clock::now() < no_use_until_ || !shared_.is_direct())
+    if (clock::now() < no_use_until_ || !shared_.is_direct() || !has_room_for(one.names_))
         return;
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
     if (one.number_ == 0)
         one.number_ = ++last_number_;
-    places_.emplace(one.number_, &one);
+    add(one);
     one.state_ = place::waits;
     changed_.notify_all();
     while (one.state_ == place::waits && clock::now() < one.until_ && !stop.stop_requested())
@@ -106,7 +108,7 @@ void waiting::leave(place &one) noexcept
         return;
     std::lock_guard const hold{mutex_};
     one.state_ = place::elsewhere;
-    places_.erase(one.number_);
+    remove(one);
     for (auto const &name : one.names_.list())
         if (auto const found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
             claims_.erase(found);
@@ -116,6 +118,38 @@ void waiting::leave(place &one) noexcept
     auto const next = std::ranges::find_if(places_, [this](auto const &other) { return is_missing(*other.second); });
     if (next != places_.end())
         next->second->changed_.notify_all();
+}
+
+// Callers that wait for the same names are one to the server: it is told of the names, and the first of the callers
+// when they may be free.
+bool waiting::has_room_for(names const &what) const
+{
+    return lists_.contains(what.list()) || names_count_ + what.list().size() <= most_names;
+}
+
+void waiting::add(place &one)
+{
+    auto const list = lists_.try_emplace(one.names_.list(), 0).first;
+    try {
+        places_.emplace(one.number_, &one);
+    } catch (...) {
+        if (list->second == 0)
+            lists_.erase(list);
+        throw;
+    }
+    if (list->second++ == 0)
+        names_count_ += list->first.size();
+}
+
+void waiting::remove(place const &one) noexcept
+{
+    if (places_.erase(one.number_) == 0)
+        return;
+    auto const list = lists_.find(one.names_.list());
+    if (--list->second > 0)
+        return;
+    names_count_ -= list->first.size();
+    lists_.erase(list);
 }
 
 bool waiting::may_be_told(place const &one) const
@@ -174,7 +208,7 @@ void waiting::run_slice(std::stop_token const &end)
     if (!session_.try_to_open(later(clock::now(), grace_), end) || !session_.is_direct())
         return send_away();
     auto const mine = begin_slice();
-    if (mine.places.empty())
+    if (mine.lists.empty())
         return;
     auto const answer =
         session_.ask("SELECT pg_catalog.array_to_string(@extschema@.shedlock_wait_any($1::pg_catalog.text[],"
@@ -186,7 +220,7 @@ void waiting::run_slice(std::stop_token const &end)
         send_away();
 }
 
-// All who wait. Nobody, if they have left meanwhile.
+// What all who wait are waiting for. Nothing, if they have left meanwhile.
 waiting::slice waiting::begin_slice()
 {
     std::lock_guard const hold{mutex_};
@@ -195,13 +229,14 @@ waiting::slice waiting::begin_slice()
     for (auto const &[number, one] : places_) {
         if (!may_be_told(*one))
             continue;
-        mine.places.push_back(number);
         mine.wait = std::clamp(one->until_ - began_, mine.wait, longest_slice);
+        if (!running_.insert(one->names_.list()).second)
+            continue;
+        mine.lists.push_back(one->names_.list());
         for (auto const &name : one->names_.list()) {
             mine.names.push_back(name);
-            mine.which.push_back(std::to_string(mine.places.size()));
+            mine.which.push_back(std::to_string(mine.lists.size()));
         }
-        running_.insert(one->names_.list());
     }
     ends_it_ = nullptr;
     return mine;
@@ -220,21 +255,23 @@ bool waiting::end_slice(slice const &mine, clock::duration took, std::string con
     return true;
 }
 
-// Of those who wait for a name the first, for the others would be refused: they are told in the next slice, if he has
-// not taken it.
+// Of the callers that wait for a name the first, because the others would be refused. They are told in the next slice,
+// if it has not taken the lock.
 void waiting::tell(slice const &mine, std::string const &free)
 {
     std::istringstream numbers{free};
     for (std::size_t number = 0; numbers >> number;) {
-        auto const found = places_.find(mine.places.at(number - 1));
+        auto const &list = mine.lists.at(number - 1);
+        auto const found =
+            std::ranges::find_if(places_, [&](auto const &one) { return one.second->names_.list() == list; });
         if (found == places_.end() || !may_be_told(*found->second))
             continue;
         auto &one = *found->second;
-        for (auto const &name : one.names_.list())
+        for (auto const &name : list)
             claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
         one.state_ = place::told;
         one.changed_.notify_all();
-        places_.erase(found);
+        remove(one);
     }
 }
 
@@ -247,6 +284,8 @@ void waiting::send_away() noexcept
         one->changed_.notify_all();
     }
     places_.clear();
+    lists_.clear();
+    names_count_ = 0;
     running_.clear();
     no_use_until_ = later(clock::now(), without);
 }

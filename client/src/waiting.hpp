@@ -10,7 +10,8 @@
 namespace shedlock::internal {
 
 // The thread asks the server, in slices of five seconds at most, for whom of them all locks may be free. While that is
-// of no use, they rest a little between asking and asking.
+// of no use, they rest a little between asking and asking. So do callers that come while the others already wait for as
+// many names as one statement may have.
 class waiting {
 public:
     waiting(session::source, session &shared); // the callers', by which they have a slice ended
@@ -41,8 +42,8 @@ public:
     };
 
 private:
-    struct slice { // names[i] is one of those of places[which[i] - 1]
-        std::vector<std::uint64_t> places;
+    struct slice { // names[i] is one of those in lists[which[i] - 1], each of which some callers wait for
+        std::vector<std::vector<std::string>> lists;
         std::vector<std::string> names;
         std::vector<std::string> which;
         clock::duration wait{};
@@ -54,6 +55,9 @@ private:
 
     void wait(place &, std::stop_token const &);
     void leave(place &) noexcept;
+    [[nodiscard]] bool has_room_for(names const &) const;
+    void add(place &);
+    void remove(place const &) noexcept;
     void end_slice_for(place &, std::unique_lock<std::mutex> &);
     [[nodiscard]] bool may_be_told(place const &) const;
     [[nodiscard]] bool is_missing(place const &) const;
@@ -73,7 +77,9 @@ private:
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;
-    std::map<std::uint64_t, place *> places_; // that wait
+    std::map<std::uint64_t, place *> places_;               // that wait
+    std::map<std::vector<std::string>, std::size_t> lists_; // of names, and how many wait for them
+    std::size_t names_count_ = 0;                           // in these lists
     std::uint64_t last_number_ = 0;
     std::map<std::string, claim> claims_;        // by name: who was told that it may be free, and asks now
     std::set<std::vector<std::string>> running_; // whose names are waited for in the slice that the server has

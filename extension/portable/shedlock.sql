@@ -194,7 +194,8 @@ BEGIN
         RAISE array_subscript_error USING MESSAGE = 'name must be an array of one dimension';
     ELSIF cardinality(names) > 1000 THEN
         RAISE program_limit_exceeded USING MESSAGE = 'name must not have more than 1000 elements',
-            HINT = 'Acquire them in several calls, or give what belongs together one name.';
+            DETAIL = format('The array has %s elements.', cardinality(names)),
+            HINT = 'Use one name for what is always locked together, or several calls.';
     ELSIF cardinality(names) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name must not be an empty array';
     ELSIF array_position(names, NULL) IS NOT NULL THEN
@@ -1267,7 +1268,7 @@ BEGIN
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
         UNION ALL SELECT 2, 'it belongs to another role than the functions, who would run what that attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
-        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own.'
+        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
@@ -1280,7 +1281,7 @@ BEGIN
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
-                     WHEN atttypid = 'timestamptz'::regtype THEN format('The UTC values that Java ShedLock writes are read in the session''s time zone there, and are off by its hours. ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Convert them back in the time zone of the JVMs: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
                      ELSE 'It must be timestamp without time zone, in UTC.' END
             FROM wanted w JOIN columns USING (attname)
             WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
@@ -1581,6 +1582,13 @@ $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks a
                AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
      ORDER BY c.oid::regclass::text $q$,
 
+-- Our tokens are rounded to the coarsest of these columns, and move on by one unit from the one before, so they run ahead of the clock.
+-- A Java client writes the clock's time, which is then lower, and the next token of ours is one that was given already.
+$q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
+           format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
+      FROM pg_attribute
+     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
+
 $q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
            'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
       FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
@@ -1619,7 +1627,8 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
 
-$q$ SELECT 'warning', format('lock "%s" ran out %s times before it was released, and was missed by its holder %s times', name, expired, lost),
+$q$ SELECT 'warning', format('lock "%s" ran out %s before it was released, and was missed by its holder %s', name,
+                             expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END, lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END),
            'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
@@ -1642,7 +1651,8 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s workers, on which nothing of its locks is known', count(DISTINCT groupid)),
+($q$ SELECT 'notice', format('this Citus coordinator has %s, on which nothing of its locks is known',
+                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
            'All clients must connect to the coordinator, Java''s, too'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),

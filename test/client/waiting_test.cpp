@@ -165,6 +165,65 @@ TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
     EXPECT_LT(calls(), 100);
 }
 
+// A statement names at most a thousand locks, and each list of names once. Callers beyond that ask, until there is
+// room.
+TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
+{
+    server::ask("DROP TABLE IF EXISTS slices; CREATE TABLE slices (number serial, names int)");
+    server::ask("SELECT shedlock_stats_reset()"); // it has counters for a thousand names
+    other_wait const records{
+        "INSERT INTO slices (names) VALUES (cardinality(names)); PERFORM pg_sleep(0.1); RETURN '{}';"};
+    auto const last_slice = [] { return std::stoi(server::ask("SELECT COALESCE(max(number), 0) FROM slices")); };
+    auto const comes_slice_of = [](int names) {
+        return server::comes_true([&] {
+            return server::ask("SELECT EXISTS (SELECT FROM slices WHERE names = " + std::to_string(names) + ")") == "t";
+        });
+    };
+    std::vector<std::string> many;
+    for (int i = 0; i < 998; ++i)
+        many.push_back(name + ' ' + std::to_string(i));
+    auto held = locks.try_acquire(many, {.at_most = 10min});
+
+    auto first = wait_for(many);
+    EXPECT_TRUE(comes_slice_of(998));
+    auto same = wait_for(many);
+    EXPECT_TRUE(server::comes_true([&] { return attempts(many[997]) >= 3; }));
+    auto stop_many = std::exchange(stop, {});
+    auto three = wait_for(std::vector(many.begin(), many.begin() + 3));
+    EXPECT_TRUE(server::comes_true([&] { return attempts(many[0]) > few; }))
+        << "there is no room for these, so it asks";
+    auto one = wait_for(many[3]);
+    EXPECT_TRUE(comes_slice_of(999)) << "but for this one";
+    auto const now = last_slice();
+    EXPECT_TRUE(server::comes_true([&] { return last_slice() > now + 2; }));
+    EXPECT_EQ(server::ask("SELECT max(names) FROM slices"), "999");
+
+    stop_many.request_stop();
+    EXPECT_FALSE(first.get());
+    EXPECT_FALSE(same.get());
+    EXPECT_TRUE(comes_slice_of(4)) << "there is room";
+    stop.request_stop();
+    EXPECT_FALSE(three.get());
+    EXPECT_FALSE(one.get());
+    server::ask("DROP TABLE slices");
+}
+
+TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
+{
+    std::vector<std::string> many;
+    for (int i = 0; i < 1001; ++i)
+        many.push_back(name + ' ' + std::to_string(i));
+    for (auto const wait : {0ms, 60'000ms})
+        try {
+            (void) locks.acquire(many, {.at_most = 1min}, wait);
+            FAIL();
+        } catch (shedlock::usage_error const &failure) {
+            EXPECT_EQ(failure.sqlstate(), "54000");
+            EXPECT_NE(std::string{failure.what()}.find("name must not have more than 1000 elements"),
+                      std::string::npos);
+        }
+}
+
 // Each of them would wait out the five seconds that the server has been asked to wait for the first.
 TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
 {

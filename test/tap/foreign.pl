@@ -34,6 +34,24 @@ like($err, qr/lock "job" is lost/, 'a guarded transaction whose lock was release
 is($server->safe_psql('postgres', 'SELECT string_agg(who, $$ $$ ORDER BY who) FROM effects'), 'connected held',
 	'and nothing of it is committed on the other server');
 
+# postgres_fdw may have registered its commit after our first guard: the session guards and commits once before it ever connects there.
+# So the guard of a later transaction must register anew.
+(undef, undef, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
+SELECT shedlock_acquire('late', '1 h');
+BEGIN;
+SELECT shedlock_guard('late');
+COMMIT;
+INSERT INTO far_effects VALUES ('connected after a guard');
+BEGIN;
+SELECT shedlock_guard('late');
+INSERT INTO far_effects VALUES ('lost after an earlier guard');
+\\! $psql "SELECT shedlock_force_release('late')"
+COMMIT;
+SQL
+like($err, qr/lock "late" is lost/, 'a session that guarded before it first used postgres_fdw: a lost guard fails there, too');
+is($server->safe_psql('postgres', "SELECT string_agg(who, ' ') FROM effects WHERE who ~ 'after'"), 'connected after a guard',
+	'and nothing of it is committed on the other server');
+
 # A run looks when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
 $server->safe_psql('postgres', 'CREATE TABLE said (what text)');
 (undef, undef, $err) = $server->psql('postgres', <<"SQL");

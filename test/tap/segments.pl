@@ -55,7 +55,7 @@ sql('SELECT shedlock_stats_reset()');
 # Sessions that have the old module, and sessions that load a new one whose memory looks otherwise, in one server.
 my $session = $node->background_psql('postgres');
 is($session->query_safe("SELECT shedlock_acquire('a', '1 h')"), 't', 'a session of this module');
-for my $change ([ 'stats.cpp', 'longest_name = 1020', 'longest_name = 1100' ], [ 'shared_memory.hpp', 'layout_version = 2', 'layout_version = 3' ])
+for my $change ([ 'stats.cpp', 'longest_name = 1020', 'longest_name = 1100' ], [ 'shared_memory.hpp', 'layout_version = 3', 'layout_version = 4' ])
 {
 	my ($name, $old, $new) = ("extension/$$change[0]", @$change[ 1, 2 ]);
 	my $source = slurp_file($name);

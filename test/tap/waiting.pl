@@ -143,12 +143,5 @@ kill 'CONT', $_ for @pids[ 0 .. 19 ];
 sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (' . join(', ', @pids) . ')');
 $waiters->finish;
 
-# More locks than there are places to stand: that one looks by himself; the others' places are free again when they have gone.
-sql("SELECT shedlock_acquire('one of many', '1 h')");
-my $crowd = "array_agg('m' || n) || 'one of many'::text";
-is(sql("SELECT shedlock_wait_any($crowd, array_agg(1) || 1, '1 ms', 1) IS NULL FROM generate_series(1, 20000) n"), 't', 'too many to wait for at once');
-is(sql("SELECT shedlock_wait_any($crowd, array_agg(1) || 1, '1 ms', 1) FROM generate_series(1, 8000) n"), '{}', 'eight thousand are not') for 1 .. 5;
-is(sql("SELECT shedlock_acquire(array_agg('m' || n), '1 h', wait => '1 s') FROM generate_series(1, 20000) n"), 't', 'one who cannot stand anywhere waits all the same');
-
 $node->stop;
 done_testing();

@@ -1,0 +1,36 @@
+# What shedlock_run makes of the statements in its command.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ShedLock;
+
+my $server = new_server('server');
+sub sql { return $server->safe_psql('postgres', $_[0]); }
+sql('CREATE TABLE memory (n serial, used bigint)');
+
+# Results are discarded. (The portable edition cannot do that: EXECUTE of PL/pgSQL collects them.) SPI keeps the result of a statement
+# until the next one has ended, which can see how much there is.
+my $measure = 'INSERT INTO memory (used) SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
+my %commands = (
+	'SELECT' => 'SELECT n, md5(n::text) FROM generate_series(1, 100000) n',
+	'INSERT RETURNING' => 'INSERT INTO filled SELECT n, md5(n::text) FROM generate_series(1, 100000) n RETURNING *',
+	'EXECUTE' => 'EXECUTE many');
+for my $kind (sort keys %commands)
+{
+	sql('DROP TABLE IF EXISTS filled; CREATE TABLE filled (n int, what text)');
+	my $executed = sql("PREPARE many AS $commands{SELECT}; CALL shedlock_run('job', '$measure; $commands{$kind}; $measure', '1 h')");
+	my $grown = sql('SELECT max(used) FILTER (WHERE n % 2 = 0) - max(used) FILTER (WHERE n % 2 = 1) FROM memory; TRUNCATE memory');
+	is($executed, 't', "$kind of 100,000 rows is executed");
+	cmp_ok($grown, '<', 1_000_000, '... and its result is not kept');
+}
+
+# In READ COMMITTED each statement sees what others have committed by then.
+my ($host, $port) = ($server->host, $server->port);
+sql('CREATE TABLE said (what text); CREATE TABLE others (n int); CREATE TABLE seen (n int)');
+my $meanwhile = "COPY said FROM PROGRAM ''psql -XqAt -h $host -p $port -d postgres -c \"INSERT INTO others VALUES (1)\"''";
+my $look = 'INSERT INTO seen SELECT count(*) FROM others';
+is(sql("CALL shedlock_run('job', '$look; $meanwhile; $look; DO ''BEGIN $look; END''; $look', '1 h')"), 't', 'another session commits during a run');
+is(sql("SELECT string_agg(n::text, ' ') FROM seen"), '0 1 1 1', '... and the statements that follow see it');
+$server->stop;
+done_testing();
