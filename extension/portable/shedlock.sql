@@ -1226,7 +1226,7 @@ BEGIN
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
         UNION ALL SELECT 2, 'it belongs to another role than the functions, who would run what that attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
-        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own.'
+        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
