@@ -338,7 +338,7 @@ std::string near_ours(random_numbers &random, knowledge const &about, row const 
     static constexpr std::string_view sessions[] = {
         "/1.1", "/999999999.999999999999999999", "/1234567890.1", "/1.1234567890123456789", "/0.0", "/.",     "/1.",
         "/.1",  "1.1",                           "/+1.1",         "/1.-1",                  "/1,1", "/1.1.1", "/01.01"};
-    static constexpr std::string_view marks[] = {":", "!", "#", "*", "::", "!:", "*#", "", "/", "=", ": "};
+    static constexpr std::string_view marks[] = {":", "!", "#", "#", "*", "*", "*", "::", "!:", "*#", "", "/", "=", ": "};
     auto text = std::string{random.any_of(heads)};
     if (random.one_in(2)) {
         auto session = random.one_in(2) ? random.any_of(about.sessions) : std::string{random.any_of(sessions)};

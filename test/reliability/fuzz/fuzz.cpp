@@ -1,6 +1,6 @@
 // fuzz DATABASE SEED CALLS: makes that many random calls of the public functions, from three sessions, and says of each
 // beforehand what it may answer and write. Ends with 1 and the call at the first that does otherwise. Prints counts.
-#include "oracle.hpp"
+#include "rules.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -176,9 +176,12 @@ void fuzzer::edit()
     auto const place = random_.between(0, static_cast<std::int64_t>(oracle_->known.size()) - 1);
     auto const [name, known] = *std::next(oracle_->known.begin(), place);
     auto &editor = *random_.any_of(sessions_);
-    auto const assignments = random_.one_in(2) ? imitation(known) : random_.any_of(edits);
+    bool const is_imitation = random_.one_in(2);
+    auto const assignments = is_imitation ? imitation(known) : random_.any_of(edits);
     editor.edit(name, assignments);
     note_edit(editor, name, "an edit: " + assignments);
+    if (auto const found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
+        counts_[std::string{"imitations of "} + to_text(ending_of(found->second).kind)]++;
 }
 
 // Somebody's locked_by, over a row in any state, or one that is held and not released.
@@ -206,6 +209,7 @@ void fuzzer::look_at_all()
     require(oracle_->settle(any.all_rows()), last_call_ + " or an earlier call");
     require(judge_view(any, oracle_->known), "a look");
     require(judge_protection(any, oracle_->known), "a look");
+    require(judge_portable_parser(any, oracle_->known), "a look");
     counts_["looks at all"]++;
 }
 

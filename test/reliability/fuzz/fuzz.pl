@@ -1,4 +1,4 @@
-# Rows 30 to 33: random calls with hostile arguments, and rows edited by hand, in databases of four encodings. The
+# Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases of four encodings. The
 # program fuzz says of each call beforehand what it may answer and write. The server runs with the checks that a stock
 # PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it
 # replays with the primary's, and amcheck looks at the tables afterwards.
@@ -36,6 +36,12 @@ started($primary);
 my $standby = new_standby($primary, 'standby');
 $standby->start;
 
+# The portable edition's own parser of locked_by, which must find what the oracle finds.
+my $portable = slurp_file('extension/portable/shedlock.sql');
+my $parser = join "\n", 'CREATE SCHEMA portable;', map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 } qw(shedlock__number shedlock__token_of shedlock__origin);
+$parser =~ s/\@extschema\@/portable/g;
+$parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
+
 for my $encoding (@encodings)
 {
 	$primary->safe_psql('postgres', "CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
@@ -50,7 +56,7 @@ SQL
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
 CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 SQL
-	$primary->safe_psql("fuzz_\L$encoding\E", 'CREATE EXTENSION shedlock; CREATE EXTENSION amcheck');
+	$primary->safe_psql("fuzz_\L$encoding\E", "CREATE EXTENSION shedlock; CREATE EXTENSION amcheck; $parser");
 }
 my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
@@ -74,9 +80,10 @@ for my $encoding (@encodings)
 my @must_have_met = (
 	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 55000 SL001)), 'edits by hand', 'looks at all', 'the empty name taken', 'names taken that are too long',
 	(map { ("shedlock_$_ true", "shedlock_$_ false") } qw(acquire extend extend_token release release_token force_release pause resume run)),
-	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false');
+	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false',
+	map { "imitations of $_" } qw(Java tokens sessions runs administrators));
 is_deeply([ grep { !$count{$_} } @must_have_met ], [], 'every function has given each of its answers, every error has been met');
-note("$_: $count{$_}") for grep { /^error|^edits|^looks/ } sort keys %count;
+note("$_: $count{$_}") for grep { /^error|^edits|^looks|^imitations/ } sort keys %count;
 
 is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
 for my $encoding (@encodings)
@@ -143,5 +150,7 @@ seen($_->[0], $_->[1], $_->[2]) for
   [ '30', $all, 'every name was stored and shown exactly, or refused with its error' ],
   [ '31', $count{'error 22021'}, 'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
   [ '32', $all, 'every interval was taken exactly or refused: 22004, 22008, 22023' ],
+  [ '62', $count{'imitations of Java'} + $count{'imitations of tokens'} + $count{'imitations of sessions'} + $count{'imitations of runs'} + $count{'imitations of administrators'},
+	'the functions, the view, the trigger of shedlock_protect and the portable edition took each row for the same kind' ],
   [ '33', $count{'edits by hand'}, 'functions and views coped, no lock was granted that the row said is held' ];
 done_testing();

@@ -67,3 +67,6 @@ std::string judge_view(session &, rows const &known);
 
 // Which rows shedlock_protect keeps from others' SQL. Empty, or what is wrong.
 std::string judge_protection(session &, rows const &known);
+
+// What the portable edition, in schema portable, reads from locked_by. Empty, or what is wrong.
+std::string judge_portable_parser(session &, rows const &known);

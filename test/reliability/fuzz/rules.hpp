@@ -26,6 +26,12 @@ inline bool is_same(std::optional<moment> a, std::optional<moment> b)
 
 enum class kinds { java, token, session, run, administrator };
 
+inline char const *to_text(kinds kind)
+{
+    constexpr char const *texts[] = {"Java", "tokens", "sessions", "runs", "administrators"};
+    return texts[static_cast<int>(kind)];
+}
+
 // How locked_by ends, if the row is one of ours: with the row's own locked_at, behind what tells the kind.
 struct ending {
     kinds kind = kinds::java;

@@ -110,3 +110,21 @@ std::string judge_protection(session &any, rows const &known)
     }
     return {};
 }
+
+std::string judge_portable_parser(session &any, rows const &known)
+{
+    static std::map<kinds, std::string> const marks{{kinds::java, ""},
+                                                    {kinds::token, "#"},
+                                                    {kinds::session, ":"},
+                                                    {kinds::run, "!"},
+                                                    {kinds::administrator, "*"}};
+    for (auto const &line : any.query("SELECT s.name, o.is_ours, o.kind, o.session, o.holder FROM shedlock s, "
+                                      "portable.shedlock__origin(s.locked_by, s.locked_at) o")) {
+        auto const &row = known.at(line[0]);
+        auto const end = ending_of(row);
+        if ((line[1] == "t") != end.is_ours() || line[2] != marks.at(end.kind) || line[3] != end.session ||
+            line[4] != holder_of(row))
+            return "the portable edition takes the row of \"" + printable(line[0]) + "\" for " + line[2];
+    }
+    return {};
+}
