@@ -109,6 +109,10 @@ operation random_acquire(choices &random, scene const &scene, history::maker by,
         else if (random.one_in(3))
             op.tick = *op.tick - slot * random.between(1, 3);
         op.retry = by != history::maker::library && random.one_in(2);
+        if (random.one_in(8)) { // started by hand, say
+            op.tick.reset();
+            op.retry = false;
+        }
     } else {
         op.names = {random.one_of(scene.names)};
         if (by != history::maker::java && scene.names.size() > 1 && random.one_in(8)) {
