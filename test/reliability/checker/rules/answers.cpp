@@ -79,16 +79,23 @@ bool may_be_done(acquisition const &one)
     });
 }
 
-// A run without a tick uses up those that the clock has reached, a retry of its own tick only what is not done. Pauses
-// and releases by force use up none.
+// A run without a tick uses up those that the clock has reached; and if it is done, so is a tick ahead of the clock that
+// had been tried before it. A retry of its own tick uses up only what is not done. Pauses and releases by force use up
+// none.
 bool may_have_had_its_turn(world const &world, biography const &about, operation const &refused)
 {
-    return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &one) {
-        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
+    auto const &all = about.acquisitions;
+    auto const may_count = [&](acquisition const &one) {
+        return one.fate.outcome != fates::undone && one.op->called.at <= refused.done.at;
+    };
+    bool const was_tried =
+        std::any_of(all.begin(), all.end(), [&](auto const &one) { return may_count(one) && one.op->tick == refused.tick; });
+    return std::any_of(all.begin(), all.end(), [&](auto const &one) {
+        if (!may_count(one))
             return false;
         auto const &tick = one.op->tick;
         if (!tick)
-            return world.latest(*one.op) >= *refused.tick;
+            return world.latest(*one.op) >= *refused.tick || (was_tried && may_be_done(one));
         return *tick > *refused.tick || (*tick == *refused.tick && (!refused.retry || may_be_done(one)));
     });
 }
@@ -222,7 +229,8 @@ void clients_do_not_trust_too_long(world const &world, history::record const &re
     for (auto const &op : record.operations) {
         if (op.what != action::acquire || !op.trust)
             continue;
-        auto const ends = world.latest(op) + op.at_most - (op.done.wall - op.done.at);
+        auto const last = op.keep_alive ? op.done.wall : world.latest(op); // it may have been extended by then
+        auto const ends = last + op.at_most - (op.done.wall - op.done.at);
         if (*op.trust > ends + world.tolerance)
             all.push_back({"I1", "the client trusts its lease longer than it lasts", {op}});
     }

@@ -156,14 +156,14 @@ done 1 result=yes token=210 at=400
 
 TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
 {
-    auto const trusting = [](char const *trust) {
-        return std::string{
-                   "history seed=1\ncall 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0 at=100\n"
-                   "done 1 result=yes token=110 trust="} +
-               trust + " at=400\n";
+    auto const trusting = [](char const *trust, char const *how = "") {
+        return std::string{"history seed=1\ncall 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0"} +
+               how + " at=100\ndone 1 result=yes token=110 trust=" + trust + " at=400\n";
     };
     EXPECT_EQ(broken(trusting("1110")), "");
     EXPECT_EQ(broken(trusting("1111")), "I1");
+    EXPECT_EQ(broken(trusting("1400", " keep_alive=yes")), "") << "it was extended before its owner heard of it";
+    EXPECT_EQ(broken(trusting("1401", " keep_alive=yes")), "I1");
 }
 
 TEST(checker, I1_sees_two_who_count_on_it_at_the_same_time)
@@ -259,6 +259,21 @@ TEST(checker, tick_is_compared_with_ticks)
         << "a run without a tick uses up those before it";
     EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "yes token=310")), "");
     EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "no")), "unexplained");
+}
+
+TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_one)
+{
+    auto const between = [](char const *said) {
+        return std::string{"call 4 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=230\n"
+                           "done 4 result=yes token=240 at=250\n"
+                           "call 5 client=1 do=release by=token names=a of=4"} +
+               said + " at=260\ndone 5 result=yes before=265 after=266 at=270\n";
+    };
+    auto ahead = turn(" done=no");
+    ahead.replace(ahead.find("tick=90"), 7, "tick=290");
+    EXPECT_EQ(broken(ahead + between("") + asks_for_tick(290, " retry=yes", "no")), "");
+    EXPECT_EQ(broken(ahead + between(" done=no") + asks_for_tick(290, " retry=yes", "no")), "unexplained");
+    EXPECT_EQ(broken(ahead + between("") + asks_for_tick(291, " retry=yes", "no")), "unexplained");
 }
 
 TEST(checker, tick_sees_that_what_is_due_was_refused)
