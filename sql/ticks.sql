@@ -110,7 +110,7 @@ DELETE FROM shedlock;
 
 -- last_done_at: when a run was last released as done, by the server's clock. Everything else keeps it, and the ticks.
 SELECT last_done_at, last_tick, last_done_tick FROM shedlock_locks RIGHT JOIN (VALUES ('job')) n (name) USING (name);
-SELECT shedlock_acquire('job', '1 h', tick => :'three_days_ago') AS acquired, (SELECT last_done_at IS NULL AND last_done_tick IS NULL AND last_tick = :'three_days_ago' FROM shedlock_locks WHERE name = 'job') AS before_it_was_there;
+SELECT shedlock_acquire('job', '1 h', tick => :'three_days_ago');
 SELECT last_done_at, last_tick = :'three_days_ago' AS last_tick, last_done_tick FROM shedlock_locks WHERE name = 'job';
 SELECT shedlock_release('job');
 SELECT last_done_at BETWEEN :'started' AND clock_timestamp() AS last_done_at, last_tick = :'three_days_ago' AS last_tick, last_done_tick = :'three_days_ago' AS last_done_tick FROM shedlock_locks WHERE name = 'job';

@@ -410,8 +410,8 @@ $$;
 --   /PID.START!LOCKED_AT    of a shedlock_run: owned by a session, and ends with it
 --   *LOCKED_AT              a pause or a release by force: no run, and nobody's
 -- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
--- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (Without groups
--- the expression costs a fifth.) The session of a session's or a run's is /PID.START.
+-- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (The expression
+-- has no groups: with them it takes five times as long.) session is /PID.START.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -1288,10 +1288,10 @@ BEGIN
         UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
         UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
-                CASE WHEN w.no = 5 THEN 'A released lock has none: ' ELSE 'A new row has none: ' END || format('ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
+                format('It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
         UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
-                format('It keeps ticks to the microsecond: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atttypmod NOT IN (-1, 6)
         UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atthasdef AND attgenerated = ''
