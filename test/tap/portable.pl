@@ -45,6 +45,10 @@ is(sql('shop', q[SELECT edition, version FROM shedlock_version()]), 'portable|' 
 is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'every function knows its schema');
 # Acquire asks for a flush, whatever the session's setting; who is refused has written nothing.
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting('synchronous_commit')]), 't|on', 'I7: an acquire is durable');
+my $release = q[BEGIN; SELECT shedlock_release('flushed', %s), current_setting('synchronous_commit'); COMMIT];
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a run with a tick');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... not one as failed');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor one without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
 
 # Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
