@@ -79,7 +79,7 @@ SELECT bool_and(shedlock_extend('noted', '2 h')) FROM generate_series(1, 500);
 SELECT shedlock_release('noted');
 -- A holder so long that it is stored out of line, and a guard, which looks at it when there is no snapshot any more.
 SELECT shedlock_acquire('noted', '1 h');
-UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9.]+$') WHERE name = 'noted';
+UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9.]+:[0-9]+$') WHERE name = 'noted';
 SELECT shedlock_acquire('noted', '1 h') AS refused, shedlock_extend('noted', '1 h') AS extended;
 BEGIN;
 SELECT shedlock_guard('noted');
@@ -146,6 +146,10 @@ SELECT c AS change, regress_shape(c) AS result FROM unnest(ARRAY[
     'ALTER TABLE shedlock ALTER locked_at DROP NOT NULL',
     'ALTER TABLE shedlock ADD lock_at_least_until timestamptz',
     'ALTER TABLE shedlock ADD lock_at_least_until timestamp NOT NULL',
+    'ALTER TABLE shedlock ADD last_tick timestamp(3)',
+    'ALTER TABLE shedlock ADD last_done_tick timestamp NOT NULL',
+    'ALTER TABLE shedlock ADD last_done_at timestamptz',
+    'ALTER TABLE shedlock ADD last_tick timestamp(6), ADD last_done_at timestamp',
     'ALTER TABLE shedlock DROP locked_by, ADD locked_by varchar(255) NOT NULL GENERATED ALWAYS AS (name) STORED',
     'ALTER TABLE shedlock ADD note text NOT NULL',
     'ALTER TABLE shedlock ADD created timestamptz DEFAULT now()',

@@ -91,7 +91,7 @@ SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE 
 -- Types, operators and indexes of one's own.
 SELECT * FROM after($x$CREATE FUNCTION distance(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN trap($$SUBTYPE_DIFF$$) THEN $1 - $2 END; END';
     CREATE TYPE span AS RANGE (subtype = float8, subtype_diff = distance); ALTER TABLE shedlock ADD extra span; CREATE INDEX ON shedlock USING gist (extra); CREATE INDEX ON shedlock (lock_until);
-    INSERT INTO shedlock SELECT 'job' || i, '2026-01-01', '2026-01-01', 'host', NULL, span(i, i + 10) FROM generate_series(1, 2000) i; UPDATE shedlock SET extra = '[1,2]' WHERE name IN ('free', 'held');
+    INSERT INTO shedlock (name, lock_until, locked_at, locked_by, extra) SELECT 'job' || i, '2026-01-01', '2026-01-01', 'host', span(i, i + 10) FROM generate_series(1, 2000) i; UPDATE shedlock SET extra = '[1,2]' WHERE name IN ('free', 'held');
     ALTER FUNCTION distance(float8, float8) VOLATILE$x$);
 SELECT * FROM after($x$CREATE TYPE colour AS ENUM ('red'); ALTER TABLE shedlock ADD extra colour; CREATE INDEX ON shedlock (extra)$x$);
 SELECT * FROM after($x$CREATE TYPE colour AS ENUM ('red'); ALTER TABLE shedlock ADD extra colour[]; CREATE INDEX ON shedlock (extra)$x$);
@@ -111,7 +111,7 @@ SELECT * FROM after($x$CREATE INDEX ON shedlock (locked_by text_pattern_ops)$x$)
 SELECT * FROM after($x$CREATE COLLATION own FROM "POSIX"; CREATE INDEX ON shedlock (locked_by COLLATE own)$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (lock_until)$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name, locked_at)$x$);
-SELECT * FROM after($x$CREATE TYPE columns AS (name varchar(64), lock_until timestamp, locked_at timestamp, locked_by varchar(255), lock_at_least_until timestamp); ALTER TABLE shedlock OF columns$x$);
+SELECT * FROM after($x$CREATE TYPE columns AS (name varchar(64), lock_until timestamp, locked_at timestamp, locked_by varchar(255), lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp); ALTER TABLE shedlock OF columns$x$);
 -- Constraints that promise less than they seem to. (NOT NULL ... NOT VALID is there from 18 on.)
 SELECT * FROM after(CASE WHEN current_setting('server_version_num')::int < 180000 THEN 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL'
     ELSE 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL; INSERT INTO shedlock VALUES (''new'', ''2999-01-01'', ''2026-01-01'', NULL); ALTER TABLE shedlock ADD CONSTRAINT nn NOT NULL locked_by NOT VALID' END);

@@ -96,7 +96,8 @@ RESET ROLE;
 SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
 CREATE EXTENSION shedlock SCHEMA regress_target;
 SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_release('mine'), regress_target.shedlock_force_release('mine'),
-       regress_target.shedlock_tick('1 hour') OPERATOR(pg_catalog.>) '2001-01-01'::pg_catalog.timestamptz AS tick;
+       regress_target.shedlock_tick('1 hour') OPERATOR(pg_catalog.>) '2001-01-01'::pg_catalog.timestamptz AS tick,
+       (SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 FROM regress_target.shedlock_ticks('1 day', '2026-01-01')) AS ticks;
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_target.shedlock_doctor();
 SELECT name FROM regress_target.shedlock_locks;
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;

@@ -28,6 +28,7 @@ SELECT c AS before, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_grant('regress_shedlock_app')$$,
     $$SELECT shedlock_session_alive(1, 1)$$,
     $$SELECT shedlock_tick('1 hour')$$,
+    $$SELECT shedlock_ticks('1 hour', now())$$,
     $$SELECT count(*) FROM shedlock_locks$$,
     $$SELECT count(*) FROM shedlock$$
 ]) c;
@@ -40,6 +41,7 @@ SELECT c AS after, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_extend('p', '1 min')$$,
     $$SELECT shedlock_release('p')$$,
     $$SELECT shedlock_tick('1 hour') > '2001-01-01'$$,
+    $$SELECT count(*) >= 2 FROM shedlock_ticks('1 hour', clock_timestamp() - interval '2 hours')$$,
     $$SELECT shedlock_acquire(ARRAY['p', 'q'], '1 min')$$,
     $$SELECT shedlock_release(ARRAY['p', 'q'])$$,
     $$SELECT shedlock_acquire_token('p', '1 min') > 0$$,

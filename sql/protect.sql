@@ -48,7 +48,9 @@ SELECT shedlock_acquire('session', '1 h') AND shedlock_acquire('session, tick', 
 SELECT shedlock_acquire('over', '1 ms'), shedlock_acquire('released', '1 h') AND shedlock_release('released') AS released, pg_sleep(0.002);
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
     ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'), ('java over', timezone('utc', now()) - interval '1 h', timezone('utc', now()) - interval '2 h', 'host'),
-    ('java, odd host', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'worker#3');
+    ('java, odd host', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'worker#3'),
+    ('java, like a session', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'billing/2.14'), ('java, like a run', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'batch/run/1.0'),
+    ('java, like a pause', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'paused: x');
 -- Without protection: rows changed by a client two hours behind, in time, two hours and ten years ahead.
 CREATE TEMP TABLE unprotected AS SELECT * FROM changes;
 SELECT who, changed AS of_a_session FROM unprotected WHERE name = 'session' ORDER BY n;
@@ -104,7 +106,7 @@ SELECT lock_at_least_until FROM shedlock WHERE name = 'never run';
 SELECT shedlock_acquire(ARRAY['token', 'over', 'new'], '1 h') AS acquired, shedlock_extend(ARRAY['token', 'over', 'new'], '2 h') AS extended, shedlock_release(ARRAY['token', 'over', 'new']) AS released;
 SELECT name, state, last_outcome FROM shedlock_locks WHERE name !~ '^(java|odd|empty|old)' ORDER BY name;
 -- A run whose session is gone: ours may have it, Java's clients wait.
-INSERT INTO shedlock VALUES ('dead run', timezone('utc', now()) + interval '1 h', timezone('utc', now()) - interval '1 min', 'web-3/run/999999.1', timezone('utc', now()) - interval '1 min');
+INSERT INTO shedlock VALUES ('dead run', timezone('utc', now()) + interval '1 h', '2026-01-01', 'web-3/999999.1!1767225600000000', timezone('utc', now()) - interval '1 min');
 \set QUIET off
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'dead run';
 \set QUIET on
@@ -112,7 +114,7 @@ SELECT shedlock_acquire('dead run', '1 h');
 
 -- Also where the column says the same as before, as coarse ones may.
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp(0);
-INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', timezone('utc', now()) - interval '1 min', 'web-3/run/999999.1', date_trunc('second', timezone('utc', clock_timestamp())));
+INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', '2026-01-01', 'web-3/999999.1!1767225600000000', date_trunc('second', timezone('utc', clock_timestamp())));
 SELECT shedlock_acquire('dead run, coarse', '1 h'), shedlock_extend('dead run, coarse', '2 h', at_least => '0'), shedlock_release('dead run, coarse');
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp;
 

@@ -143,20 +143,20 @@ SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
 
 -- The lock of a run ends with its session: these are of a session that is gone, of one that has the pid of this one,
 -- and of this one.
-SELECT format('job@host/run/%s.1', pg_backend_pid()) AS another_start, format('job@host/run/999999999.%s', us) AS another_pid, format('job@host/run/%s.%s', pg_backend_pid(), us) AS alive
+SELECT format('job@host/%s.1!', pg_backend_pid()) AS another_start, format('job@host/999999999.%s!', us) AS another_pid, format('job@host/%s.%s!', pg_backend_pid(), us) AS alive
   FROM (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint AS us FROM pg_stat_activity WHERE pid = pg_backend_pid()) one \gset
 DELETE FROM shedlock;
 INSERT INTO shedlock
-SELECT name, now + interval '1 h', now, locked_by, now + at_least
+SELECT name, now + interval '1 h', now, locked_by || (extract(epoch FROM now) * 1000000)::bigint, now + at_least, CASE WHEN name = 'tick' THEN timestamp '2020-01-01' ELSE now END
   FROM timezone('utc', clock_timestamp()) AS now, (VALUES
     ('another start', :'another_start', interval '0'), ('another pid', :'another_pid', '0'), ('at least', :'another_pid', '150 ms'),
-    ('alive', :'alive', '0'), ('no run', '/999999999.1', '0'), ('released', :'another_pid', NULL), ('tick', replace(:'another_pid', '/run', '/tick1577836800000000/run'), '0')) AS row (name, locked_by, at_least);
+    ('alive', :'alive', '0'), ('no run', '/999999999.1:', '0'), ('released', :'another_pid', NULL), ('tick', :'another_pid', '0')) AS row (name, locked_by, at_least);
 SELECT name, state, holder, last_outcome, remaining > '50 min' AS remaining, held_for IS NOT NULL AS held_for, holder_alive FROM shedlock_locks ORDER BY name;
 SELECT name, shedlock_acquire(name, '1 min') FROM (SELECT name FROM shedlock WHERE name <> 'tick' ORDER BY name) locks;
 SELECT shedlock_acquire('at least', '1 min', wait => '10 s');
 SELECT shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z') AS once, shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z', retry => true) AS again;
 SELECT name, expired FROM shedlock_stats WHERE name IN ('another pid', 'tick') ORDER BY name;
-UPDATE shedlock SET locked_by = :'another_pid', lock_at_least_until = timezone('utc', now()) WHERE name = 'tick';
+UPDATE shedlock SET locked_by = :'another_pid' || (extract(epoch FROM locked_at) * 1000000)::bigint, lock_at_least_until = timezone('utc', now()) WHERE name = 'tick';
 SELECT shedlock_force_release('tick') AS nobody_held_it;
 DELETE FROM shedlock;
 TRUNCATE work;

@@ -38,6 +38,7 @@ DECLARE
     row_owner regrole;
     found record;
     creators text;
+    missing text;
 BEGIN
     IF current_setting('server_version_num')::int < 140000 THEN
         RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock needs PostgreSQL 14 or later';
@@ -94,7 +95,8 @@ BEGIN
     END IF;
 
     IF to_regtype(home || '.shedlock__row') IS NULL THEN
-        EXECUTE format('CREATE TYPE %s.shedlock__row AS (name text, lock_until timestamp, locked_at timestamp, locked_by text, lock_at_least_until timestamp)', home);
+        EXECUTE format('CREATE TYPE %s.shedlock__row AS (name text, lock_until timestamp, locked_at timestamp, locked_by text,
+            lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp)', home);
     END IF;
     IF existing IS NULL THEN
         -- As the extension makes it, but for what only a heap has.
@@ -103,13 +105,21 @@ BEGIN
             lock_until timestamp NOT NULL,
             locked_at timestamp NOT NULL,
             locked_by varchar(255) NOT NULL,
-            lock_at_least_until timestamp)', home);
-    ELSIF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = existing AND attname = 'lock_at_least_until') THEN
+            lock_at_least_until timestamp,
+            last_tick timestamp,
+            last_done_tick timestamp,
+            last_done_at timestamp)', home);
+    ELSE
+        missing := (SELECT string_agg(format('ADD COLUMN %I timestamp', w.attname), ', ' ORDER BY w.no)
+                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at']) WITH ORDINALITY w (attname, no)
+                     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = existing AND a.attname = w.attname));
+    END IF;
+    IF missing <> '' THEN
         IF current_setting('lock_timeout') = '0' THEN
             PERFORM set_config('lock_timeout', '2s', true);
         END IF;
         BEGIN
-            EXECUTE format('ALTER TABLE %s ADD COLUMN lock_at_least_until timestamp', existing);
+            EXECUTE format('ALTER TABLE %s %s', existing, missing);
         EXCEPTION WHEN lock_not_available THEN
             RAISE lock_not_available USING MESSAGE = format('cannot adopt table %s: another transaction has it locked', existing),
                 HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
@@ -360,7 +370,14 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
 
--- What locked_by ends with in a lock of this session. pids come back, so the session's start is part of it. An ordinary
+-- The token of an acquisition. NULL where locked_at is none: it is infinite, or one of the last thirty years of timestamp's
+-- range, which do not fit a token when they are counted from 1970.
+CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigint
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54' THEN @extschema@.shedlock__number(locked_at) END
+$$;
+
+-- This session, as it is in locked_by. pids come back, so the session's start is part of it. An ordinary
 -- role may not see when the sessions of others have begun, its callers': then it is when this one first came here, kept
 -- in a setting. (Who forges that gets what an earlier session of the same pid has left.)
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
@@ -390,18 +407,50 @@ BEGIN
 END
 $$;
 
--- locked_by taken apart, as the view does. is_ours: otherwise a Java client's, or nobody's yet.
-CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT tick timestamp)
+-- locked_by is the holder, which is text for people, and an end that has the row's own locked_at in it, in microseconds
+-- since 1970, behind a separator that tells the kind of the acquisition:
+--   #LOCKED_AT              owned by whoever has the token, which is the same number
+--   /PID.START:LOCKED_AT    owned by a session, which is known by its process id and start
+--   /PID.START!LOCKED_AT    of a shedlock_run: owned by a session, and ends with it
+--   *LOCKED_AT              a pause or a release by force: no run, and nobody's
+-- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
+-- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (Without groups
+-- the expression costs a fifth.) The session of a session's or a run's is /PID.START.
+CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    part CONSTANT text[] := regexp_match(locked_by, '^(.*?)(?:/tick([0-9]{1,18}))?(?:(/run)?/([0-9]{1,9})[.]([0-9]{1,18})|#(-?[0-9]+))$');
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$');
+    number CONSTANT text := @extschema@.shedlock__token_of(locked_at)::text;
 BEGIN
-    is_ours := part IS NOT NULL
-        AND (part[4] IS NOT NULL OR isfinite(locked_at) AND part[6] = @extschema@.shedlock__number(locked_at)::text);
-    holder := CASE WHEN is_ours THEN part[1] ELSE locked_by END;
-    IF is_ours AND part[2] IS NOT NULL THEN
-        tick := timestamp '1970-01-01' + part[2]::bigint * interval '1 microsecond';
+    is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '*' || number), false);
+    IF NOT is_ours THEN
+        holder := locked_by;
+        RETURN;
     END IF;
+    holder := left(locked_by, -length(ending));
+    kind := left(right(ending, length(number) + 1), 1);
+    session := NULLIF(left(ending, -length(number) - 1), '');
+END
+$$;
+
+-- Whether that acquisition is the session's, or without a session the token's. With both, it must be the session's and
+-- have that token. (Casts to text are immutable, but bigint after || is not, and would keep PostgreSQL from inlining this.)
+CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT COALESCE((token IS NULL OR token = found_token)
+    AND CASE WHEN session IS NULL THEN right(locked_by, length(found_token::text) + 1) = '#' || found_token::text
+             ELSE right(locked_by, length(session || found_token::text) + 1) IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
+$$;
+
+-- A tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, and for
+-- the tick at which it began. Whoever overwrites the row stores the result.
+CREATE OR REPLACE FUNCTION shedlock__with_java(stored timestamp, locked_by text, locked_at timestamp) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF locked_at <= stored OR NOT isfinite(locked_at) OR (@extschema@.shedlock__origin(locked_by, locked_at)).is_ours THEN
+        RETURN stored;
+    END IF;
+    RETURN GREATEST(stored, locked_at);
 END
 $$;
 
@@ -409,7 +458,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
     LANGUAGE plpgsql AS $$
 DECLARE
-    part text[];
+    from_whom record;
 BEGIN
     IF seen.lock_until IS NULL OR seen.locked_at IS NULL OR seen.locked_by IS NULL THEN
         RAISE object_not_in_prerequisite_state
@@ -417,9 +466,10 @@ BEGIN
                                    CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
                   HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
     END IF;
-    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity' AND strpos(seen.locked_by, '/run/') > 0 THEN
-        part := regexp_match(seen.locked_by, '/run/([0-9]{1,9})[.]([0-9]{1,18})$');
-        IF part IS NOT NULL AND NOT @extschema@.shedlock_session_alive(part[1]::int, part[2]::bigint) THEN
+    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity' AND strpos(seen.locked_by, '!') > 0 THEN
+        from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+        IF from_whom.kind = '!' AND NOT @extschema@.shedlock_session_alive(split_part(substr(from_whom.session, 2), '.', 1)::int,
+                                                                           split_part(from_whom.session, '.', 2)::bigint) THEN
             RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
         END IF;
     END IF;
@@ -427,35 +477,36 @@ BEGIN
 END
 $$;
 
--- A tick had its turn when an acquisition happened at or after it; with retry, unless that was one of ours, for this tick
--- or an earlier one, and was not released as done.
+-- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done. Otherwise
+-- it had its turn. The first answers need not know whether the row is a Java client's.
 CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
-    from_whom record;
+    last_tick timestamp;
 BEGIN
-    IF asked_tick IS NULL OR seen.locked_at < asked_tick THEN
+    IF asked_tick IS NULL OR asked_tick > GREATEST(seen.last_tick, seen.locked_at) THEN
         RETURN false;
-    ELSIF NOT retry OR seen.lock_at_least_until IS NULL THEN
+    ELSIF asked_tick < seen.last_tick OR asked_tick = seen.last_tick AND (NOT retry OR seen.last_done_tick >= asked_tick) THEN
         RETURN true;
     END IF;
-    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    RETURN NOT (from_whom.is_ours AND COALESCE(from_whom.tick <= GREATEST(asked_tick, timestamp '1970-01-01'), false));
+    last_tick := @extschema@.shedlock__with_java(seen.last_tick, seen.locked_by, seen.locked_at);
+    IF last_tick IS NULL OR asked_tick > last_tick THEN
+        RETURN false;
+    END IF;
+    RETURN NOT retry OR asked_tick < last_tick
+        OR COALESCE(@extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at) >= last_tick, false);
 END
 $$;
 
--- The holder, given or application_name@client_addr, then what belongs to the acquisition; cut so that it fits.
-CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, suffix text, tick timestamp, room int) RETURNS text
+-- The holder, given or application_name@client_addr, cut so that it fits together with the end.
+CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, ending text, room int) RETURNS text
     LANGUAGE plpgsql AS $$
-DECLARE
-    remarks CONSTANT text :=
-        CASE WHEN tick IS NULL THEN '' ELSE '/tick' || @extschema@.shedlock__number(GREATEST(tick, timestamp '1970-01-01')) END || suffix;
 BEGIN
     IF COALESCE(holder, '') = '' THEN
         holder := COALESCE(NULLIF(current_setting('application_name'), ''), session_user)
             || '@' || COALESCE(host(inet_client_addr()), '[local]');
     END IF;
-    RETURN left(holder, room - length(remarks)) || remarks;
+    RETURN left(holder, room - length(ending)) || ending;
 END
 $$;
 
@@ -501,7 +552,7 @@ DECLARE
     seized @extschema@.shedlock__row[];
 BEGIN
     SELECT array_agg(l.r) INTO seized
-      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until)::@extschema@.shedlock__row AS r
+      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
     RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
 END
@@ -529,29 +580,26 @@ BEGIN
 END
 $$;
 
--- Writes an acquisition over rows that are ours to change and free, and gives its token. An at_most of NULL is a pause, of
--- one name. A mark of NULL: for whoever has the token; else for this session, which follows the mark in locked_by.
+-- Writes an acquisition over rows that are ours to change and free, and gives its token. The kind is that of
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so the ticks stay as they are.
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
-                                          tick timestamp, mark text, holder text) RETURNS bigint
+                                          tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     columns CONSTANT record := @extschema@.shedlock__columns();
     acquired_at CONSTANT timestamp :=
         @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
-    outcome timestamp := @extschema@.shedlock__kept_until(now, at_least, columns.unit);
-    last record;
+    session CONSTANT text := CASE WHEN kind IN (':', '!') THEN @extschema@.shedlock__session() ELSE '' END;
+    without_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
 BEGIN
-    IF at_most IS NULL THEN
-        last := @extschema@.shedlock__last_run(seized[1]);
-        outcome := last.outcome;
-        tick := last.tick;
-    END IF;
     UPDATE @extschema@.shedlock s
        SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
            locked_at = acquired_at,
-           locked_by = @extschema@.shedlock__locked_by(holder, COALESCE(mark || @extschema@.shedlock__session(), '#' || token), tick, columns.locked_by_limit),
-           lock_at_least_until = outcome
+           locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
+           lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
+           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text, s.locked_at)),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
      WHERE s.name = ANY (names); -- looked up in the index: SERIALIZABLE takes a scan of the table for a read of all rows
     RETURN token;
 END
@@ -559,7 +607,7 @@ $$;
 
 -- One attempt. Without a token: refused, and for good where this tick has had its turn.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
-                                         mark text, holder text, OUT token bigint, OUT for_good boolean)
+                                         kind text, holder text, OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
     now timestamp;
@@ -569,7 +617,8 @@ BEGIN
     for_good := false;
     -- A look, so that who is refused has locked nothing and written nothing.
     now := clock_timestamp() AT TIME ZONE 'UTC';
-    FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
+    FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
         IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
             RETURN;
@@ -602,7 +651,7 @@ BEGIN
                 PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
             END IF;
         END LOOP;
-        token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, mark, holder);
+        token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
     EXCEPTION
         -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
         WHEN SQLSTATE 'SL002' OR lock_not_available OR serialization_failure THEN
@@ -613,46 +662,30 @@ BEGIN
 END
 $$;
 
--- now, raised to the tick and above every locked_at that it replaces.
+-- now, raised above every locked_at that it replaces. Where last_tick equals locked_at there was no tick, so the token must
+-- not equal the tick.
 CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval) RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     token timestamp := @extschema@.shedlock__round_down(now, unit);
 BEGIN
-    IF token < tick THEN
-        token := @extschema@.shedlock__round_up(tick, unit);
+    IF token <= previous THEN
+        token := @extschema@.shedlock__round_down(previous, unit) + unit;
     END IF;
-    RETURN CASE WHEN token <= previous THEN @extschema@.shedlock__round_down(previous, unit) + unit ELSE token END;
-END
-$$;
-
--- What pause and force_release, which are no runs, keep of the last one, so that a tick that was done does not become due
--- by them, nor one that failed done.
-CREATE OR REPLACE FUNCTION shedlock__last_run(seen shedlock__row, OUT outcome timestamp, OUT tick timestamp)
-    LANGUAGE plpgsql AS $$
-DECLARE
-    from_whom CONSTANT record := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-BEGIN
-    IF seen.locked_at = timestamp '-infinity' THEN -- a new row: every tick is due
-        outcome := '-infinity';
-        tick := '1970-01-01';
-    ELSE
-        outcome := CASE WHEN from_whom.is_ours AND seen.lock_at_least_until IS NOT NULL THEN timestamp '-infinity' END;
-        tick := from_whom.tick;
-    END IF;
+    RETURN CASE WHEN token = tick THEN token + unit ELSE token END;
 END
 $$;
 
 -- In REPEATABLE READ and above a release is not seen, only the end of the lease.
 CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
-                                             mark text, holder text) RETURNS bigint
+                                             kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     until CONSTANT timestamptz := clock_timestamp() + wait;
     attempt record;
 BEGIN
     LOOP
-        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, mark, holder);
+        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, kind, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
         -- Not all at the same time.
         PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
@@ -662,17 +695,17 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
-                                             mark text, holder text) RETURNS bigint
+                                             kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check, which would be a third of what a refusal costs.
     IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry THEN
-        RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, mark, holder);
+        RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, kind, holder);
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, mark, holder);
+        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, kind, holder);
 END
 $$;
 
@@ -688,7 +721,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        ''::text, NULL::text) IS NOT NULL;
+        ':'::text, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -704,7 +737,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        ''::text, NULL::text) IS NOT NULL;
+        ':'::text, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -720,7 +753,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, NULL::text, holder);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, '#'::text, holder);
 END
 $$;
 
@@ -736,7 +769,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, NULL::text, holder);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, '#'::text, holder);
 END
 $$;
 
@@ -754,8 +787,8 @@ CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
 SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
 $$;
 
--- Whether a lease is not ours and live, and why; NULL: it is. The token is NULL for a session's.
-CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, suffix text, token bigint, now timestamp,
+-- Whether a lease is not ours and live, and why; NULL: it is. Ours: as in shedlock__is_owner.
+CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
                                                OUT reason text, OUT advice text)
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -767,8 +800,8 @@ BEGIN
         RETURN;
     END IF;
     PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
-    found_token := CASE WHEN isfinite(seen.locked_at) THEN @extschema@.shedlock__number(seen.locked_at) END;
-    IF seen.lock_until <> timestamp 'infinity' AND right(seen.locked_by, length(suffix)) = suffix AND (token IS NULL OR token = found_token) THEN
+    found_token := @extschema@.shedlock__token_of(seen.locked_at);
+    IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         IF COALESCE(seen.lock_at_least_until, '-infinity') = timestamp '-infinity' THEN
             reason := 'It has been released before.';
         ELSIF seen.lock_until <= now THEN
@@ -798,7 +831,7 @@ $$;
 
 -- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not. Guarded: by this
 -- transaction, so that a lease that has ended is ours.
-CREATE OR REPLACE FUNCTION shedlock__change(names text[], suffix text, token bigint, at_most interval, at_least interval, done boolean,
+CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
                                             tell boolean, guarded boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -813,7 +846,7 @@ DECLARE
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked
         SELECT array_agg(l.r) INTO seized
-          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until)::@extschema@.shedlock__row AS r
+          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
@@ -823,8 +856,8 @@ BEGIN
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
             seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
             place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
-            had_tick := had_tick OR strpos(seen.locked_by, '/tick') > 0;
-            found := @extschema@.shedlock__complaint(seen, suffix, token, CASE WHEN guarded THEN timestamp '-infinity' ELSE now END);
+            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+            found := @extschema@.shedlock__complaint(seen, session, token, CASE WHEN guarded THEN timestamp '-infinity' ELSE now END);
             IF found.reason IS NOT NULL THEN
                 RAISE SQLSTATE 'SL002';
             END IF;
@@ -834,7 +867,9 @@ BEGIN
         IF at_most IS NULL THEN
             UPDATE @extschema@.shedlock s
                SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
-                   lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END
+                   lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
+                   last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
+                   last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
              WHERE s.name = ANY (names);
         ELSE
             PERFORM @extschema@.shedlock__knock(names);
@@ -861,11 +896,11 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__extend(names text[], suffix text, token bigint, at_most interval, at_least interval) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, suffix, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, false);
+    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, false);
 END
 $$;
 
@@ -889,7 +924,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
 END
 $$;
 
@@ -897,7 +932,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_m
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
 END
 $$;
 
@@ -923,7 +958,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done 
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), '#' || @extschema@.shedlock__token(token), token, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
@@ -932,7 +967,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, don
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), '#' || @extschema@.shedlock__token(token), token, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
@@ -940,23 +975,28 @@ $$;
 -- Guard ---------------------------------------------------------------------------------------------------------------
 
 -- The row is share-locked until the transaction ends, so nobody can take the lock before it has committed.
-CREATE OR REPLACE FUNCTION shedlock__guard(name text, suffix text, token bigint) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock__guard(name text, session text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     seen @extschema@.shedlock__row;
+    from_whom record;
+    is_ours boolean;
     reason text;
 BEGIN
-    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
     IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
         PERFORM @extschema@.shedlock__require_storable(name);
         reason := 'Nobody ever acquired it, or its row has been deleted.';
     ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
         reason := 'No acquisition has had this token.';
-    ELSIF right(seen.locked_by, length(suffix)) <> suffix
-          OR token <> @extschema@.shedlock__number(seen.locked_at)
-          OR NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
-        reason := format('Its latest acquisition is by "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+    ELSE
+        from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+        is_ours := CASE WHEN session IS NULL THEN token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
+                        ELSE @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) END;
+        IF is_ours IS NOT TRUE THEN
+            reason := format('Its latest acquisition is by "%s".', from_whom.holder);
+        END IF;
     END IF;
     IF reason IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
@@ -979,7 +1019,7 @@ CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
     PERFORM @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__guard(name, ''::text, @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__guard(name, NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -998,7 +1038,7 @@ BEGIN
     IF command ~ '^[[:space:]]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
-    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '/run'::text, NULL::text);
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '!'::text, NULL::text);
 END
 $$;
 
@@ -1103,7 +1143,7 @@ CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
 DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
-    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(name);
@@ -1119,7 +1159,6 @@ DECLARE
     now timestamp;
     columns CONSTANT record := @extschema@.shedlock__columns();
     freed_at timestamp;
-    last record;
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
@@ -1130,14 +1169,15 @@ BEGIN
     now := clock_timestamp() AT TIME ZONE 'UTC';
     -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
     freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
-    last := @extschema@.shedlock__last_run(seen);
     PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
            locked_at = freed_at,
-           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '#' || @extschema@.shedlock__number(freed_at), last.tick,
+           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '*' || @extschema@.shedlock__number(freed_at),
                                                        columns.locked_by_limit),
-           lock_at_least_until = last.outcome
+           lock_at_least_until = NULL,
+           last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text, s.locked_at),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
      WHERE s.name = shedlock_force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
@@ -1150,7 +1190,7 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     RETURN @extschema@.shedlock__try_for(ARRAY[name], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
-        NULL::timestamp, false, NULL::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
+        NULL::timestamp, false, '*'::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
 
@@ -1178,10 +1218,11 @@ $$;
 -- See -----------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock_rows(
-    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
+    OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until FROM @extschema@.shedlock s
+SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at FROM @extschema@.shedlock s
 $$;
 
 -- Statistics ----------------------------------------------------------------------------------------------------------
@@ -1223,7 +1264,8 @@ BEGIN
     END IF;
     WITH columns AS (SELECT a.*, pg_get_expr(d.adbin, d.adrelid) AS filled FROM pg_attribute a LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
                       WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
-         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until')),
+         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until'),
+                                 (6, 'last_tick'), (7, 'last_done_tick'), (8, 'last_done_at')),
          indexes AS (SELECT i.*, i.indnatts = 1 AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
@@ -1241,7 +1283,7 @@ BEGIN
         UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
         UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
-                'Its columns are name, lock_until, locked_at, locked_by and lock_at_least_until; see docs/operations.md.'
+                'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
@@ -1251,21 +1293,27 @@ BEGIN
             WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
         UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
-        UNION ALL SELECT 40, 'column "lock_at_least_until" is NOT NULL', 'A released lock has none: ALTER TABLE ... ALTER COLUMN lock_at_least_until DROP NOT NULL.'
-            FROM columns WHERE attname = 'lock_at_least_until' AND attnotnull
-        UNION ALL SELECT 41, format('column "locked_by" holds %s characters only', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
+        UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
+                format('It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
+        UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
+                format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atttypmod NOT IN (-1, 6)
+        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atthasdef AND attgenerated = ''
+        UNION ALL SELECT 70, format('column "locked_by" holds %s characters only', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
             FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
-        UNION ALL SELECT 42, format('column "%s" is generated', attname), 'Make it an ordinary column.'
+        UNION ALL SELECT 71, format('column "%s" is generated', attname), 'Make it an ordinary column.'
             FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
-        UNION ALL SELECT 43, format('the further column "%s" is NOT NULL, has a default or is generated', attname), 'Further columns must be nullable and without default.'
+        UNION ALL SELECT 72, format('the further column "%s" is NOT NULL, has a default or is generated', attname), 'Further columns must be nullable and without default.'
             FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
-        UNION ALL SELECT 50, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
+        UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
             FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL
-        UNION ALL SELECT 51, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
+        UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
             FROM indexes WHERE indisexclusion OR indisunique AND NOT is_on_name
-        UNION ALL SELECT 52, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
+        UNION ALL SELECT 82, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
             FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
-        UNION ALL SELECT 53, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
+        UNION ALL SELECT 83, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
             WHERE NOT EXISTS (SELECT FROM indexes WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
     IF what IS NOT NULL THEN
@@ -1288,7 +1336,7 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|tick|run(_begin|_guard|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 -- Routines ------------------------------------------------------------------------------------------------------------
 BEGIN
@@ -1337,7 +1385,7 @@ BEGIN
             HINT = 'A day and a half is ''36 hours''.';
     END IF;
 
-    latest := at + LEAST(every / 2, interval '1 minute');
+    latest := at + LEAST(every / 2, interval '30 seconds');
     -- Clocks that are put back over midnight show the day before once more, when the new day has had its tick.
     FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
         shown := latest AT TIME ZONE zone + ahead;
@@ -1384,13 +1432,42 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    most CONSTANT int := 100000;
+    -- shedlock_tick looks ahead by that much: asked for a tick minus this, it gives the one before.
+    back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
+    ticks timestamptz[];
+BEGIN
+    IF every IS NULL OR since IS NULL OR zone IS NULL THEN
+        RAISE null_value_not_allowed
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN since IS NULL THEN 'since' ELSE 'zone' END || ' must not be NULL';
+    ELSIF NOT isfinite(since) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
+    END IF;
+    EXECUTE format('WITH RECURSIVE past (tick) AS (
+                        SELECT %1$s.shedlock_tick($1, $2, clock_timestamp())
+                        UNION ALL
+                        SELECT %1$s.shedlock_tick($1, $2, tick - $3) FROM past WHERE tick > $4)
+                    SELECT array_agg(tick ORDER BY tick) FROM (SELECT tick FROM past WHERE tick > $4 LIMIT $5) p', home)
+       INTO ticks USING every, zone, back, since, most + 1;
+    IF cardinality(ticks) > most THEN
+        RAISE program_limit_exceeded USING MESSAGE = format('there are more than %s ticks after since', most),
+            HINT = 'Choose a later since, or a longer every.';
+    END IF;
+    RETURN QUERY SELECT tick FROM unnest(ticks) tick;
+END
+$$;
+
 -- Locks ---------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE VIEW shedlock_locks AS
 SELECT
     l.name COLLATE pg_catalog."C" AS name,
     s.state,
-    COALESCE(o.end[1], l.locked_by) AS holder,
+    COALESCE(pg_catalog.left(l.locked_by, OPERATOR(pg_catalog.-) pg_catalog.length(o.ending)), l.locked_by) AS holder,
     t.token,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.lock_until) AS lock_until,
@@ -1400,19 +1477,22 @@ SELECT
     CASE WHEN s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[]) AND pg_catalog.isfinite(l.locked_at)
         THEN GREATEST(c.now OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
     END AS held_for,
-    o.end[4]::pg_catalog.int4 AS holder_pid,
+    o.pid AS holder_pid,
     o.alive AS holder_alive,
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
     END AS last_duration,
     -- A pause and a release by force are no runs.
     CASE
-        WHEN o.end IS NULL OR s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
-             OR o.end[1] OPERATOR(pg_catalog.~) '^(paused|released by force): '::pg_catalog.text THEN NULL
+        WHEN o.ending IS NULL OR s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
+             OR o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text THEN NULL
         WHEN l.lock_at_least_until IS NULL THEN 'done'::pg_catalog.text
         WHEN e.is_released THEN 'failed'::pg_catalog.text
         ELSE 'ran out'::pg_catalog.text
-    END AS last_outcome
+    END AS last_outcome,
+    pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
+    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_tick, j.ran_at)) AS last_tick,
+    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick
 FROM shedlock_rows() l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
@@ -1423,22 +1503,30 @@ FROM shedlock_rows() l
         END AS token
         OFFSET 0
     ) t
-    -- The end that every locked_by of ours has, taken apart: {holder, tick, run, pid, start, token}; NULL, if it is none
-    -- or has another row's token. (holder.cpp does the same.)
+    -- The end that every locked_by of ours has: # or * and the row's locked_at, or /PID.START, : or ! and that. NULL, if it
+    -- has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
     LEFT JOIN LATERAL (
-        SELECT p.end, shedlock_session_alive(p.end[4]::pg_catalog.int4, p.end[5]::pg_catalog.int8) AS alive
-          FROM (SELECT pg_catalog.regexp_match(l.locked_by,
-                    '^(.*?)(?:/tick([0-9]{1,18}))?(?:(/run)?/([0-9]{1,9})[.]([0-9]{1,18})|#(-?[0-9]+))$'::pg_catalog.text) AS "end"
-                OFFSET 0) p
-         WHERE p.end[4] IS NOT NULL OR p.end[6] OPERATOR(pg_catalog.=) t.token::pg_catalog.text
+        SELECT k.ending, k.kind, k.pid, shedlock_session_alive(k.pid, k.start) AS alive
+          FROM (SELECT p.ending, pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text) OPERATOR(pg_catalog.+) 1), 1) AS kind,
+                       pg_catalog.substring(p.ending, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
+                       pg_catalog.substring(p.ending, '^/[0-9]+[.]([0-9]+)'::pg_catalog.text)::pg_catalog.int8 AS start
+                  FROM (SELECT pg_catalog.substring(l.locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$'::pg_catalog.text) AS ending OFFSET 0) p
+                 WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)) OPERATOR(pg_catalog.=) t.token::pg_catalog.text
+                OFFSET 0) k
+         WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '*']::pg_catalog.text[])
         OFFSET 0
     ) o ON true
+    -- A Java run counts as done, and for the tick at which it began.
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
+        OFFSET 0
+    ) j
     -- As acquire sees it: a run ends with its session, at_least honoured. On a standby nobody knows.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
           FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp, true) AS is_released,
-                       COALESCE(o.end[3] IS NOT NULL AND NOT o.alive
+                       COALESCE(o.kind OPERATOR(pg_catalog.=) '!'::pg_catalog.text AND NOT o.alive
                                 AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp, false) AS has_ended) r
         OFFSET 0
     ) e
@@ -1446,7 +1534,7 @@ FROM shedlock_rows() l
         SELECT CASE
             WHEN e.lock_until OPERATOR(pg_catalog.<=) c.now THEN 'free'::pg_catalog.text
             WHEN e.lock_until OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamp THEN 'paused'::pg_catalog.text
-            WHEN o.end IS NOT NULL AND (e.is_released OR e.has_ended) THEN 'kept'::pg_catalog.text
+            WHEN o.ending IS NOT NULL AND (e.is_released OR e.has_ended) THEN 'kept'::pg_catalog.text
             ELSE 'held'::pg_catalog.text
         END AS state
         OFFSET 0
@@ -1522,7 +1610,7 @@ $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over 
      WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
     HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
 
--- A tick may be a minute ahead of the clock; nothing of ours is further.
+-- Clients that write their own time may be a little ahead. Ours write the server's.
 $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
            'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
       FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
@@ -1653,16 +1741,17 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The end that every locked_by of ours has, as in the view: {holder, pid, token}. A variable, for the column may have
-    -- a collation that knows no regular expressions.
+    -- The end that every locked_by of ours has, as in the view. A variable, for the column may have a collation that knows
+    -- no regular expressions.
     locked_by CONSTANT text := OLD.locked_by;
-    parts CONSTANT text[] := regexp_match(locked_by,
-        '^(.*?)(?:/tick[0-9]{1,18})?(?:(?:/run)?/([0-9]{1,9})[.][0-9]{1,18}|#(-?[0-9]+))$');
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$');
+    number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
 BEGIN
     IF OLD.lock_until > timezone('utc', clock_timestamp())
-       AND (parts[2] IS NOT NULL OR parts[3] = trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text)
+       AND right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '*' || number)
+       AND OLD.locked_at < timestamp '294247-01-10 04:00:54' -- no later one is a token
        AND (TG_OP = 'DELETE' OR NEW.lock_at_least_until IS NOT DISTINCT FROM OLD.lock_at_least_until) THEN
-        RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, parts[1], TG_OP
+        RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, left(locked_by, -length(ending)), TG_OP
             USING DETAIL = format('It is taken until %s (UTC). The statement came from "%s@%s", role "%s".', OLD.lock_until,
                       COALESCE(NULLIF(current_setting('application_name'), ''), session_user), COALESCE(host(inet_client_addr()), '[local]'), current_user),
                   HINT = 'shedlock_force_release frees a lock whoever holds it.';
@@ -1809,7 +1898,9 @@ COMMENT ON FUNCTION shedlock_guard(text) IS
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 1 minute). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
+'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
 'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
@@ -1841,7 +1932,7 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 COMMENT ON VIEW shedlock_stats IS
 'Counters per lock name, since the start of the server or shedlock_stats_reset(). failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held and for Java''s.';
+'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
 

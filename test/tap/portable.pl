@@ -45,6 +45,10 @@ is(sql('shop', q[SELECT edition, version FROM shedlock_version()]), 'portable|' 
 is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'every function knows its schema');
 # Acquire asks for a flush, whatever the session's setting; who is refused has written nothing.
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting('synchronous_commit')]), 't|on', 'I7: an acquire is durable');
+my $release = q[BEGIN; SELECT shedlock_release('flushed', %s), current_setting('synchronous_commit'); COMMIT];
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a run with a tick');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... not one as failed');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor one without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
 
 # Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
@@ -79,8 +83,25 @@ database('adopted', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, 
 refuses('adopted', 'others', qr/it belongs to role team, not to others/, "a table of somebody else's is not adopted");
 ok((run_file('adopted', $file))[0], '... but by its owner');
 is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sql', '1 h')]), 'f|t', "... with Java's locks");
+is(sql('adopted', q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0]),
+	'name lock_until locked_at locked_by lock_at_least_until last_tick last_done_tick last_done_at', '... and with our columns');
 database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table that will not do');
+my $java_columns = 'name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL';
+for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without time zone\nHINT:  It must have microseconds/ ], [ 'last_done_at timestamptz', qr/column "last_done_at" is timestamp with time zone/ ],
+	[ 'last_done_tick timestamp NOT NULL', qr/column "last_done_tick" is NOT NULL/ ], [ 'last_done_at timestamp DEFAULT now()', qr/column "last_done_at" has a default/ ],
+	[ 'last_tick timestamp GENERATED ALWAYS AS (locked_at) STORED', qr/column "last_tick" is generated/ ])
+{
+	my ($column, $message) = @$_;
+	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns, $column); ALTER TABLE jobs.shedlock OWNER TO team");
+	refuses('odd', 'team', $message, "nor one with $column");
+}
+# What is missing is added, in whatever order the rest is.
+my $columns = q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0];
+sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick timestamp(6), note text, $java_columns, lock_at_least_until timestamp(0)); ALTER TABLE jobs.shedlock OWNER TO team");
+ok((run_file('odd', $file))[0], 'a table that has some of our columns');
+is(sql('odd', $columns), 'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at', '... gets the others');
+is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and serves');
 database('adopting', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 my $java = $node->background_psql('adopting');
 $java->query_safe('BEGIN; SELECT FROM jobs.shedlock');
@@ -126,7 +147,9 @@ ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... t
 is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and whole');
 sql('shop', q[REASSIGN OWNED BY heirs TO team]);
 
-# The extension takes over: with the roles' grants, a token that is held, and the lock of a session whose start the owner could see.
+# The extension takes over: with the roles' grants, a token that is held, the lock of a session whose start the owner could see, and what was done.
+sql('shop', q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z'), shedlock_release('ticked')]);
+my $done = q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z', retry => true), last_done_at IS NOT NULL, last_tick = '2026-01-01Z', last_done_tick = last_tick FROM shedlock_locks WHERE name = 'ticked'];
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
 sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
 ok((run_file('shop', $file))[0], 'once more, with functions of the team\'s own that are called alike');
@@ -145,6 +168,7 @@ SELECT shedlock_release('of the session');];
 is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
 like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs, owned by role team\nDETAIL:  .* these roles: "On ""Call", app\..*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
 is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
+is(sql('shop', $done), 'f|t|t|t', '... what was done is not due again');
 is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
 is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... who was granted something has it');
@@ -154,6 +178,7 @@ is(sql('shop', q[SELECT shedlock_report(), mine, has_function_privilege('app', '
 sql('shop', 'DROP EXTENSION shedlock');
 ok((run_file('shop', $file))[0], 'and back');
 is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
+is(sql('shop', $done), 'f|t|t|t', '... and with what was done');
 
 # A Citus worker, by its catalog, which only a superuser can make.
 sql('adopted', q[CREATE SCHEMA citus; CREATE TABLE citus.pg_dist_local_group (groupid int PRIMARY KEY); INSERT INTO citus.pg_dist_local_group VALUES (0);
