@@ -49,22 +49,16 @@ bool take_mark(std::string_view &text, char mark)
     return is_there;
 }
 
-// Takes the row's own locked_at off the end of the text, as end_of writes it and in no other spelling.
+// Takes the row's own locked_at off the end of the text.
 bool take_locked_at(std::string_view &text, instant locked_at)
 {
-    const int64 number = locked_at.time_since_epoch().count();
-    auto rest = text;
-    const auto found = take_number(rest, 18); // infinity has 19 digits, and is nobody's
-    if (!found)
-        return false;
-    const bool is_negative = number < 0 && take_mark(rest, '-');
-    if ((is_negative ? -*found : *found) != number)
-        return false;
-    const bool has_leading_zero = text[rest.size() + is_negative] == '0' && number != 0;
-    if (has_leading_zero || (number == 0 && text.size() - rest.size() != 1))
-        return false;
-    text = rest;
-    return true;
+    char number[MAXINT8LEN + 1];
+    const size_t length = pg_lltoa(locked_at.time_since_epoch().count(), number);
+    const bool is_there =
+        locked_at != never && locked_at != forever && text.ends_with(std::string_view{number, length});
+    if (is_there)
+        text.remove_suffix(length);
+    return is_there;
 }
 
 struct session {
@@ -208,12 +202,10 @@ row read_row(const lease &times, std::string_view locked_by)
 
 bool is_of_dead_run(const lease &times, std::string_view locked_by)
 {
-    // Most are not of a run, which the separator tells.
-    const size_t digits_begin = locked_by.find_last_not_of(digits);
-    if (digits_begin == locked_by.npos || (locked_by[digits_begin] != '!' && locked_by[digits_begin] != '-'))
+    if (locked_by.find('!') == locked_by.npos)
         return false;
-    auto session_of_run = read_row(times, locked_by).from;
-    const auto who = session_of_run.kind == origin::kinds::run ? take_session(session_of_run.session) : std::nullopt;
+    auto from = read_row(times, locked_by).from;
+    const auto who = from.kind == origin::kinds::run ? take_session(from.session) : std::nullopt;
     return who && !is_session_alive(who->pid, who->started);
 }
 

@@ -94,9 +94,9 @@ void execute(const char *command)
             with_lock_table(function, [&](lock_table &table) { return release(table, names, mine, false, tell); });
             return true;
         }))
-        ereport(WARNING, (errcode(failure->sqlerrcode),
-                          errmsg("lock \"%.*s\" was not released", SV(names.front().bytes)),
-                          errdetail("%s", failure->message), errhint("It ends with its lease, or with this session.")));
+        ereport(WARNING,
+                (errcode(failure->sqlerrcode), errmsg("lock \"%.*s\" was not released", SV(names.front().bytes)),
+                 errdetail("%s", failure->message), errhint("It ends with its lease, or with this session.")));
     PopActiveSnapshot();
     CommitTransactionCommand();
     StartTransactionCommand();
