@@ -414,8 +414,8 @@ $$;
 --   /PID.START!LOCKED_AT    of a shedlock_run: owned by a session, and ends with it
 --   *LOCKED_AT              a pause or a release by force: no run, and nobody's
 -- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
--- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (Without groups
--- the expression costs a fifth.) The session of a session's or a run's is /PID.START.
+-- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (The expression
+-- has no groups: with them it takes five times as long.) session is /PID.START.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
