@@ -815,6 +815,8 @@ BEGIN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
         reason := 'No acquisition has had this token.';
+    ELSIF token = found_token AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind = '*' THEN
+        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token = found_token THEN
         reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
