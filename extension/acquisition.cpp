@@ -117,11 +117,12 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
         times.lock_at_least_until = std::nullopt;
     text *const locked_by = signature(who, result.token, table);
     for (auto &seen : all) {
-        // One of ours, which its holder never released. Java's rows don't tell.
-        const bool was_abandoned = !is_released(seen.times()) && table.row_of(seen).from.is_ours();
-        auto past = table.history_of(seen);
+        const auto from = table.row_of(seen).from;
+        auto past = history_of(seen.stored.past, seen.times(), from);
         if (is_run)
             past = begun(past, request.asked.tick, result.now, table.shape().unit);
+        // One of ours, which its holder never released. Java rows don't tell.
+        const bool was_abandoned = !is_released(seen.times()) && from.is_ours();
         if (!table.take(seen, {times, past}, locked_by))
             return not_granted(outcomes::changed);
         if (was_abandoned)

@@ -15,6 +15,7 @@ struct complaint {
     bool no_row;
     standing why;
     lease times;
+    bool is_run;
     std::string_view holder;
 };
 
@@ -40,7 +41,12 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
         if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
             continue;
         const auto holder = current.holder;
-        return complaint{seen.name, no_row, why, seen.times(), {pnstrdup(holder.data(), holder.size()), holder.size()}};
+        return complaint{seen.name,
+                         no_row,
+                         why,
+                         seen.times(),
+                         current.from.is_run(),
+                         {pnstrdup(holder.data(), holder.size()), holder.size()}};
     }
     return std::nullopt;
 }
@@ -109,6 +115,8 @@ const char *explain(const complaint &found, const claim &who)
         return psprintf("It is paused: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token && found.times.locked_at < *who.token)
         return "No acquisition has had this token.";
+    if (who.token && found.times.locked_at == *who.token && !found.is_run)
+        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token && found.times.locked_at == *who.token)
         return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token)

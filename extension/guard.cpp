@@ -37,7 +37,7 @@ guarded_lock *runs = nullptr;
 // Guarding asks who acquired last, not whether the lease still runs.
 bool is_ours(const row &current, const claim &who)
 {
-    return who.token ? current.times.locked_at == *who.token && current.from.is_ours()
+    return who.token ? current.times.locked_at == *who.token && current.from.is_run()
                      : current.from.session == who.session;
 }
 

@@ -29,14 +29,14 @@ std::string_view application()
 constexpr std::string_view digits = "0123456789";
 
 // Takes that many digits at most off the end of the text, at least one.
-std::optional<uint64> take_number(std::string_view &text, size_t most_digits)
+std::optional<int64> take_number(std::string_view &text, size_t most_digits)
 {
     const size_t start = text.find_last_not_of(digits) + 1;
     if (start == text.size() || text.size() - start > most_digits)
         return std::nullopt;
-    uint64 number = 0; // of 19 digits at most
+    int64 number = 0;
     for (const char digit : std::string_view{text.data() + start, text.size() - start}) // substr may throw
-        number = 10 * number + static_cast<uint64>(digit - '0');
+        number = 10 * number + (digit - '0');
     text.remove_suffix(text.size() - start);
     return number;
 }
@@ -49,24 +49,16 @@ bool take_mark(std::string_view &text, char mark)
     return is_there;
 }
 
-// Takes the row's own locked_at off the end of the text, as end_of writes it and in no other spelling.
+// Takes the row's own locked_at off the end of the text.
 bool take_locked_at(std::string_view &text, instant locked_at)
 {
-    if (locked_at == never || locked_at == forever)
-        return false;
-    const int64 number = locked_at.time_since_epoch().count();
-    auto rest = text;
-    const auto found = take_number(rest, 19);
-    if (!found)
-        return false;
-    const bool is_negative = number < 0 && take_mark(rest, '-');
-    if (number < 0 ? !is_negative || *found != -static_cast<uint64>(number) : *found != static_cast<uint64>(number))
-        return false;
-    const bool has_leading_zero = text[rest.size() + is_negative] == '0' && number != 0;
-    if (has_leading_zero || (number == 0 && text.size() - rest.size() != 1))
-        return false;
-    text = rest;
-    return true;
+    char number[MAXINT8LEN + 1];
+    const size_t length = pg_lltoa(locked_at.time_since_epoch().count(), number);
+    const bool is_there =
+        locked_at != never && locked_at != forever && text.ends_with(std::string_view{number, length});
+    if (is_there)
+        text.remove_suffix(length);
+    return is_there;
 }
 
 struct session {
@@ -84,7 +76,7 @@ std::optional<session> take_session(std::string_view &text)
     if (!pid || !take_mark(rest, '/'))
         return std::nullopt;
     text = rest;
-    return session{static_cast<int>(*pid), instant{duration{static_cast<int64>(*started)}}};
+    return session{static_cast<int>(*pid), instant{duration{*started}}};
 }
 
 // Of this session, as it is in locked_by.
@@ -210,12 +202,10 @@ row read_row(const lease &times, std::string_view locked_by)
 
 bool is_of_dead_run(const lease &times, std::string_view locked_by)
 {
-    // Most are not of a run, which the separator tells.
-    const size_t digits_begin = locked_by.find_last_not_of(digits);
-    if (digits_begin == locked_by.npos || (locked_by[digits_begin] != '!' && locked_by[digits_begin] != '-'))
+    if (locked_by.find('!') == locked_by.npos)
         return false;
-    auto session_of_run = read_row(times, locked_by).from;
-    const auto who = session_of_run.kind == origin::kinds::run ? take_session(session_of_run.session) : std::nullopt;
+    auto from = read_row(times, locked_by).from;
+    const auto who = from.kind == origin::kinds::run ? take_session(from.session) : std::nullopt;
     return who && !is_session_alive(who->pid, who->started);
 }
 

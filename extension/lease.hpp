@@ -43,6 +43,7 @@ struct origin {
     std::string_view session; // of a session or a run
 
     bool is_ours() const { return kind != kinds::java; }
+    bool is_run() const { return is_ours() && kind != kinds::administrator; }
 };
 
 // What we write of a row, apart from locked_by.

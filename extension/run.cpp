@@ -89,7 +89,14 @@ void execute(const char *command)
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());
-    with_lock_table(function, [&](lock_table &table) { return release(table, names, mine, false, tell); });
+    // The caller gets the command's error, also if the release fails: on a lock_timeout, for example.
+    if (const ErrorData *const failure = pg::in_subtransaction([&] {
+            with_lock_table(function, [&](lock_table &table) { return release(table, names, mine, false, tell); });
+            return true;
+        }))
+        ereport(WARNING,
+                (errcode(failure->sqlerrcode), errmsg("lock \"%.*s\" was not released", SV(names.front().bytes)),
+                 errdetail("%s", failure->message), errhint("It ends with its lease, or with this session.")));
     PopActiveSnapshot();
     CommitTransactionCommand();
     StartTransactionCommand();

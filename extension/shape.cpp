@@ -268,7 +268,8 @@ Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
     require_timestamp(table, column);
     if (column->attnotnull)
         report_unusable(table, psprintf("column \"%s\" is NOT NULL", name),
-                        psprintf("It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.", name));
+                        psprintf("%s has none: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.",
+                                 strcmp(name, "lock_at_least_until") == 0 ? "A released lock" : "A new row", name));
     return column;
 }
 
@@ -285,6 +286,9 @@ AttrNumber find_of_runs(Relation table, purposes purpose, const char *name)
         report_unusable(
             table, psprintf("column \"%s\" is %s", name, format_type_with_typemod(column->atttypid, column->atttypmod)),
             psprintf("It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.", name));
+    if (column && column->atthasdef)
+        report_unusable(table, psprintf("column \"%s\" has a default", name),
+                        psprintf("A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.", name));
     return number_of(column);
 }
 

@@ -60,15 +60,34 @@ BEGIN
 END
 $$;
 
--- The table: made, or adopted if a Java team's migration has made it. Adopting waits for transactions that use it.
+-- The table: made, or adopted if a Java team's migration has made it. Adopting waits for transactions that use it. In a
+-- trusted installation the script may create anything anywhere, but the role that creates the extension may not; and default
+-- privileges give nobody a right to a table that we make.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
 DO $$
+DECLARE
+    home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
+    installer CONSTANT regrole := $owner$@extowner@$owner$;
+    is_adopted CONSTANT boolean := pg_catalog.to_regclass(pg_catalog.format('%s.shedlock', home)) IS NOT NULL;
+    privileged text;
 BEGIN
+    IF NOT is_adopted AND NOT pg_catalog.has_schema_privilege(installer::oid, home::oid, 'CREATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = pg_catalog.format('role %s may not create the lock table in schema %s', installer, home),
+            HINT = 'Create the extension in a schema in which the role may create objects.';
+    END IF;
+    PERFORM pg_catalog.set_config('default_tablespace', '', true), pg_catalog.set_config('default_table_access_method', 'heap', true);
     IF pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.=) '0' THEN
         PERFORM pg_catalog.set_config('lock_timeout', '2s', true);
     END IF;
     PERFORM shedlock_make_or_adopt_table();
+    IF NOT is_adopted THEN
+        FOR privileged IN SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+                            FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+                           WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(pg_catalog.format('%s.shedlock', home))::oid AND a.grantee OPERATOR(pg_catalog.<>) c.relowner LOOP
+            EXECUTE pg_catalog.format('REVOKE ALL ON %s.shedlock FROM %s', home, privileged);
+        END LOOP;
+    END IF;
 EXCEPTION WHEN lock_not_available THEN
     RAISE lock_not_available USING MESSAGE = 'cannot adopt table shedlock: another transaction has it locked',
         HINT = 'Try again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
@@ -276,15 +295,29 @@ $$;
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 
--- Functions come executable for everybody. Whoever creates the extension keeps that right, and may pass it on by
--- shedlock_grant; it matters in a trusted installation, whose objects belong to a superuser.
+-- Functions come executable for everybody, and default privileges may give anybody rights to functions and views. Only
+-- the role that creates the extension keeps any, and may pass them on by shedlock_grant; it matters in a trusted
+-- installation, whose objects belong to a superuser.
 DO $$
 DECLARE
-    routine regprocedure;
+    member record;
 BEGIN
-    FOR routine IN SELECT r.routine FROM shedlock_routines r LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
-        EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', routine, $owner$@extowner@$owner$);
+    FOR member IN
+        SELECT DISTINCT pg_catalog.format('ROUTINE %s', p.oid::regprocedure) AS signature, CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
+          FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::oid,
+               pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
+         WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
+        UNION ALL
+        SELECT DISTINCT c.oid::regclass::text, CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+          FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) d.objid, pg_catalog.aclexplode(c.relacl) a
+         WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::regclass::oid AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+           AND d.deptype OPERATOR(pg_catalog.=) 'e' AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock')
+           AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', member.signature, member.privileged);
+    END LOOP;
+    FOR member IN SELECT r.routine AS signature FROM shedlock_routines r LOOP
+        EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', member.signature, $owner$@extowner@$owner$);
     END LOOP;
 END
 $$;
@@ -294,8 +327,10 @@ GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
+    -- As at the beginning, only what belongs to the role that creates the extension: anybody can give functions these names.
     portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
-                               WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version');
+                               WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version'
+                                 AND p.proowner OPERATOR(pg_catalog.=) $owner$@extowner@$owner$::regrole::oid);
     thing record;
     needed_by text;
 BEGIN
@@ -312,7 +347,9 @@ BEGIN
     LOOP
         PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin);
     END LOOP;
-    IF pg_catalog.obj_description(pg_catalog.to_regproc('"portable shedlock_protect_row"')::oid, 'pg_proc') OPERATOR(pg_catalog.=) 'was on' THEN
+    IF EXISTS (SELECT FROM pg_catalog.pg_proc p
+                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_protect_row' AND p.proowner OPERATOR(pg_catalog.=) portable
+                  AND pg_catalog.obj_description(p.oid, 'pg_proc') OPERATOR(pg_catalog.=) 'was on') THEN
         PERFORM shedlock_protect();
     END IF;
     FOR thing IN

@@ -110,6 +110,25 @@ SET client_min_messages = warning;
 DROP SCHEMA regress_evil, regress_target CASCADE;
 RESET client_min_messages;
 
+-- What looks like the remains of a takeover makes nobody an administrator, and is left alone.
+CREATE ROLE regress_shedlock_accomplice;
+GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
+SET ROLE regress_shedlock_attacker;
+CREATE FUNCTION "portable shedlock_version"() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION "portable shedlock_pause"() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION "portable shedlock_protect_row"() RETURNS int LANGUAGE sql AS 'SELECT 1';
+COMMENT ON FUNCTION "portable shedlock_protect_row"() IS 'was on';
+GRANT EXECUTE ON FUNCTION "portable shedlock_pause"() TO regress_shedlock_accomplice;
+RESET ROLE;
+REVOKE ALL ON SCHEMA public FROM regress_shedlock_attacker;
+CREATE EXTENSION shedlock;
+SELECT has_function_privilege('regress_shedlock_accomplice', 'shedlock_grant(text, boolean, boolean)', 'EXECUTE') AS has_gained,
+       EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shedlock_protect') AS is_protected;
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
+DROP FUNCTION "portable shedlock_version"(), "portable shedlock_pause"(), "portable shedlock_protect_row"();
+DROP ROLE regress_shedlock_accomplice;
+
 -- What stands under one of our names in the target schema stops a trusted installation; it is never used or taken over.
 GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
 CREATE FUNCTION install_over(obstacle text) RETURNS text LANGUAGE plpgsql AS $$

@@ -49,6 +49,8 @@ SET client_min_messages = error;
 SELECT name, shedlock_release_token(name, token) AS released, shedlock_extend_token(name, token, '1 h') AS extended FROM shedlock_locks ORDER BY name;
 RESET client_min_messages;
 \set VERBOSITY default
+UPDATE shedlock SET locked_at = '2026-01-01', locked_by = 'released by force: me*1767225600000000' WHERE name = 'f';
+SELECT shedlock_release_token('f', 1767225600000000);
 DELETE FROM shedlock;
 
 -- The functions, the view and the trigger agree on which are ours: on texts that are ours in all parts, and on those that differ by a little.

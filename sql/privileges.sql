@@ -128,6 +128,10 @@ SELECT attempt($$SELECT shedlock_revoke(NULL)$$) AS role, attempt($$SELECT shedl
        attempt($$SELECT shedlock_revoke('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_revoke('no such role')$$) AS unknown, attempt($$SELECT shedlock_revoke('x CASCADE; --', java => true)$$) AS injected;
 
+-- Not from a role whose rights come from ownership: the functions would fail for everybody.
+SELECT attempt(format('SELECT shedlock_revoke(%L)', proowner::regrole)) ~ '^22023: role ".*" owns shedlock$' AS of_functions FROM pg_proc WHERE proname = 'shedlock_revoke';
+SELECT attempt(format('SELECT shedlock_revoke(%L, false, true)', relowner::regrole)) ~ '^22023: role ".*" owns shedlock$' AS of_table FROM pg_class WHERE oid = 'shedlock'::regclass;
+
 -- Nothing is left of any grant: the roles can be dropped.
 DELETE FROM shedlock;
 DROP FUNCTION attempt;

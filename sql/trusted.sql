@@ -34,7 +34,29 @@ DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
+-- Not in a schema in which that role may not create a table, though the script could.
 RESET ROLE;
+CREATE SCHEMA regress_closed;
+GRANT USAGE ON SCHEMA regress_closed TO regress_shedlock_dba;
+SET ROLE regress_shedlock_dba;
+\set VERBOSITY terse
+CREATE EXTENSION shedlock SCHEMA regress_closed;
+\set VERBOSITY default
+RESET ROLE;
+DROP SCHEMA regress_closed;
+-- Default privileges give nobody a right to what the script makes.
+ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO regress_shedlock_app;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO regress_shedlock_app, PUBLIC;
+SET ROLE regress_shedlock_dba;
+CREATE EXTENSION shedlock;
+RESET ROLE;
+ALTER DEFAULT PRIVILEGES REVOKE ALL ON FUNCTIONS FROM regress_shedlock_app;
+ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM regress_shedlock_app, PUBLIC;
+SELECT p.proname FROM pg_proc p WHERE p.proname ~ '^shedlock' AND has_function_privilege('regress_shedlock_app', p.oid, 'EXECUTE');
+SELECT c.relname, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname ~ '^shedlock' AND a.grantee NOT IN (c.relowner, 'regress_shedlock_dba'::regrole);
+SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
+DROP EXTENSION shedlock;
+DROP TABLE shedlock;
 -- Objects planted in the schema beforehand stop the installation instead of being used.
 CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 \set VERBOSITY terse

@@ -52,6 +52,8 @@ BEGIN
         RAISE duplicate_object USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
     END IF;
 
+    PERFORM set_config('shedlock_portable.existing', (SELECT string_agg(o.oid::text, ' ') FROM (
+        SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table could do as they like with the locks, and have the functions run what they attach to it.
     row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
@@ -76,13 +78,15 @@ BEGIN
             USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s', home, found.what, found.owner, current_user::regrole),
                   HINT = format('SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.', found.owner);
     END IF;
-    -- A role that may create functions next to these could make their calls ambiguous, and so stop every lock.
+    -- A role that may create functions next to these could make their calls ambiguous, and so stop every lock. The owner of
+    -- the schema could replace them, and so act as their owner.
     creators := (SELECT string_agg(r.role, ', ' ORDER BY r.role) FROM (
         SELECT 'PUBLIC' AS role FROM pg_namespace n, aclexplode(n.nspacl) a
          WHERE n.oid = home::regnamespace AND a.grantee = 0 AND a.privilege_type = 'CREATE'
         UNION ALL
-        SELECT r.oid::regrole::text FROM pg_roles r -- whoever has this one is its member
-         WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND has_schema_privilege(r.oid, home::regnamespace, 'CREATE')
+        SELECT r.oid::regrole::text FROM pg_roles r -- the owner of the database is a member of pg_database_owner
+         WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
+           AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE') OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
            AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
     IF creators <> '' THEN
         RAISE insufficient_privilege
@@ -811,6 +815,8 @@ BEGIN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
         reason := 'No acquisition has had this token.';
+    ELSIF token = found_token AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind = '*' THEN
+        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token = found_token THEN
         reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
@@ -1031,7 +1037,7 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
     names := @extschema@.shedlock__name(name);
     PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
-    IF command ~ '^[ \t-\r]*$' THEN
+    IF command ~ '^[[:space:]]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
     RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '!'::text, NULL::text);
@@ -1274,6 +1280,8 @@ BEGIN
         UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
             WHERE g.tgrelid = id AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
                   ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
+        UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
+                'REVOKE TRIGGER ON the table from it.' FROM aclexplode(t.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> t.relowner
         UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
         UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
@@ -1557,8 +1565,8 @@ $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restor
 -- next to the extension's, it may be what a caller runs that passes a literal without a type.
 $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
            format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
-           format('REVOKE CREATE ON SCHEMA %s from them: %s', home, CASE WHEN is_extension
-                  THEN 'callers may run an overload of theirs instead of ours' ELSE 'with an overload they can keep every lock from being acquired' END)
+           CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
+                ELSE format('REVOKE CREATE ON SCHEMA %s from them: with an overload they can keep every lock from being acquired. The owner of the schema can replace the functions and act as their owner', home) END
       FROM (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension FROM pg_class t
              WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
             UNION ALL
@@ -1567,7 +1575,8 @@ $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
                      WHERE n.oid = home AND a.grantee = 0 AND a.privilege_type = 'CREATE'
                     UNION ALL
                     SELECT r.oid::regrole::text FROM pg_roles r
-                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND has_schema_privilege(r.oid, home, 'CREATE') AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                       AND (has_schema_privilege(r.oid, home, 'CREATE') OR NOT is_extension AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
                        AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
      GROUP BY home, is_extension $q$,
 
@@ -1621,7 +1630,7 @@ $q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locke
 
 $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
            'Two names that differ in blanks only are two locks'
-      FROM locks WHERE name ~ '^\s|\s$' ORDER BY name $q$,
+      FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$,
 
 $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
            'Choose a longer at_most, or extend in time'
@@ -1831,6 +1840,11 @@ DECLARE
 BEGIN
     IF shedlock_revoke.role IS NULL OR shedlock_revoke.admin IS NULL OR shedlock_revoke.java IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
+    ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
+                                                            UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
+        -- These rights were not given by shedlock_grant, and without them the functions would fail for everybody.
+        RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
+            HINT = 'Only roles that shedlock_grant has named can be named here.';
     END IF;
     FOR revoked IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
                      USING shedlock_revoke.admin LOOP
@@ -1931,10 +1945,25 @@ DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
     routine regprocedure;
+    made record;
 BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
-        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
+    END LOOP;
+    -- Functions come executable for everybody, and default privileges may give anybody rights. What was there before keeps
+    -- those that shedlock_grant has given.
+    FOR made IN
+        SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
+          FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner, COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
+                  FROM pg_proc p WHERE p.pronamespace = home::regnamespace
+                UNION ALL
+                SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl FROM pg_class c WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v')) o,
+               aclexplode(o.acl) a
+         WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
+           AND o.oid::text <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
+         GROUP BY 1, 2
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', made.signature, made.privileged);
     END LOOP;
     EXECUTE format('SELECT id FROM %s.shedlock_table', home);
 END

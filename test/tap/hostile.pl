@@ -71,8 +71,20 @@ $node->safe_psql('before', 'GRANT CREATE ON SCHEMA refusing TO PUBLIC');
 like($start_of->(), qr/others may create objects there: .*PUBLIC/, 'nor may everybody create functions there');
 $node->safe_psql('before', 'REVOKE ALL ON SCHEMA refusing FROM PUBLIC; ALTER SCHEMA refusing OWNER TO attacker');
 like($start_of->(), qr/others may create objects there: attacker/, '... nor may its owner be another role');
+$node->safe_psql('before', 'REVOKE ALL ON SCHEMA refusing FROM attacker');
+like($start_of->(), qr/others may create objects there: attacker/, '... even if it has taken the right to create from itself');
 is(answer('before', 'GRANT team TO attacker; GRANT ALL ON SCHEMA jobs TO attacker; SET ROLE team; SET search_path = jobs; ' . $install), '', '... unless that one is the installer anyway');
 $node->safe_psql('before', 'REVOKE team FROM attacker');
+
+# Default privileges give nobody a right to what the script makes; what shedlock_grant gave stays when it is run again.
+$node->safe_psql('before', 'CREATE ROLE default_role; CREATE SCHEMA defaults AUTHORIZATION team; SET ROLE team; ALTER DEFAULT PRIVILEGES IN SCHEMA defaults GRANT ALL ON FUNCTIONS TO default_role; ALTER DEFAULT PRIVILEGES IN SCHEMA defaults GRANT ALL ON TABLES TO default_role');
+is(answer('before', "SET ROLE team; SET search_path = defaults;\n$install\nSELECT shedlock_grant('app');\n$install"), '', 'the script runs twice among default privileges');
+is($node->safe_psql('before', q[SELECT string_agg(o::text, ' ') FROM (SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'defaults'::regnamespace AND has_function_privilege('default_role', oid, 'EXECUTE')
+	UNION ALL SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'defaults'::regnamespace AND relkind IN ('r', 'v') AND has_table_privilege('default_role', oid, 'SELECT, INSERT, UPDATE, DELETE, TRIGGER')) o (o)]),
+	'', '... which give no right');
+is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.shedlock_release(text, boolean)', 'EXECUTE'), has_function_privilege('app', 'defaults.shedlock_pause(text, text, interval)', 'EXECUTE')]), 't|f', '... while what was granted stays');
+$node->safe_psql('before', 'GRANT TRIGGER ON defaults.shedlock TO default_role');
+like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'), qr/^error\|.*role default_role may put triggers on it/m, 'the doctor names a role that may put triggers on the table');
 
 # The whole surface in one session, each call with exactly the declared types, among overloads that match anything else better;
 # and what is raised for each argument, by functions of ours, too.

@@ -32,5 +32,17 @@ my $meanwhile = "COPY said FROM PROGRAM ''psql -XqAt -h $host -p $port -d postgr
 my $look = 'INSERT INTO seen SELECT count(*) FROM others';
 is(sql("CALL shedlock_run('job', '$look; $meanwhile; $look; DO ''BEGIN $look; END''; $look', '1 h')"), 't', 'another session commits during a run');
 is(sql("SELECT string_agg(n::text, ' ') FROM seen"), '0 1 1 1', '... and the statements that follow see it');
+
+# A run's own error reaches the caller, also if the lock cannot be released after it: here another transaction has the row by then.
+my $other = $server->background_psql('postgres');
+$other->query_safe('SELECT pg_advisory_lock(1)');
+my $until_told = q[DO 'BEGIN WHILE NOT pg_try_advisory_lock(1) LOOP PERFORM pg_sleep(0.01); END LOOP; END'];
+my $run = launch({}, 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-v', 'VERBOSITY=verbose', '-c', q[SET lock_timeout = '1ms'], '-c', "CALL shedlock_run('stuck', \$\$$until_told; SELECT 1/0\$\$, '1 h')");
+$server->poll_query_until('postgres', q[SELECT count(*) = 1 FROM shedlock WHERE name = 'stuck' AND lock_until > timezone('utc', now())]) or die 'it does not begin';
+$other->query_safe(q[BEGIN; SELECT FROM shedlock WHERE name = 'stuck' FOR UPDATE; SELECT pg_advisory_unlock(1)]);
+ended($run);
+like($run->{err}, qr/WARNING:  55P03: lock "stuck" was not released\nDETAIL:  canceling statement due to lock timeout\n.*ERROR:  22012:/s, "a run's own error reaches the caller, and a WARNING tells that the lock was not released");
+$other->query_safe('COMMIT');
+$other->quit;
 $server->stop;
 done_testing();
