@@ -231,7 +231,7 @@ private:
         if (who.token && row->times.locked_at < *who.token)
             return "No acquisition has had this token.";
         if (who.token && row->times.locked_at == *who.token)
-            return "That acquisition belongs to a session";
+            return origin_of(*row).is_run() ? "That acquisition belongs to a session" : "That token is no acquisition's";
         if (who.token)
             return "It was taken over by ";
         return row->times.lock_until <= now ? "It is free. " : "It is held by another session";
@@ -335,7 +335,7 @@ private:
         if (!row)
             return false;
         auto const from = origin_of(*row);
-        return op_.by_token ? row->times.locked_at == known_.token && from.is_ours() : from.session == known_.mark;
+        return op_.by_token ? row->times.locked_at == known_.token && from.is_run() : from.session == known_.mark;
     }
 
     std::string guard() const

@@ -68,7 +68,7 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
     // Whoever knows the token may guard what a session acquired.
     bool const ours = found != known.end() &&
                       (is_by_token(made.what)
-                           ? token_of(found->second.locked_at) == *made.token && ending_of(found->second).is_ours()
+                           ? token_of(found->second.locked_at) == *made.token && ending_of(found->second).is_of_run()
                            : is_ours(found->second, made, caller));
     if (!ours)
         errors.must("SL001");

@@ -39,6 +39,7 @@ struct ending {
     std::size_t length = 0;
 
     bool is_ours() const { return kind != kinds::java; }
+    bool is_of_run() const { return is_ours() && kind != kinds::administrator; }
     bool is_of_session() const { return kind == kinds::session || kind == kinds::run; }
 };
 
