@@ -59,6 +59,8 @@ lock_name copy(const lock_name &name)
 
 std::string_view copy(std::string_view text)
 {
+    if (text.empty())
+        return {};
     return {pnstrdup(text.data(), text.size()), text.size()};
 }
 
