@@ -11,7 +11,7 @@ my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $crowd = often(80, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
-# Runs that many at once, for the same slot; gives how they ended and the tokens of those whose command ran.
+# Runs that many at once, for the same slot; gives how they ended and the ticks of those whose command ran.
 sub start_all
 {
 	my ($count, $name, $every) = @_;
@@ -20,7 +20,7 @@ sub start_all
 	my @tools = map {
 		my %one = (err => '');
 		$one{run} = IPC::Run::start([ $tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '10s', '--every', $every, '-E', '9',
-			'--', 'sh', '-c', 'echo $SHEDLOCK_TOKEN >> "$0"', $ran ], '<', \undef, '2>', \$one{err}, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'" ], '<', \undef, '2>', \$one{err}, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		\%one;
 	} 1 .. $count;
 	$_->{run}->finish for @tools;
@@ -35,8 +35,8 @@ my ($long) = grep { (time - 978_307_200) % $_ < $_ - 600 } 7 * 86_400, 5 * 86_40
 my $rounds = often(1, 3);
 for my $n (1 .. $rounds)
 {
-	my ($ends, $tokens) = start_all($crowd, "once $n", "${long}s");
-	is(scalar(@$tokens), 1, "$crowd parallel starts for one slot: the command ran once");
+	my ($ends, $ticks) = start_all($crowd, "once $n", "${long}s");
+	is(scalar(@$ticks), 1, "$crowd parallel starts for one slot: the command ran once");
 	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 }, '... one ended with its status, the others were skipped');
 }
 seen(41, $crowd * $rounds, "parallel starts in $rounds slots: exactly one command ran in each");
@@ -46,12 +46,12 @@ my (@all, $started);
 my $until = time + often(4, 60);
 while (time < $until || @all < 2)
 {
-	my (undef, $tokens) = start_all(8, 'each', '1s');
-	@all = @$tokens;
+	my (undef, $ticks) = start_all(8, 'each', '1s');
+	@all = @$ticks;
 	$started += 8;
 }
 my %slots;
-$slots{ int($_ / 1e6) }++ for @all;
+$slots{$_}++ for @all;
 is(scalar(grep { $_ > 1 } values %slots), 0, 'slots of a second: never two commands in one');
 seen(41, $started, 'starts over ' . keys(%slots) . ' slots of a second: never two commands in one');
 
