@@ -205,7 +205,8 @@ private:
             times.lock_at_least_until.reset();
         auto const end = op_.what == verb::pause ? "*" : op_.by_token ? "#" : known_.mark + ":";
         auto const past = past_of(before_[i]);
-        return {times, end + number(token), op_.what == verb::pause ? past : shedlock::begun(past, op_.tick, now, unit)};
+        return {times, end + number(token),
+                op_.what == verb::pause ? past : shedlock::begun(past, op_.tick, now, unit)};
     }
 
     instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
@@ -231,7 +232,8 @@ private:
         if (who.token && row->times.locked_at < *who.token)
             return "No acquisition has had this token.";
         if (who.token && row->times.locked_at == *who.token)
-            return origin_of(*row).is_run() ? "That acquisition belongs to a session" : "That token is no acquisition's";
+            return origin_of(*row).is_run() ? "That acquisition belongs to a session"
+                                            : "That token is no acquisition's";
         if (who.token)
             return "It was taken over by ";
         return row->times.lock_until <= now ? "It is free. " : "It is held by another session";

@@ -28,9 +28,9 @@ enum class verb {
 
 struct operation {
     verb what;
-    std::string sql;       // with {name}, {other}, {token}
-    bool by_token = false; // not by the session
-    bool of_both = false;  // {name} and {other}
+    std::string sql;                         // with {name}, {other}, {token}
+    bool by_token = false;                   // not by the session
+    bool of_both = false;                    // {name} and {other}
     std::optional<shedlock::instant> tick{}; // of an acquire, with retry
 };
 

@@ -28,7 +28,7 @@ session::session(std::string const &database) : connection_(PQconnectdb(("dbname
         throw std::runtime_error(PQerrorMessage(connection_.get()));
     PQsetNoticeReceiver(connection_.get(), hear, this);
     mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint "
-                    "FROM pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
+                  "FROM pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
 }
 
 void session::hear(void *self, PGresult const *notice)

@@ -1,12 +1,13 @@
 // effects CONNECTION TICKS kills|calm|backlog: schedulers, each a process of its own, of a job that is due once a tick
-// and whose effect is a row of the table effects, which no constraint guards. A further process announces the ticks, one
-// after the other; each scheduler asks for the tick that is due until its effect is there. With backlog all ticks are in
-// the past, and each scheduler asks for the oldest that is not done; when that is refused, it waits and asks what is due
-// by then, and never for the one after it. Unless calm, sessions are killed meanwhile, most of them in the middle of the
-// run. The leases are longer than anybody waits here: only because the lock of a dead session is free does it go on.
+// and whose effect is a row of the table effects, which no constraint guards. A further process announces the ticks,
+// one after the other; each scheduler asks for the tick that is due until its effect is there. With backlog all ticks
+// are in the past, and each scheduler asks for the oldest that is not done; when that is refused, it waits and asks
+// what is due by then, and never for the one after it. Unless calm, sessions are killed meanwhile, most of them in the
+// middle of the run. The leases are longer than anybody waits here: only because the lock of a dead session is free
+// does it go on.
 //
-// Prints "tick N" when the Nth is announced, or, of a backlog, done, and at the end "count KEY N" lines. Fails if a tick
-// takes a minute, or if anything but the loss of a session goes wrong.
+// Prints "tick N" when the Nth is announced, or, of a backlog, done, and at the end "count KEY N" lines. Fails if a
+// tick takes a minute, or if anything but the loss of a session goes wrong.
 #include "crowd.hpp"
 
 #include "libpqxx.hpp"

@@ -330,15 +330,39 @@ char const *sqlstate_of_command(std::string const &sql)
 
 std::string near_ours(random_numbers &random, knowledge const &about, row const *of)
 {
-    static constexpr std::string_view heads[] = {
-        "",          "",          "host",        "billing/2.14", "batch/run/1.0",        "x/1.2.3",
-        "job#5",     "x*1",       "a/1.2:3",     "a/1.2!3",      "cron/tick5",           "paused: bob: x",
-        "paused: ",  "a\nb",      "/",           "#",            "released by force: bob", "x/tick5/run",
-        "host:8080", "host/1",    "host/1.2",    "10.0.0.1",     "2026-01-01 00:00:00",  "x/1.2:3/4.5"};
-    static constexpr std::string_view sessions[] = {
-        "/1.1", "/999999999.999999999999999999", "/1234567890.1", "/1.1234567890123456789", "/0.0", "/.",     "/1.",
-        "/.1",  "1.1",                           "/+1.1",         "/1.-1",                  "/1,1", "/1.1.1", "/01.01"};
-    static constexpr std::string_view marks[] = {":", "!", "#", "#", "*", "*", "*", "::", "!:", "*#", "", "/", "=", ": "};
+    static constexpr std::string_view heads[] = {"",
+                                                 "",
+                                                 "host",
+                                                 "billing/2.14",
+                                                 "batch/run/1.0",
+                                                 "x/1.2.3",
+                                                 "job#5",
+                                                 "x*1",
+                                                 "a/1.2:3",
+                                                 "a/1.2!3",
+                                                 "cron/tick5",
+                                                 "paused: bob: x",
+                                                 "paused: ",
+                                                 "a\nb",
+                                                 "/",
+                                                 "#",
+                                                 "released by force: bob",
+                                                 "x/tick5/run",
+                                                 "host:8080",
+                                                 "host/1",
+                                                 "host/1.2",
+                                                 "10.0.0.1",
+                                                 "2026-01-01 00:00:00",
+                                                 "x/1.2:3/4.5"};
+    static constexpr std::string_view sessions[] = {"/1.1",          "/999999999.999999999999999999",
+                                                    "/1234567890.1", "/1.1234567890123456789",
+                                                    "/0.0",          "/.",
+                                                    "/1.",           "/.1",
+                                                    "1.1",           "/+1.1",
+                                                    "/1.-1",         "/1,1",
+                                                    "/1.1.1",        "/01.01"};
+    static constexpr std::string_view marks[] = {":",  "!",  "#",  "#", "*", "*", "*",
+                                                 "::", "!:", "*#", "",  "/", "=", ": "};
     auto text = std::string{random.any_of(heads)};
     if (random.one_in(2)) {
         auto session = random.one_in(2) ? random.any_of(about.sessions) : std::string{random.any_of(sessions)};

@@ -128,9 +128,9 @@ rows rows_of(PGresult const *result, int first)
         auto const time_if_any = [&](int column) {
             return PQgetisnull(result, line, first + column) ? std::nullopt : std::optional{time(column)};
         };
-        found[value_of(result, line, first)] = {
-            time(1),        time(2),        value_of(result, line, first + 3), time_if_any(4), time_if_any(5),
-            time_if_any(6), time_if_any(7)};
+        found[value_of(result, line, first)] = {time(1),        time(2),        value_of(result, line, first + 3),
+                                                time_if_any(4), time_if_any(5), time_if_any(6),
+                                                time_if_any(7)};
     }
     return found;
 }
@@ -164,7 +164,7 @@ session::session(std::string const &database, std::string const &isolation, std:
           isolation + "'");
     query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
     mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
-                    "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
+                  "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
     sessions()[mark_] = true;
     prepare();
     PQenterPipelineMode(connection_.get());

@@ -113,11 +113,8 @@ std::string judge_protection(session &any, rows const &known)
 
 std::string judge_portable_parser(session &any, rows const &known)
 {
-    static std::map<kinds, std::string> const marks{{kinds::java, ""},
-                                                    {kinds::token, "#"},
-                                                    {kinds::session, ":"},
-                                                    {kinds::run, "!"},
-                                                    {kinds::administrator, "*"}};
+    static std::map<kinds, std::string> const marks{
+        {kinds::java, ""}, {kinds::token, "#"}, {kinds::session, ":"}, {kinds::run, "!"}, {kinds::administrator, "*"}};
     for (auto const &line : any.query("SELECT s.name, o.is_ours, o.kind, o.session, o.holder FROM shedlock s, "
                                       "portable.shedlock__origin(s.locked_by, s.locked_at) o")) {
         auto const &row = known.at(line[0]);

@@ -102,7 +102,8 @@ operation random_acquire(choices &random, scene const &scene, history::maker by,
     operation op{.what = history::action::acquire, .by = by};
     if (with_tick && !scene.tick_names.empty()) {
         op.names = {random.one_of(scene.tick_names)};
-        // This slot, or the next one: a schedule whose clock is a little ahead. Or one that was missed, or had its turn.
+        // This slot, or the next one: a schedule whose clock is a little ahead. Or one that was missed, or had its
+        // turn.
         op.tick = now().wall / slot * slot;
         if (random.one_in(4))
             op.tick = *op.tick + slot;

@@ -79,17 +79,17 @@ bool may_be_done(acquisition const &one)
     });
 }
 
-// A run without a tick uses up those that the clock has reached; and if it is done, so is a tick ahead of the clock that
-// had been tried before it. A retry of its own tick uses up only what is not done. Pauses and releases by force use up
-// none.
+// A run without a tick uses up those that the clock has reached; and if it is done, so is a tick ahead of the clock
+// that had been tried before it. A retry of its own tick uses up only what is not done. Pauses and releases by force
+// use up none.
 bool may_have_had_its_turn(world const &world, biography const &about, operation const &refused)
 {
     auto const &all = about.acquisitions;
     auto const may_count = [&](acquisition const &one) {
         return one.fate.outcome != fates::undone && one.op->called.at <= refused.done.at;
     };
-    bool const was_tried =
-        std::any_of(all.begin(), all.end(), [&](auto const &one) { return may_count(one) && one.op->tick == refused.tick; });
+    bool const was_tried = std::any_of(all.begin(), all.end(),
+                                       [&](auto const &one) { return may_count(one) && one.op->tick == refused.tick; });
     return std::any_of(all.begin(), all.end(), [&](auto const &one) {
         if (!may_count(one))
             return false;
