@@ -1,5 +1,5 @@
-// Whose a lock is. The column locked_by is the holder, which is text for people, and an end that ownership is decided by.
-// The end of every acquisition of ours has the row's own locked_at in it, in microseconds since 1970, behind a
+// Whose a lock is. The column locked_by is the holder, which is text for people, and an end that ownership is decided
+// by. The end of every acquisition of ours has the row's own locked_at in it, in microseconds since 1970, behind a
 // separator that tells its kind:
 //   #<locked_at>                                 owned by whoever has the token, which is the same number
 //   /<backend pid>.<backend start>:<locked_at>   owned by this session; the start in microseconds since 1970, since

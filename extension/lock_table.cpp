@@ -108,32 +108,32 @@ history lock_table::history_of(const sighting &seen) const
     return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
 }
 
-void lock_table::fill(Datum *values, bool *nulls, const contents &now, text *locked_by) const
+void lock_table::fill(Datum *values, bool *nulls, const contents &written, text *locked_by) const
 {
     const auto set = [&](AttrNumber column, std::optional<instant> time) {
         nulls[column - 1] = !time;
         if (time)
             values[column - 1] = TimestampGetDatum(pg::to_timestamp(*time));
     };
-    set(shape_.lock_until, now.times.lock_until);
-    set(shape_.locked_at, now.times.locked_at);
-    set(shape_.lock_at_least_until, now.times.lock_at_least_until);
-    set(shape_.last_tick, now.past.last_tick);
-    set(shape_.last_done_tick, now.past.last_done_tick);
-    set(shape_.last_done_at, now.past.last_done_at);
+    set(shape_.lock_until, written.times.lock_until);
+    set(shape_.locked_at, written.times.locked_at);
+    set(shape_.lock_at_least_until, written.times.lock_at_least_until);
+    set(shape_.last_tick, written.past.last_tick);
+    set(shape_.last_done_tick, written.past.last_done_tick);
+    set(shape_.last_done_at, written.past.last_done_at);
     if (locked_by) {
         values[shape_.locked_by - 1] = PointerGetDatum(locked_by);
         nulls[shape_.locked_by - 1] = false;
     }
 }
 
-bool lock_table::rewrite(sighting &seen, const contents &now, text *locked_by) const
+bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_by) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     auto *const values = allocate<Datum>(columns->natts);
     auto *const nulls = allocate<bool>(columns->natts);
     heap_deform_tuple(&seen.tuple, columns, values, nulls);
-    fill(values, nulls, now, locked_by);
+    fill(values, nulls, written, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
     // Looks do not prune, so writers do: before there is room for less than a few versions. The server's own measure, a
@@ -155,8 +155,8 @@ bool lock_table::rewrite(sighting &seen, const contents &now, text *locked_by) c
         if (moved)
             insert_index_entries(tuple, UNIQUE_CHECK_YES);
         PAUSE_POINT("rewritten");
-        queue::wake_at(will_be_free_soon(now.times) ? queue::ends::any : queue::ends::abort, RelationGetRelid(table_),
-                       seen.name);
+        queue::wake_at(will_be_free_soon(written.times) ? queue::ends::any : queue::ends::abort,
+                       RelationGetRelid(table_), seen.name);
         remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // so that the same statement can release what it acquired
     }
@@ -175,15 +175,15 @@ void lock_table::remember_written(const sighting &seen, const ItemPointerData &t
         ReleaseBuffer(page);
 }
 
-bool lock_table::take(sighting &seen, const contents &now, text *locked_by) const
+bool lock_table::take(sighting &seen, const contents &written, text *locked_by) const
 {
     PAUSE_POINT("take");
     if (is_own(seen))
-        return rewrite(seen, now, locked_by);
+        return rewrite(seen, written, locked_by);
     const taker_lock lock{RelationGetRelid(table_), seen.name};
     const bool alone = lock.try_acquire();
     PAUSE_POINT("taker");
-    const bool taken = alone && is_unchanged(seen) && rewrite(seen, now, locked_by);
+    const bool taken = alone && is_unchanged(seen) && rewrite(seen, written, locked_by);
     forget(seen);
     if (alone)
         lock.release();

@@ -78,11 +78,11 @@ public:
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was
     // seen, or is being changed. Never waits. The sighting is forgotten.
-    bool rewrite(sighting &seen, const contents &now, text *locked_by) const;
+    bool rewrite(sighting &seen, const contents &written, text *locked_by) const;
 
     // As rewrite, but at most one backend at a time gets that far, and the row is looked at once more before anything
     // is written. So those who lose the race have no transaction id to show for it.
-    bool take(sighting &seen, const contents &now, text *locked_by) const;
+    bool take(sighting &seen, const contents &written, text *locked_by) const;
 
     // Inserts a row that is free since ever, where none was seen. False when somebody else is at it, or was first.
     // While we have not committed nobody else can make a row of that name, so a clock that is read after this is later
@@ -116,7 +116,7 @@ private:
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
     bool insert_speculatively(const lock_name &name) const;
     bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const;
-    void fill(Datum *values, bool *nulls, const contents &now, text *locked_by) const;
+    void fill(Datum *values, bool *nulls, const contents &written, text *locked_by) const;
 };
 
 // Opens the lock table for `work`, and keeps it locked until the end of the transaction, as after a write.

@@ -101,8 +101,7 @@ Form_pg_attribute require_column(Relation table, const char *column)
     if (!attribute)
         report_unusable(table, psprintf("it has no column \"%s\"", column),
                         "Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, "
-                        "last_done_tick and "
-                        "last_done_at; see docs/operations.md.");
+                        "last_done_tick and last_done_at; see docs/operations.md.");
     if (attribute->attgenerated)
         report_unusable(table, psprintf("column \"%s\" is generated", column), "Make it an ordinary column.");
     return attribute;

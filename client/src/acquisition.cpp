@@ -82,7 +82,8 @@ private:
     std::optional<grant> ask(bool is_last = false)
     {
         auto sql = call("shedlock_acquire_token", names_,
-                        "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, wait => '0'::pg_catalog.interval, tick => tick,"
+                        "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, wait => "
+                        "'0'::pg_catalog.interval, tick => tick,"
                         " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text") +
                    ", (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
                    " FROM (SELECT " +
@@ -115,7 +116,8 @@ private:
         if (!options_.every)
             return "NULL::pg_catalog.timestamptz";
         return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) +
-               "'::pg_catalog.interval, zone => 'UTC'::pg_catalog.text, at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" +
+               "'::pg_catalog.interval, zone => 'UTC'::pg_catalog.text, at => pg_catalog.clock_timestamp() "
+               "OPERATOR(pg_catalog.-) '" +
                interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
     }
 

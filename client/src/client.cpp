@@ -122,7 +122,8 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
     waiting::place place{core.waits, what};
     for (;;) {
         try {
-            if (core.ask_bool("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)", arguments))
+            if (core.ask_bool("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)",
+                              arguments))
                 return true;
             if (clock::now() >= until)
                 return false;

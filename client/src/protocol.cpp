@@ -44,7 +44,8 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
     auto const answer = session.ask(
         "SELECT pg_catalog.set_config('client_min_messages', 'warning', true),"
         " pg_catalog.set_config('lock_timeout', $4, true),"
-        " @extschema@.shedlock_extend_token(one.names::pg_catalog.text[], one.token, one.at_most, NULL::pg_catalog.interval)"
+        " @extschema@.shedlock_extend_token(one.names::pg_catalog.text[], one.token, one.at_most, "
+        "NULL::pg_catalog.interval)"
         " FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.int8[]),"
         " pg_catalog.unnest($3::pg_catalog.interval[])) AS one (names, token, at_most)",
         {array_literal(lists), array_literal(tokens), array_literal(at_mosts), std::to_string(in_ms)}, until, stop);

@@ -522,7 +522,7 @@ $$;
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
--- Makes the rows that are missing. The unique index decides who has one; lock_timeout ends the wait for another
+-- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
 -- transaction that has inserted the same name. An advisory lock tells whether that may be one of ours, which is not worth
 -- waiting for. Otherwise the wait is 100 ms, since it may also be for sessions that add room to the table, which takes
 -- milliseconds on a busy server. The advisory lock decides nothing: any role can take it.
@@ -1334,7 +1334,7 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 
--- What else the role has that is called shedlock_... is not ours.
+-- Anything else of that role with a name like these is not ours.
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
@@ -1955,9 +1955,10 @@ BEGIN
     FOR made IN
         SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
           FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner, COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
-                  FROM pg_proc p WHERE p.pronamespace = home::regnamespace
+                  FROM pg_proc p WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
                 UNION ALL
-                SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl FROM pg_class c WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v')) o,
+                SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl
+                  FROM pg_class c WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v') AND starts_with(c.relname, 'shedlock')) o,
                aclexplode(o.acl) a
          WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
            AND o.oid::text <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))

@@ -1,4 +1,4 @@
-# Waiting, by what happened and not by how long it took: that a wait ends, who has a place in the queues, and who is woken. A session
+# Waiting, by what happened and not by how long it took: that a wait ends, which session has a place in the queues, and which one is woken. A session
 # that is stopped in its sleep cannot look by itself. If another one wakes it, the signal stays pending.
 use strict;
 use warnings;
@@ -94,7 +94,7 @@ sub refuses { my ($arguments, $which) = @_; (undef, undef, my $err) = $node->psq
 refuses("array_agg('n' || n), array_agg(n)", 'names');
 refuses("'{one}', array_agg(n)", 'which');
 
-# Who is woken.
+# Which session is woken.
 hold('woken');
 my ($first, $second);
 ok(wakes(sub { hold('woken'); return wait_for('woken') }, sub { release('woken') }), 'a release wakes the session that waits');

@@ -181,7 +181,7 @@ rows::const_iterator found_row(knowledge const &about, call const &made)
     return made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
 }
 
-moment beside(random_numbers &random, moment t)
+moment near(random_numbers &random, moment t)
 {
     bool const is_finite = t != infinity && t != minus_infinity;
     return is_finite && random.one_in(3) ? t + random.between(-1, 1) : t;
@@ -211,11 +211,11 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
     case 8: // the last tick, to the microsecond
     case 9:
         if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_tick)
-            return beside(random, *found->second.last_tick);
+            return near(random, *found->second.last_tick);
         return about.now;
     case 10:
         if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_done_tick)
-            return beside(random, *found->second.last_done_tick);
+            return near(random, *found->second.last_done_tick);
         return about.now;
     default:
         return about.now - (random.between(0, 100'000'000'000'000'000) >> random.between(0, 56));
