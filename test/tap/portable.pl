@@ -61,10 +61,22 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 }
 $client->query_safe('COMMIT');
 is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it overwritten');
-# Ours neither.
-$client->query_safe(q[BEGIN; SELECT shedlock_acquire('new', '1 h')]);
-is(sql('shop', q[SET lock_timeout = '60s'; SELECT shedlock_acquire('new', '1 h'), shedlock_acquire(ARRAY['another', 'new'], '1 h'), shedlock_acquire('another', '1 h')]), 'f|f|t', 'I2: nor is ours; an array takes nothing then');
-$client->query_safe('ROLLBACK');
+# Ours neither, however its transaction ends, and also when its lease is over before it is committed.
+for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
+{
+	for my $inserted ("shedlock_acquire('new', '1 h')", "shedlock_acquire('new', '1 ms') FROM pg_sleep(0)", "shedlock_acquire(ARRAY['another', 'new'], '1 h')")
+	{
+		my $asked = qq[BEGIN ISOLATION LEVEL $level; SELECT FROM shedlock; SELECT shedlock_acquire('new', '1 h')];
+		for my $end ('ROLLBACK TO before; COMMIT', 'ROLLBACK', 'COMMIT')
+		{
+			$client->query_safe(qq[BEGIN; SAVEPOINT before; SELECT $inserted; SELECT pg_sleep(0.002)]);
+			is(sql('shop', "SET lock_timeout = '60s'; $asked; SELECT shedlock_acquire(ARRAY['third', 'new'], '1 h'), shedlock_acquire('third', '1 h')"), "f\nf|t", "I2: ours is not waited for either, $level, $inserted");
+			$client->query_safe($end);
+			is(sql('shop', $asked), $end eq 'COMMIT' && $inserted !~ /ms/ ? 'f' : 't', "... and is seen after $end");
+		}
+		$client->query_safe(q[DELETE FROM shedlock WHERE name IN ('new', 'another')]);
+	}
+}
 # Any role can take the advisory lock with which ours tell each other. It keeps no name from being acquired.
 $client->query_safe(q[SET ROLE others; BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('withheld', 'jobs.shedlock'::regclass::oid::bigint))]);
 is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name is acquired though somebody else has its advisory lock');
