@@ -319,6 +319,10 @@ SELECT shedlock_complete_token('over', :token), shedlock_complete('session');
 INSERT INTO work VALUES ('late');
 COMMIT;
 :outcome
+-- Ended by hand, however long ago: counted from the acquisition at most.
+SELECT shedlock_acquire('session', '1 h');
+UPDATE shedlock SET lock_until = '-infinity' WHERE name = 'session';
+SELECT shedlock_complete('session');
 -- Over, it can be completed, but not extended.
 SELECT shedlock_acquire_token('over', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
@@ -354,6 +358,18 @@ SELECT shedlock_complete_token('over', :token);
 INSERT INTO work VALUES ('deleted');
 DELETE FROM shedlock WHERE name = 'over';
 COMMIT;
+-- The row's lock_until set to infinity by hand is a pause, which nobody but an administrator ends.
+BEGIN;
+SELECT shedlock_complete_token('over', :token);
+INSERT INTO work VALUES ('paused by hand');
+UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'over';
+SELECT attempt($$shedlock_complete_token('over', $$ || :token || ')');
+COMMIT;
+SELECT shedlock_acquire('hand', '1 h');
+UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'hand';
+SELECT attempt($$shedlock_complete('hand')$$);
+SELECT * FROM locks WHERE name = 'hand';
+DELETE FROM shedlock WHERE name = 'hand';
 :outcome
 EXECUTE java_again('over', 0, 'host');
 SELECT attempt($$shedlock_complete_token('over', $$ || :token || ')') AS javas;
