@@ -24,10 +24,10 @@ SELECT shedlock_extend('s', '1 h'), shedlock_extend_token('t', :token, '1 h');
 \c
 SELECT wait_until_gone(:process);
 SELECT * FROM locks;
--- Its token's owner has lost them, but may complete, and guard, what nobody has taken.
-SELECT shedlock_extend_token('t', :token, '2 h');
+-- Its token's owner has lost them, also where at_least still keeps others away; but may complete, and guard, what nobody has taken.
+SELECT shedlock_extend_token('t', :token, '2 h'), shedlock_release_token('t kept', :kept, done => false);
 \set VERBOSITY sqlstate
-SELECT shedlock_release_token('t', :token), shedlock_extend_token(ARRAY['t1', 't2'], :several, '2 h'), shedlock_release_token('t done', :done), shedlock_release_token('t failed', :failed);
+SELECT shedlock_extend_token('t kept', :kept, '2 h'), shedlock_release_token('t', :token), shedlock_extend_token(ARRAY['t1', 't2'], :several, '2 h'), shedlock_release_token('t done', :done), shedlock_release_token('t failed', :failed);
 SELECT shedlock_extend_token('t plain', :plain, '1 h') AS plain;
 \set VERBOSITY default
 SELECT * FROM locks WHERE name ~ '^t';
