@@ -65,6 +65,11 @@ SELECT name, shedlock_extend_token(name, token, '1 h') AS extended, shedlock_rel
 RESET client_min_messages;
 SELECT text, shedlock_session_alive(text) FROM unnest(ARRAY[NULL, '', '/', '1', '/1.2', '/1.2.', '/1.2.0123456', '/1.2.012345678', '/1.2.0123456X', '/1.2.0123456A', '/1.2:01234567', '1.2.01234567', 'x/1.2.01234567', '/1.2.01234567:']) text;
 SELECT name, shedlock_session_alive(mark || ':') AS with_more, shedlock_session_alive('x' || mark) AS with_more FROM marks WHERE name ~ 'alive';
+-- A holder that imitates an end changes nothing, nor does a name of a Java client.
+SELECT shedlock_acquire_token('imitates &', '1 h', holder => 'job' || mark || '&') IS NOT NULL AS taken, shedlock_acquire_token('imitates !', '1 h', holder => 'job' || mark || '!1') IS NOT NULL AS taken FROM marks WHERE name ~ 'neither';
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by, lock_at_least_until) SELECT 'imitates java', now + interval '1 h', now, 'job' || mark || '!' || 1767225600000000, now FROM marks, timezone('utc', clock_timestamp()) AS now WHERE name ~ 'neither';
+SELECT * FROM locks WHERE name ~ 'imitates';
+SELECT name, shedlock_acquire(name, '1 h') FROM (SELECT name FROM shedlock WHERE name ~ 'imitates' ORDER BY name) locks;
 DROP TABLE marks;
 DROP VIEW locks;
 DROP FUNCTION wait_until_gone;
