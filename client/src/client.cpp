@@ -5,25 +5,6 @@ namespace shedlock {
 
 using namespace internal;
 
-error::error(std::string const &message, std::string sqlstate)
-    : std::runtime_error{message}, sqlstate_{std::move(sqlstate)}
-{
-}
-// Here, so that each type has one home, and is the same type in every library that throws or catches it.
-error::~error() = default;
-connection_error::~connection_error() = default;
-in_doubt::~in_doubt() = default;
-lock_lost::~lock_lost() = default;
-usage_error::~usage_error() = default;
-
-std::string names::to_text() const
-{
-    std::string text;
-    for (auto const &name : list_)
-        text += (text.empty() ? "lock \"" : ", \"") + name + '"';
-    return text;
-}
-
 namespace {
 
 clock::time_point end_of(std::chrono::microseconds wait)

@@ -14,14 +14,13 @@
 // child that needs locks makes a client of its own.
 #pragma once
 
+#include "types.hpp"
+
 #include <chrono>
 #include <concepts>
-#include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -29,57 +28,11 @@
 #include <utility>
 #include <vector>
 
-#define SHEDLOCK_EXPORT __attribute__((visibility("default")))
-
 namespace pqxx {
 class sql_error;
 }
 
 namespace shedlock {
-
-// ---- Errors ----
-
-// That somebody else holds a lock is an outcome, never an error. what() says what to do.
-
-// The server could not do it. sqlstate() is its code, or empty.
-class SHEDLOCK_EXPORT error : public std::runtime_error {
-public:
-    explicit error(std::string const &message, std::string sqlstate = {});
-    ~error() override;
-    [[nodiscard]] std::string const &sqlstate() const noexcept { return sqlstate_; }
-
-private:
-    std::string sqlstate_;
-};
-
-// No server, a connection that broke, or a server that takes no writes (a standby).
-class SHEDLOCK_EXPORT connection_error : public error {
-public:
-    using error::error;
-    ~connection_error() override;
-};
-
-// The reply was lost, and the truth could not be learned in time: the lock may be held in our name, until at_most at
-// the latest, and nobody must work as if it were.
-class SHEDLOCK_EXPORT in_doubt : public connection_error {
-public:
-    using connection_error::connection_error;
-    ~in_doubt() override;
-};
-
-// The lease is not ours any more: it ended, or somebody else took over (SQLSTATE SL001).
-class SHEDLOCK_EXPORT lock_lost : public error {
-public:
-    using error::error;
-    ~lock_lost() override;
-};
-
-// The caller's or the administrator's to mend: bad arguments, missing privileges, functions missing or too old.
-class SHEDLOCK_EXPORT usage_error : public error {
-public:
-    using error::error;
-    ~usage_error() override;
-};
 
 // ---- Values ----
 
@@ -93,28 +46,6 @@ struct SHEDLOCK_EXPORT clock {
     static time_point now() noexcept;
 };
 
-// One acquisition. The tokens of a name only grow.
-enum class token : std::int64_t {};
-
-// One name, or several that are acquired all or none: "nightly", or {"ledger", "stock"}.
-class SHEDLOCK_EXPORT names {
-public:
-    names(char const *name) : names(std::string{name}) {}
-    names(std::string_view name) : names(std::string{name}) {}
-    names(std::string name) { list_.push_back(std::move(name)); }
-    names(std::initializer_list<std::string> list) : list_(list) {}
-    names(std::vector<std::string> list) : list_(std::move(list)) {}
-
-    [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
-    [[nodiscard]] std::string to_text() const; // for people: lock "a", "b"
-
-private:
-    std::vector<std::string> list_;
-};
-
-// How the work under a lock ended, as the view shedlock_locks tells and options.retry heeds.
-enum class outcome { done, failed };
-
 struct options {
     // The lease ends then, even if nobody releases. Must be given; 1 ms at least.
     std::chrono::microseconds at_most{};
@@ -124,7 +55,7 @@ struct options {
     // at_most has passed.
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
-    std::optional<std::chrono::sys_time<std::chrono::microseconds>> tick{};
+    std::optional<instant> tick{};
     // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every), as it is when
     // the call is made.
     std::optional<std::chrono::microseconds> every{};
@@ -144,7 +75,7 @@ struct SHEDLOCK_EXPORT refusal {
         had_run,   // the tick has had its run
         undecided, // a transaction that is not decided yet has it, or it came free at that moment
     };
-    using time = std::chrono::sys_time<std::chrono::microseconds>;
+    using time = instant;
 
     reason why = reason::undecided;
     std::string name;            // of several, one that was in the way
