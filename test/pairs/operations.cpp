@@ -169,6 +169,7 @@ std::vector<other_operation> const &other_operations()
         {"guard token", {guard_token}, ""},
         {"complete token", {complete_token}, ""},
         {"complete array", {complete_both}, ""},
+        {"guard and complete token", {guard_and_complete}, ""},
         {"run", {run}, ""},
         {"Java's insert", {java_acquire}, ""},
         {"Java's update", {java_update}, ""},
