@@ -137,6 +137,53 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
     EXPECT_TRUE(server::comes_true([&] { return lost->stop_token().stop_requested(); }));
 }
 
+// SQL may complete one name after the other. The server then refuses to extend or release all of them at once.
+TEST_F(completion_test, of_several_names_those_are_kept_and_released_that_are_not_completed)
+{
+    auto const a = name + " a", b = name + " b", c = name + " c";
+    auto mine = locks.try_acquire({a, b, c}, kept);
+    auto const complete_one = [&](std::string const &one) {
+        server::ask("SELECT shedlock_complete_token('" + one + "', " + std::to_string(number(mine->token())) + ")");
+    };
+    auto const end = mine->deadline() + 100ms;
+    complete_one(b);
+    while (shedlock::clock::now() < end)
+        std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(mine->held());
+    EXPECT_EQ(server::state(a) + server::state(b) + server::state(c), "heldfreeheld");
+    EXPECT_NO_THROW(mine->extend(1min));
+    EXPECT_GT(server::remaining(a), 30s);
+    EXPECT_GT(server::remaining(c), 30s);
+    complete_one(a);
+    mine->release(shedlock::outcome::failed);
+    EXPECT_EQ(server::state(a) + server::state(b) + server::state(c), "freefreefree");
+    EXPECT_EQ(server::last_outcome(a) + server::last_outcome(b) + server::last_outcome(c), "donedonefailed");
+
+    mine = locks.try_acquire({a, b, c}, kept);
+    complete_one(a);
+    locks.force_release(b);
+    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
+    EXPECT_FALSE(mine->held());
+    EXPECT_EQ(heard.all().size(), 1u) << heard.texts();
+    EXPECT_TRUE(heard.tell_of(event::kind::lost)) << heard.texts();
+}
+
+TEST_F(completion_test, of_several_names_one_that_is_lost_is_reported)
+{
+    auto const a = name + " a", b = name + " b", c = name + " c";
+    auto mine = locks.try_acquire({a, b, c}, {.at_most = 1min});
+    server::ask("SELECT shedlock_complete_token('" + a + "', " + std::to_string(number(mine->token())) + ")");
+    locks.force_release(b);
+    try {
+        locks.extend({a, b, c}, mine->token(), 1min);
+        FAIL() << "lost";
+    } catch (shedlock::lock_lost const &lost) {
+        EXPECT_EQ(lost.sqlstate(), "SL001") << lost.what();
+    }
+    EXPECT_THROW(mine->release(), shedlock::lock_lost);
+    EXPECT_EQ(server::last_outcome(a), "done");
+}
+
 TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
 {
     EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [&](shedlock::lock &lock) { complete(lock); }));

@@ -138,7 +138,8 @@ public:
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays so, even
     // if the lease is extended. False, too, once keep-alive or extend() has learned that the lock was released as done
-    // by somebody else who has the token (shedlock_complete_token): others may have it.
+    // by somebody else who has the token (shedlock_complete_token): others may have it. Of several names, those that
+    // are not done yet are still kept.
     [[nodiscard]] bool held() const noexcept;
     // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
     // than the server's lock_until, for clocks that run differently and for stopping the work.

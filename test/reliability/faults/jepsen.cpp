@@ -11,6 +11,7 @@
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
+#include "shedlock/pqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 #include <array>
@@ -82,7 +83,7 @@ private:
                   how_.at_my_row());
         shedlock::libpqxx::or_lost([&] {
             if (how_.is_guarded)
-                work.exec(lock.guard_statement());
+                shedlock::guard(lock, work);
             work.commit();
         });
         all_.acknowledged.at(element) = true;

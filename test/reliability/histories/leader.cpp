@@ -4,6 +4,7 @@
 #include "crowd.hpp"
 #include "statements.hpp"
 
+#include "shedlock/pqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 namespace crowd {
@@ -198,7 +199,7 @@ private:
         shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2)",
                                 {op.names[0], std::to_string(term_.token.value())});
         shedlock::libpqxx::or_lost([&] {
-            work.exec(lock_->guard_statement());
+            shedlock::guard(*lock_, work);
             work.commit();
         });
     }

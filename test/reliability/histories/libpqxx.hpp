@@ -69,7 +69,7 @@ inline std::string sqlstate(pqxx::failure const &failure)
     return {};
 }
 
-// Does it in a transaction, with the statements of a lock. If that was lost, throws lock_lost.
+// Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, also if it comes from a commit of libpqxx's own.
 template <typename Work> void or_lost(Work const &work)
 try {
     work();
