@@ -265,6 +265,11 @@ TEST_F(pqxx_test, has_the_server_check_the_arguments)
     EXPECT_EQ(acquire("", {1min}), "22023");
     EXPECT_EQ(acquire(std::vector<std::string>{}, {1min}), "22023");
     EXPECT_EQ(acquire({name, name + "2", ""}, {1min}), "22023");
+    {
+        pqxx::work tx{db};
+        EXPECT_THROW(shedlock::guard(tx, std::vector<std::string>{}, shedlock::token{1}), shedlock::usage_error);
+        EXPECT_EQ(state_of([&] { shedlock::complete(tx, std::vector<std::string>{}, shedlock::token{1}); }), "22023");
+    }
     EXPECT_EQ(acquire(std::string(5000, 'x'), {1min}).substr(0, 2), "22");
     EXPECT_EQ(acquire(std::string{"a\0b", 3}, {1min}), "22021") << "PostgreSQL stores no NUL byte";
     EXPECT_EQ(acquire("caf\xe9", {1min}), "22021") << "that is not UTF-8";
