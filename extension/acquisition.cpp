@@ -36,7 +36,7 @@ constexpr attempt_result not_granted(outcomes outcome, const outlook &next = {})
 
 text *signature(const owner &who, instant token, const lock_table &table)
 {
-    return make_locked_by(who.holder, end_of(who.kind, token), table.shape().locked_by_limit);
+    return make_locked_by(who.holder, end_of(who.kind, token, who.ends_with_session), table.shape().locked_by_limit);
 }
 
 void require_finite(const lock_name &name, const lease &times)

@@ -8,7 +8,8 @@ namespace shedlock {
 // Who will own what is acquired.
 struct owner {
     origin::kinds kind;
-    std::string_view holder; // empty: the default
+    std::string_view holder{}; // empty: the default
+    bool ends_with_session = false;
 };
 
 // The token of the new acquisition, or nothing: refused. Without a wait it never waits for another transaction. Opens

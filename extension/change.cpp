@@ -15,6 +15,7 @@ struct complaint {
     bool no_row;
     standing why;
     lease times;
+    bool has_lost_its_session;
     bool is_run;
     std::string_view holder;
 };
@@ -30,25 +31,44 @@ bool is_being_extended(const lock_table &table, const sighting &seen)
     return what == lock_table::changes::extension || what == lock_table::changes::over;
 }
 
-// Of the first that is not ours and live, if there is one.
+std::optional<complaint> find_complaint(const lock_table &table, const sighting &seen, const claim &who, instant now)
+{
+    if (seen.is_new())
+        return complaint{seen.name, true, standing::foreign, seen.times(), false, false, {}};
+    row current = table.row_of(seen);
+    auto why = standing_of(current, who, now, seen.stored.past);
+    // Its at_least keeps others away, but leaves nothing to its owner.
+    const bool has_lost_its_session =
+        why == standing::ours && current.from.ends_with_session && is_session_alive(current.from.session) == false;
+    if (has_lost_its_session)
+        why = standing::expired;
+    else if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
+        return std::nullopt;
+    current.times = table.lease_of(seen, now);
+    const auto holder = current.holder;
+    return complaint{seen.name,
+                     false,
+                     why,
+                     current.times,
+                     has_lost_its_session,
+                     current.from.is_run(),
+                     {pnstrdup(holder.data(), holder.size()), holder.size()}};
+}
+
+// Of the first that is not ours and live, if there is one. One that is done is reported only if all others are ours or
+// done: it is good news, and must not hide a loss.
 std::optional<complaint> find_complaint(const lock_table &table, std::span<const sighting> all, const claim &who,
                                         instant now)
 {
+    std::optional<complaint> good_news;
     for (const auto &seen : all) {
-        const bool no_row = seen.is_new();
-        const row current = no_row ? row{} : table.row_of(seen);
-        const auto why = no_row ? standing::foreign : standing_of(current, who, now);
-        if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
-            continue;
-        const auto holder = current.holder;
-        return complaint{seen.name,
-                         no_row,
-                         why,
-                         seen.times(),
-                         current.from.is_run(),
-                         {pnstrdup(holder.data(), holder.size()), holder.size()}};
+        const auto found = find_complaint(table, seen, who, now);
+        if (found && found->why != standing::done)
+            return found;
+        if (found && !good_news)
+            good_news = found;
     }
-    return std::nullopt;
+    return good_news;
 }
 
 // Of ours. False: some were just being changed, so that all have to be looked at again.
@@ -105,8 +125,14 @@ const char *explain(const complaint &found, const claim &who)
 {
     if (found.no_row)
         return "Nobody ever acquired it, or its row has been deleted.";
+    if (found.why == standing::done && who.token && found.times.locked_at > *who.token)
+        return "It has been released as done, and was acquired again since.";
+    if (found.why == standing::done)
+        return "It has been released before, as done.";
     if (found.why == standing::released)
         return "It has been released before.";
+    if (found.why == standing::expired && found.has_lost_its_session)
+        return "Its lease ended with the session that acquired it.";
     if (found.why == standing::expired)
         return psprintf("Its lease ended at %s.", utc_text(found.times.lock_until));
 
@@ -128,7 +154,7 @@ const char *explain(const complaint &found, const claim &who)
 
 const char *advise(const complaint &found, const claim &who)
 {
-    if (found.why == standing::expired)
+    if (found.why == standing::expired && !found.has_lost_its_session)
         return "Choose a longer at_most, or extend the lock in time.";
     if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times))
         return "Session functions change only what the same session acquired. Behind a connection pooler use "
@@ -136,10 +162,10 @@ const char *advise(const complaint &found, const claim &who)
     return nullptr;
 }
 
-// Whether the caller came too late, as far as the row tells. One who names a token that nobody has had yet did not.
+// Whether the caller came too late, as far as the row tells. A token that was never issued was not lost.
 bool was_lost(const complaint &found, const claim &who)
 {
-    if (found.no_row || found.why == standing::released)
+    if (found.no_row || found.why == standing::released || found.why == standing::done)
         return false;
     return found.why == standing::expired || !who.token || found.times.locked_at > *who.token;
 }
@@ -150,7 +176,8 @@ void warn(const complaint &found, const claim &who, const char *participle)
     const char *const advice = advise(found, who);
     if (was_lost(found, who))
         stats::record(found.name, stats::counter::lost);
-    ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
+    ereport(WARNING, (errcode(found.why == standing::done ? ERRCODE_LOCK_DONE : ERRCODE_LOCK_LOST),
+                      errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 

@@ -6,8 +6,8 @@
 
 namespace shedlock {
 
-// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why,
-// and no row is touched.
+// True when all were ours and live, and now are extended. Otherwise false, a WARNING that says which was not and why
+// (SL001, or SL002 if all that was in the way were releases as done), and no row is touched.
 bool extend(lock_table &table, const extend_request &request, const claim &who);
 
 // The same for release, of work that was done or not. Without `tell` no WARNING.

@@ -11,6 +11,7 @@ namespace shedlock::guard {
 
 struct guarded_lock {
     guarded_lock *next;
+    bool is_to_complete;    // released as done by the commit
     SubTransactionId level; // vanishes when this subtransaction is rolled back
     Oid table;
     lock_name name;
@@ -27,8 +28,9 @@ struct guarded_lock {
 
 namespace {
 
-// Of the current transaction, in TopTransactionContext; sorted by name, so that those who guard several locks look at
-// them in the order in which others extend them.
+// Of the current transaction, in TopTransactionContext; sorted by name, so that whoever guards several locks looks at
+// them in the order in which others extend them. A completion comes before a guard of the same lock: two transactions
+// that had share-locked the row first would wait for each other.
 guarded_lock *first = nullptr;
 
 // Of the runs under way, the innermost first. They join the others whenever a transaction ends.
@@ -38,7 +40,7 @@ guarded_lock *runs = nullptr;
 bool is_ours(const row &current, const claim &who)
 {
     return who.token ? current.times.locked_at == *who.token && current.from.is_run()
-                     : current.from.session == who.session;
+                     : current.from.kind == origin::kinds::session && current.from.session == who.session;
 }
 
 [[noreturn]] void fail(const lock_name &name, const char *detail, bool was_ours = true)
@@ -47,7 +49,7 @@ bool is_ours(const row &current, const claim &who)
         stats::record(name, stats::counter::lost);
     ereport(ERROR,
             (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)), errdetail("%s", detail),
-             errhint("The guarded transaction is rolled back, since another run may be under way.")));
+             errhint("The transaction is rolled back, since another run may be under way.")));
     pg_unreachable();
 }
 
@@ -73,6 +75,12 @@ void fail_if_changing_hands(const lock_table &table, const sighting &seen)
         fail(seen.name, "Another transaction is deleting its row.");
 }
 
+bool is_over(const lock_table &table, const sighting &seen)
+{
+    const instant now = pg::clock_now();
+    return table.lease_of(seen, now).lock_until <= now;
+}
+
 // Until `seize` has got hold of the row.
 template <typename Seize> void seize_if_ours(const lock_table &table, const guarded_lock &guarded, Seize seize)
 {
@@ -86,7 +94,7 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
 
         // An extend or a release is waited for. How an acquire ends, which there can be once the lease is over, could
         // take as long as the other's transaction.
-        if (seen.state == sighting::states::undecided && seen.times().lock_until <= pg::clock_now())
+        if (seen.state == sighting::states::undecided && is_over(table, seen))
             fail_if_changing_hands(table, seen);
 
         if (seen.state != sighting::states::undecided && seize(seen))
@@ -116,11 +124,11 @@ guarded_lock **place_of(const lock_name &name)
     return place;
 }
 
-// The same guard once more says nothing new: the level of the one that is there is still open, so it lasts as long.
-bool is_guarded(const guarded_lock &asked)
+// Then joining once more is a no-op: the subtransaction of the one that is there is still open, so it lasts as long.
+bool has_joined(const guarded_lock &asked)
 {
     for (const auto *known = *place_of(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
-        if (known->is(asked))
+        if (known->is(asked) && (known->is_to_complete || !asked.is_to_complete))
             return true;
     return false;
 }
@@ -138,12 +146,62 @@ guarded_lock *copy(const guarded_lock &from, MemoryContext where)
 
 void join(const guarded_lock &guarded)
 {
-    if (is_guarded(guarded))
+    if (has_joined(guarded))
         return;
     auto *const added = copy(guarded, TopTransactionContext);
-    guarded_lock **const place = place_of(added->name);
+    guarded_lock **place = place_of(added->name);
+    while (!added->is_to_complete && *place && (*place)->name.bytes == added->name.bytes)
+        place = &(*place)->next;
     added->next = *place;
     *place = added;
+}
+
+void warn_of_overrun(const lock_name &name, duration by)
+{
+    Interval span{by.count(), 0, 0};
+    const char *const text = DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(&span)));
+    ereport(WARNING,
+            (errcode(ERRCODE_WARNING), errmsg("the run of lock \"%.*s\" overran its lease by %s", SV(name.bytes), text),
+             errdetail("Nobody had taken the lock, so the transaction may commit."),
+             errhint("Choose a longer at_most, or extend the lock in time.")));
+}
+
+// Nobody but this transaction, and only as done. A client that was told nothing of its commit releases as failed: then
+// the commit must not succeed any more, or the tick would be run again.
+bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
+{
+    const auto times = seen.times();
+    if (is_paused(times)) // by hand; shedlock_pause is an acquisition
+        fail(mine.name, "It is paused.", false);
+    if (!is_released(times))
+        return false;
+    if (times.lock_at_least_until || !lock_table::is_own(seen))
+        fail(mine.name, "It has been released before.", false);
+    return true;
+}
+
+void complete(const lock_table &table, const guarded_lock &mine)
+{
+    auto before = lease{};
+    instant now;
+    bool is_done = false;
+    PushActiveSnapshot(GetLatestSnapshot()); // for a locked_by that is stored out of line
+    durability::before_release();
+    seize_if_ours(table, mine, [&](sighting &seen) {
+        now = pg::clock_now();
+        before = seen.times();
+        is_done = has_released_as_done(seen, mine);
+        return is_done ? keep_others_away(table, seen)
+                       : table.rewrite(seen, to_release(table, seen, now, true), nullptr);
+    });
+    PopActiveSnapshot();
+    if (is_done)
+        return;
+    durability::after_release();
+    stats::record_release(mine.name, now - before.locked_at, true);
+    // Ended by hand it may be over since ever.
+    if (before.lock_until < now)
+        warn_of_overrun(mine.name, now - std::max(before.lock_until, before.locked_at));
 }
 
 void check_all()
@@ -152,7 +210,10 @@ void check_all()
         join(*run);
     for (const auto *guarded = first; guarded; guarded = guarded->next) {
         lock_table table = lock_table::open_table(guarded->table);
-        seize_if_ours(table, *guarded, [&](sighting &seen) { return keep_others_away(table, seen); });
+        if (guarded->is_to_complete)
+            complete(table, *guarded);
+        else
+            seize_if_ours(table, *guarded, [&](sighting &seen) { return keep_others_away(table, seen); });
         table.close(true);
     }
 }
@@ -192,7 +253,30 @@ void be_first_at_commit()
 
 } // namespace
 
-void add(const lock_table &table, const lock_name &name, const claim &who)
+namespace {
+
+// Whether the row bears an acquisition that this caller may guard: not asked whether its lease still runs.
+void require_latest(const row &current, const lock_name &name, const claim &who)
+{
+    if (who.token && current.times.locked_at < *who.token)
+        fail(name, "No acquisition has had this token.", false);
+    if (!is_ours(current, who))
+        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(current.holder)));
+}
+
+// As for a release, but a lease may be over.
+void require_completable(const sighting &seen, const row &current, const claim &who)
+{
+    const auto why = standing_of(current, who, pg::clock_now());
+    if (is_paused(current.times))
+        fail(seen.name, "It is paused.", false);
+    if (why == standing::foreign)
+        fail(seen.name, psprintf("That acquisition belongs to a session: \"%.*s\".", SV(current.holder)), false);
+    if (why == standing::released || (why == standing::done && !lock_table::is_own(seen)))
+        fail(seen.name, "It has been released before.", false);
+}
+
+void add(const lock_table &table, const lock_name &name, const claim &who, bool is_to_complete)
 {
     auto seen = table.look(name);
     PAUSE_POINT("guard looked");
@@ -201,21 +285,34 @@ void add(const lock_table &table, const lock_name &name, const claim &who)
         fail(name, "Nobody ever acquired it, or its row has been deleted.", false);
     }
     const row current = table.row_of(seen);
-    if (who.token && seen.times().locked_at < *who.token)
-        fail(name, "No acquisition has had this token.", false);
-    if (!is_ours(current, who))
-        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(current.holder)));
+    require_latest(current, name, who);
+    if (is_to_complete)
+        require_completable(seen, current, who);
 
     be_first_at_commit();
-    join({nullptr, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at, current.from});
+    join({nullptr, is_to_complete, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at,
+          current.from});
     table.forget(seen);
+}
+
+} // namespace
+
+void add(const lock_table &table, const lock_name &name, const claim &who)
+{
+    add(table, name, who, false);
+}
+
+void add_completion(const lock_table &table, const lock_name &name, const claim &who)
+{
+    add(table, name, who, true);
 }
 
 guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who)
 {
     be_first_at_commit();
-    return copy({nullptr, TopSubTransactionId, table, name, *who.token, {origin::kinds::run, who.session}},
-                CurrentMemoryContext);
+    return copy(
+        {nullptr, false, TopSubTransactionId, table, name, *who.token, {origin::kinds::session, who.session, true}},
+        CurrentMemoryContext);
 }
 
 void begin_run(guarded_lock &mine)
@@ -229,25 +326,11 @@ void end_run(guarded_lock &mine)
     runs = mine.next;
 }
 
-std::optional<duration> release_run(const lock_table &table, const guarded_lock &mine)
+void complete_run(const guarded_lock &mine)
 {
-    auto before = lease{};
-    instant now;
-    durability::before_release();
-    seize_if_ours(table, mine, [&](sighting &seen) {
-        now = pg::clock_now();
-        before = seen.times();
-        return is_released(before) ? keep_others_away(table, seen)
-                                   : table.rewrite(seen, to_release(table, seen, now, true), nullptr);
-    });
-    if (is_released(before)) {
-        ereport(WARNING, (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" was not released", SV(mine.name.bytes)),
-                          errdetail("It has been released before.")));
-        return std::nullopt;
-    }
-    durability::after_release();
-    stats::record_release(mine.name, now - before.locked_at, true);
-    return before.lock_until > now ? std::nullopt : std::optional{now - before.lock_until};
+    auto completion = mine;
+    completion.is_to_complete = true;
+    join(completion);
 }
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)

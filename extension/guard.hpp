@@ -1,4 +1,5 @@
-// Fencing: a transaction that called shedlock_guard commits only if no other acquisition of that name has happened.
+// Fencing: a transaction that called shedlock_guard or shedlock_complete commits only if no other acquisition of that
+// name has happened.
 #pragma once
 
 #include "lock_table.hpp"
@@ -10,16 +11,19 @@ namespace shedlock::guard {
 // the row is looked at again and share-locked, so that nobody can take it before the commit is done. SL001 then, too.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 
+// The same, and the commit releases the lock as done. SL001 also if it has been released before, now or at the commit,
+// unless this transaction did that, as done. A lease that is over and that nobody has taken is completed with a
+// WARNING. Until the commit the row is not touched: the lock is still held, and its owner can extend it.
+void add_completion(const lock_table &table, const lock_name &name, const claim &who);
+
 // The lock of a shedlock_run: from begin_run to end_run every transaction of this session is guarded so. Runs nest.
 struct guarded_lock;
 guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who);
 void begin_run(guarded_lock &mine);
 void end_run(guarded_lock &mine);
 
-// Releases the lock of a run as done, in the transaction of its work. SL001 if others have acquired it since; from here
-// on nobody can before the commit. That its lease is over does not matter otherwise: gives by how much, or nothing.
-// With a WARNING when it had been released before.
-std::optional<duration> release_run(const lock_table &table, const guarded_lock &mine);
+// The commit of this transaction completes the run.
+void complete_run(const guarded_lock &mine);
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);
 

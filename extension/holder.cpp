@@ -61,14 +61,39 @@ bool take_locked_at(std::string_view &text, instant locked_at)
     return is_there;
 }
 
+constexpr size_t server_digits = 8;
+
+// Of this server: eight hexadecimal digits.
+std::string_view own_server()
+{
+    static char text[server_digits + 1];
+    if (!*text) {
+        const auto identifier = static_cast<int64>(GetSystemIdentifier());
+        const auto hash = DatumGetUInt32(DirectFunctionCall1(hashint8, Int64GetDatum(identifier)));
+        snprintf(text, sizeof text, "%08x", hash);
+    }
+    return {text, server_digits};
+}
+
 struct session {
     int pid;
-    instant started;
+    std::optional<instant> started;
+    std::string_view server;
 };
 
+// Takes a session off the end of the text.
 std::optional<session> take_session(std::string_view &text)
 {
     auto rest = text;
+    if (rest.size() < server_digits)
+        return std::nullopt;
+    const std::string_view server{rest.data() + rest.size() - server_digits, server_digits}; // substr may throw
+    if (server.find_first_not_of("0123456789abcdef") != server.npos)
+        return std::nullopt;
+    rest.remove_suffix(server_digits);
+    const bool is_start_known = take_mark(rest, '.');
+    if (!is_start_known && !take_mark(rest, ','))
+        return std::nullopt;
     const auto started = take_number(rest, 18);
     if (!started || !take_mark(rest, '.'))
         return std::nullopt;
@@ -76,36 +101,53 @@ std::optional<session> take_session(std::string_view &text)
     if (!pid || !take_mark(rest, '/'))
         return std::nullopt;
     text = rest;
-    return session{static_cast<int>(*pid), instant{duration{*started}}};
+    return session{static_cast<int>(*pid), is_start_known ? std::optional{instant{duration{*started}}} : std::nullopt,
+                   server};
 }
 
 // Of this session, as it is in locked_by.
 std::string_view own_session()
 {
     // Set when the backend started, so it is made once.
-    static char text[48];
+    static char text[56];
     static int length = 0;
     if (length == 0)
-        length = snprintf(text, sizeof text, "/%d.%lld", MyProcPid,
-                          static_cast<long long>(pg::to_instant(MyStartTimestamp).time_since_epoch().count()));
+        length = snprintf(text, sizeof text, "/%d.%lld.%s", MyProcPid,
+                          static_cast<long long>(pg::to_instant(MyStartTimestamp).time_since_epoch().count()),
+                          own_server().data());
     return {text, static_cast<size_t>(length)};
 }
 
-// Whether the backend in that place is this one. Asks shared memory: the server's own functions copy what they know of
-// all backends once a transaction, and stay with that.
-bool is_backend(int place, int pid, TimestampTz start)
+// Whether the backend in that place is this one. Reads shared memory: the server's own functions copy what they know of
+// all backends once per transaction, and keep that copy.
+bool is_backend(int place, int pid, std::optional<TimestampTz> start)
 {
     const volatile PgBackendStatus &entry = pg::all_backends()[place];
     while (entry.st_procpid == pid) {
         int before;
         int after;
         pgstat_begin_read_activity(&entry, before);
-        const bool found = entry.st_procpid == pid && entry.st_proc_start_timestamp == start;
+        const bool found = entry.st_procpid == pid && (!start || entry.st_proc_start_timestamp == *start);
         pgstat_end_read_activity(&entry, after);
         if (pgstat_read_activity_complete(before, after))
             return found;
         CHECK_FOR_INTERRUPTS();
     }
+    return false;
+}
+
+bool is_backend_there(int pid, std::optional<TimestampTz> start)
+{
+    // A caller that is refused keeps asking about the same session, so the place where it was found is remembered.
+    static int places[64];
+    int &place = places[static_cast<unsigned>(pid) % std::size(places)];
+    if (is_backend(place, pid, start))
+        return true;
+    for (int i = 0; i < MaxBackends; i++)
+        if (is_backend(i, pid, start)) {
+            place = i;
+            return true;
+        }
     return false;
 }
 
@@ -116,19 +158,14 @@ const char *session_role()
     return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-std::string_view end_of(origin::kinds kind, instant locked_at)
+std::string_view end_of(origin::kinds kind, instant locked_at, bool ends_with_session)
 {
     const auto number = static_cast<long long>(locked_at.time_since_epoch().count());
-    switch (kind) {
-    case origin::kinds::session:
-        return psprintf("%.*s:%lld", SV(own_session()), number);
-    case origin::kinds::run:
-        return psprintf("%.*s!%lld", SV(own_session()), number);
-    case origin::kinds::administrator:
+    if (kind == origin::kinds::administrator)
         return psprintf("*%lld", number);
-    default:
-        return psprintf("#%lld", number);
-    }
+    if (kind == origin::kinds::session)
+        return psprintf("%.*s%c%lld", SV(own_session()), ends_with_session ? '!' : ':', number);
+    return ends_with_session ? psprintf("%.*s&%lld", SV(own_session()), number) : psprintf("#%lld", number);
 }
 
 text *make_locked_by(std::string_view holder, std::string_view end, int limit)
@@ -154,20 +191,12 @@ claim token_claim(instant token)
     return {{}, token};
 }
 
-bool is_session_alive(int pid, instant started)
+std::optional<bool> is_session_alive(std::string_view text)
 {
-    // Whoever is refused asks after the same one again and again, so that where it was found is remembered.
-    static int places[64];
-    int &place = places[static_cast<unsigned>(pid) % std::size(places)];
-    const auto start = pg::to_timestamp(started);
-    if (is_backend(place, pid, start))
-        return true;
-    for (int i = 0; i < MaxBackends; i++)
-        if (is_backend(i, pid, start)) {
-            place = i;
-            return true;
-        }
-    return false;
+    const auto who = take_session(text);
+    if (!who || !text.empty() || who->server != own_server())
+        return std::nullopt;
+    return is_backend_there(who->pid, who->started ? std::optional{pg::to_timestamp(*who->started)} : std::nullopt);
 }
 
 row read_row(const lease &times, std::string_view locked_by)
@@ -188,10 +217,12 @@ row read_row(const lease &times, std::string_view locked_by)
         break;
     case ':':
     case '!':
+    case '&':
         if (!take_session(rest))
             return result;
-        result.from = {separator == ':' ? origin::kinds::session : origin::kinds::run,
-                       {locked_by.data() + rest.size(), end - rest.size()}};
+        result.from = {separator == '&' ? origin::kinds::token : origin::kinds::session,
+                       {locked_by.data() + rest.size(), end - rest.size()},
+                       separator != ':'};
         break;
     default:
         return result;
@@ -200,13 +231,12 @@ row read_row(const lease &times, std::string_view locked_by)
     return result;
 }
 
-bool is_of_dead_run(const lease &times, std::string_view locked_by)
+bool has_lost_its_session(const lease &times, std::string_view locked_by)
 {
-    if (locked_by.find('!') == locked_by.npos)
+    if (locked_by.find('!') == locked_by.npos && locked_by.find('&') == locked_by.npos)
         return false;
-    auto from = read_row(times, locked_by).from;
-    const auto who = from.kind == origin::kinds::run ? take_session(from.session) : std::nullopt;
-    return who && !is_session_alive(who->pid, who->started);
+    const auto from = read_row(times, locked_by).from;
+    return from.ends_with_session && is_session_alive(from.session) == false;
 }
 
 } // namespace shedlock

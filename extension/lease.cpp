@@ -85,15 +85,17 @@ lease granted(instant now, instant token, duration at_most, duration at_least, d
     return {lock_until, token, kept_until(now, at_least, unit)};
 }
 
-standing standing_of(const row &current, const claim &who, instant now)
+standing standing_of(const row &current, const claim &who, instant now, const history &past)
 {
-    const bool is_of_session = current.from.kind == origin::kinds::session || current.from.kind == origin::kinds::run;
-    const bool is_claimed = who.session.empty() ? current.from.kind == origin::kinds::token
-                                                : is_of_session && current.from.session == who.session;
+    const bool is_claimed = who.session.empty()
+                                ? current.from.kind == origin::kinds::token
+                                : current.from.kind == origin::kinds::session && current.from.session == who.session;
+    if (who.session.empty() && current.times.locked_at > *who.token && past.last_done_tick == who.token)
+        return standing::done;
     if (is_paused(current.times) || !is_claimed || (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
     if (is_released(current.times))
-        return standing::released;
+        return current.times.lock_at_least_until ? standing::released : standing::done;
     return current.times.lock_until > now ? standing::ours : standing::expired;
 }
 

@@ -38,9 +38,10 @@ struct history {
 // Who made an acquisition, and so who owns it. A Java row is whatever we have not written; pauses and releases by
 // force are no runs, and nobody owns them.
 struct origin {
-    enum class kinds { java, token, session, run, administrator };
+    enum class kinds { java, token, session, administrator };
     kinds kind = kinds::java;
-    std::string_view session; // of a session or a run
+    std::string_view session; // that acquired it: the owner, or the one with which a token's lease ends
+    bool ends_with_session = false;
 
     bool is_ours() const { return kind != kinds::java; }
     bool is_run() const { return is_ours() && kind != kinds::administrator; }
@@ -64,7 +65,7 @@ struct turn {
     bool retry;
 };
 
-// Who claims to own an acquisition: a session, whoever has its token, or, for a run, a session and the token.
+// Who claims to own an acquisition: a session, the owner of its token, or, for a run, a session and the token.
 struct claim {
     std::string_view session; // empty: by the token alone
     std::optional<instant> token;
@@ -78,7 +79,8 @@ enum class availability {
 
 enum class standing {
     ours,     // and live
-    released, // ours, but released before
+    done,     // ours, but released before as done, perhaps acquired by others since
+    released, // ours, but released before as failed
     expired,  // ours, but lock_until has been reached
     foreign,  // somebody else's, or a different acquisition; or paused, which is nobody's to release
 };
@@ -97,7 +99,7 @@ history done(const history &past, instant now);
 // Whether the acquisition is for a tick. (new_token and begun see to that.)
 bool has_tick(const history &past, const lease &current);
 
-// The lease of a run whose session is gone: unless it was released, what is left of it is its at_least.
+// A lease that ends with its session, when that is gone: unless it was released, its at_least is left.
 lease ended(const lease &current);
 
 // The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces, and never
@@ -109,7 +111,9 @@ instant new_token(instant now, std::optional<instant> tick, std::optional<instan
 // are rounded up to the unit.
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit);
 
-standing standing_of(const row &current, const claim &who, instant now);
+// An acquisition that others have replaced since is known to be done as long as last_done_tick is its token, which an
+// acquisition without a tick has for a tick.
+standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
 
 // What an extend writes over a lease that is ours and live. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);

@@ -95,7 +95,7 @@ std::string_view lock_table::locked_by(const sighting &seen) const
 lease lock_table::lease_of(const sighting &seen, instant now) const
 {
     const bool is_held = seen.times().lock_until > now;
-    return is_held && is_of_dead_run(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
+    return is_held && has_lost_its_session(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
 }
 
 row lock_table::row_of(const sighting &seen) const

@@ -73,7 +73,7 @@ public:
     // What counts of its runs.
     history history_of(const sighting &seen) const;
 
-    // What still counts of its lease: all of it, unless it is that of a run whose session is gone.
+    // What still counts of its lease: all of it, unless it ended with a session that is gone.
     lease lease_of(const sighting &seen, instant now) const;
 
     // Replaces the seen row; without locked_by the old one stays. False when the row is no longer the one that was

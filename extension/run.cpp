@@ -103,16 +103,6 @@ void execute(const char *command)
     ReThrowError(error);
 }
 
-void warn_of_overrun(const lock_name &name, duration by)
-{
-    Interval span{by.count(), 0, 0};
-    const char *const text = DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(&span)));
-    ereport(WARNING,
-            (errcode(ERRCODE_WARNING), errmsg("the run of lock \"%.*s\" overran its lease by %s", SV(name.bytes), text),
-             errdetail("Nobody had taken the lock, so the work is committed."),
-             errhint("Choose a longer at_most, or extend the lock in time.")));
-}
-
 } // namespace
 
 void require_top_level(FunctionCallInfo fcinfo)
@@ -127,7 +117,7 @@ void require_top_level(FunctionCallInfo fcinfo)
 bool run(Oid function, const acquire_request &request, const char *command)
 {
     SPI_connect_ext(SPI_OPT_NONATOMIC);
-    const auto token = acquire(function, request, {origin::kinds::run, {}});
+    const auto token = acquire(function, request, {origin::kinds::session, {}, true});
     if (!token) {
         SPI_finish();
         return false;
@@ -138,15 +128,13 @@ bool run(Oid function, const acquire_request &request, const char *command)
     PAUSE_POINT("run acquired");
     SPI_commit();
 
-    std::optional<duration> overran;
     PG_TRY();
     {
         guard::begin_run(*guarded);
         PAUSE_POINT("run committed");
         execute(command);
         PAUSE_POINT("run done");
-        EnsurePortalSnapshotExists();
-        overran = with_lock_table(function, [&](lock_table &table) { return guard::release_run(table, *guarded); });
+        guard::complete_run(*guarded);
         SPI_commit();
         guard::end_run(*guarded);
     }
@@ -157,8 +145,6 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     PG_END_TRY();
 
-    if (overran)
-        warn_of_overrun(request.names.front(), *overran);
     SPI_finish();
     return true;
 }

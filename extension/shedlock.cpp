@@ -30,14 +30,16 @@ Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, {origin::kinds::session, {}}).has_value());
+    const owner who{origin::kinds::session, {}, read_ends_with_session(fcinfo, 6)};
+    return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, who).has_value());
 }
 
 Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire_token");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    const auto token = acquire(fcinfo->flinfo->fn_oid, request, {origin::kinds::token, read_holder(fcinfo, 6)});
+    const owner who{origin::kinds::token, read_holder(fcinfo, 6), read_ends_with_session(fcinfo, 7)};
+    const auto token = acquire(fcinfo->flinfo->fn_oid, request, who);
     if (!token)
         PG_RETURN_NULL();
     PG_RETURN_INT64(token->time_since_epoch().count());
@@ -89,6 +91,28 @@ Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
     guard::add(table, names.front(), who);
     table.close(true);
     PG_RETURN_VOID();
+}
+
+Datum do_complete(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+{
+    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+    for (const auto &name : names)
+        guard::add_completion(table, name, who);
+    table.close(true);
+    PG_RETURN_VOID();
+}
+
+Datum complete_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    enter("shedlock_complete");
+    return do_complete(fcinfo, read(fcinfo, 0), session_claim());
+}
+
+Datum complete_token_door(FunctionCallInfo fcinfo, name_reader read)
+{
+    enter("shedlock_complete_token");
+    const auto names = read(fcinfo, 0);
+    return do_complete(fcinfo, names, token_claim(read_token(fcinfo, 1)));
 }
 
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
@@ -166,6 +190,10 @@ DOOR(shedlock_extend_token, extend_token_door(fcinfo, read_name))
 DOOR(shedlock_extend_token_all, extend_token_door(fcinfo, read_names))
 DOOR(shedlock_release_token, release_token_door(fcinfo, read_name))
 DOOR(shedlock_release_token_all, release_token_door(fcinfo, read_names))
+DOOR(shedlock_complete, complete_door(fcinfo, read_name))
+DOOR(shedlock_complete_all, complete_door(fcinfo, read_names))
+DOOR(shedlock_complete_token, complete_token_door(fcinfo, read_name))
+DOOR(shedlock_complete_token_all, complete_token_door(fcinfo, read_names))
 
 PG_FUNCTION_INFO_V1(shedlock_guard);
 Datum shedlock_guard(PG_FUNCTION_ARGS)
@@ -283,14 +311,17 @@ Datum shedlock_table(PG_FUNCTION_ARGS)
     PG_RETURN_OID(found);
 }
 
-// For the view: whether the backend named by the end of locked_by still runs. NULL on a standby, whose backends are
-// others.
+// For the view: whether the session in the end of locked_by still runs. NULL if that cannot be known: it is another
+// server's, or this is a standby.
 PG_FUNCTION_INFO_V1(shedlock_session_alive);
 Datum shedlock_session_alive(PG_FUNCTION_ARGS)
 {
-    if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || RecoveryInProgress())
+    if (PG_ARGISNULL(0) || RecoveryInProgress())
         PG_RETURN_NULL();
-    PG_RETURN_BOOL(is_session_alive(PG_GETARG_INT32(0), instant{duration{PG_GETARG_INT64(1)}}));
+    const auto is_alive = is_session_alive(pg::view_of(PG_GETARG_TEXT_PP(0)));
+    if (!is_alive)
+        PG_RETURN_NULL();
+    PG_RETURN_BOOL(*is_alive);
 }
 
 // For the extension's script.

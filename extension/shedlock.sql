@@ -103,7 +103,8 @@ CREATE FUNCTION shedlock_acquire(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
@@ -113,7 +114,8 @@ CREATE FUNCTION shedlock_acquire(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_all';
 
@@ -124,7 +126,8 @@ CREATE FUNCTION shedlock_acquire_token(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
-    holder text DEFAULT NULL
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
@@ -135,7 +138,8 @@ CREATE FUNCTION shedlock_acquire_token(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
-    holder text DEFAULT NULL
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_token_all';
 
@@ -185,6 +189,20 @@ CREATE FUNCTION shedlock_guard(name text) RETURNS void
 CREATE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+-- Complete ------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION shedlock_complete(name text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_complete(name text[]) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_complete_all';
+
+CREATE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_complete_token_all';
+
 -- include Ticks
 
 -- Run -----------------------------------------------------------------------------------------------------------------
@@ -214,10 +232,10 @@ CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
 
 -- See -----------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
+CREATE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_session_alive(integer, bigint) IS
-'For the view shedlock_locks: whether the backend with this pid and start, in microseconds since 1970, still runs. NULL on a standby.';
+COMMENT ON FUNCTION shedlock_session_alive(text) IS
+'For the view shedlock_locks: whether the session in the end of a locked_by (/PID.START.SERVER) still runs. NULL on a standby, and for a session of another server.';
 
 CREATE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';

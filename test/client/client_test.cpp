@@ -278,6 +278,15 @@ TEST_F(client_test, pause_waits_for_the_holder)
     locks.resume(name);
 }
 
+// With PG* variables for everything. A program that compiles tests this.
+TEST_F(client_test, may_be_made_of_settings_alone)
+{
+    shedlock::client ours{{}, {.timeout = 2s}};
+    shedlock::client const of_defaults{{}, {}}, of_a_literal{"", {.timeout = 2s}}, of_nothing;
+    shedlock::client const of_a_source{[] { return std::string{}; }, {.timeout = 2s}};
+    EXPECT_TRUE(ours.try_acquire(name, {.at_most = 1min}));
+}
+
 TEST_F(client_test, is_of_no_use_when_moved_from)
 {
     auto const moved = std::move(locks);

@@ -226,7 +226,7 @@ constexpr claim session{"/42.17", {}};
 TEST(standing, I4_a_session_owns_what_it_acquired)
 {
     EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::ours);
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::run, "/42.17"}, "job"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon), standing::ours);
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
               standing::foreign);
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "/42.17"}, session, noon), standing::foreign);
@@ -248,8 +248,8 @@ TEST(standing, I4_a_token_owns_what_was_acquired_for_one_and_has_it)
 TEST(standing, a_run_is_of_its_session_and_its_token)
 {
     const claim run{"/42.17", noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::run, "/42.17"}, "job"}, run, noon), standing::ours);
-    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::run, "/42.17"}, "job"}, run, noon),
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon), standing::ours);
+    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
               standing::foreign);
 }
 
@@ -261,8 +261,28 @@ TEST(standing, I1_a_lease_that_has_ended_is_not_ours_any_more)
 
 TEST(standing, I1_a_released_lease_is_not_ours_any_more_even_if_it_is_kept)
 {
-    const lease kept{noon + 1min, noon, {}};
-    EXPECT_EQ(standing_of({kept, mine, {}}, session, noon + 1s), standing::released);
+    EXPECT_EQ(standing_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), standing::released);
+    EXPECT_EQ(standing_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), standing::done);
+}
+
+TEST(standing, a_token_that_was_done_is_known_until_the_next_one_is)
+{
+    const claim holder{{}, noon};
+    const lease next{noon + 1min, noon + 1us, noon};
+    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon, noon}), standing::done);
+    EXPECT_EQ(standing_of({next, java, "job"}, holder, noon, {noon, noon, noon}), standing::done);
+    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon + 1us, noon}), standing::foreign);
+    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon - 1us, noon}), standing::foreign);
+    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, {}, {}}), standing::foreign);
+    // The row still bears the token: what it says of itself counts.
+    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), standing::ours);
+}
+
+TEST(standing, a_token_whose_lease_ends_with_a_session_is_not_that_sessions)
+{
+    const row current{held_for_a_minute, {origin::kinds::token, "/42.17", true}, "job"};
+    EXPECT_EQ(standing_of(current, session, noon), standing::foreign);
+    EXPECT_EQ(standing_of(current, {{}, noon}, noon), standing::ours);
 }
 
 TEST(standing, a_pause_is_nobodys_to_release)

@@ -80,7 +80,11 @@ private:
         pqxx::work work{data_};
         work.exec("UPDATE added SET elements = '" + before + "'::int[] || " + std::to_string(element) +
                   how_.at_my_row());
-        how_.is_guarded ? lock.commit(work) : work.commit();
+        shedlock::libpqxx::or_lost([&] {
+            if (how_.is_guarded)
+                work.exec(lock.guard_statement());
+            work.commit();
+        });
         all_.acknowledged.at(element) = true;
     } catch (shedlock::lock_lost const &) {
         ++all_.refused;

@@ -197,7 +197,10 @@ private:
         pqxx::work work{*connection_};
         shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2)",
                                 {op.names[0], std::to_string(term_.token.value())});
-        lock_->commit(work);
+        shedlock::libpqxx::or_lost([&] {
+            work.exec(lock_->guard_statement());
+            work.commit();
+        });
     }
 
     void ask_to_release(operation &op) override

@@ -151,7 +151,7 @@ private:
         });
         if (start.result == result::yes)
             record(recorder_, guarding, [&] {
-                mine.lock.guard(*work);
+                shedlock::libpqxx::or_lost([&] { work->exec(mine.lock.guard_statement()); });
                 shedlock::libpqxx::exec(*work, "INSERT INTO ledger VALUES ($1, $2)",
                                         {name, std::to_string(number_of(mine.lock.token()))});
             });
