@@ -377,52 +377,77 @@ CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigin
 SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54' THEN @extschema@.shedlock__number(locked_at) END
 $$;
 
--- This session, as it is in locked_by. pids come back, so the session's start is part of it. An ordinary
--- role may not see when the sessions of others have begun, its callers': then it is when this one first came here, kept
--- in a setting. (Who forges that gets what an earlier session of the same pid has left.)
-CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
+-- This server, in eight hexadecimal digits. 00000000 where its control file cannot be read: then nobody can tell whose
+-- process ids a session's are. Managed servers may forbid it with any error.
+CREATE OR REPLACE FUNCTION shedlock__server() RETURNS text
     LANGUAGE plpgsql AS $$
-DECLARE
-    start text := current_setting('shedlock_portable.session_start', true);
 BEGIN
-    IF start IS NULL OR start !~ '^[0-9]{1,18}$' THEN
-        start := COALESCE((SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid())), clock_timestamp()) AT TIME ZONE 'UTC';
-        start := @extschema@.shedlock__number(start::timestamp);
-        PERFORM set_config('shedlock_portable.session_start', start, false);
-    END IF;
-    RETURN format('/%s.%s', pg_backend_pid(), start);
+    RETURN (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
+EXCEPTION WHEN OTHERS THEN
+    RETURN '00000000';
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_session_alive(pid integer, backend_start bigint) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- This session, as it is in locked_by: /PID.START.SERVER. Process ids come back, so the session's start is part of it. An
+-- ordinary role may not see when the sessions of others, its callers, have begun. Then the start is when this one first came
+-- here, and a comma before the server says so. Kept in a setting. (A session that forges it gets what an earlier session with
+-- the same pid has left, and no more.)
+CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    session text := current_setting('shedlock_portable.session', true);
+    start timestamptz;
 BEGIN
-    IF pid IS NULL OR backend_start IS NULL OR pg_is_in_recovery() THEN
+    IF session ~ '^/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}$' AND starts_with(session, '/' || pg_backend_pid() || '.') THEN
+        RETURN session;
+    END IF;
+    start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
+    session := '/' || pg_backend_pid() || '.' || @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
+        || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
+    PERFORM set_config('shedlock_portable.session', session, false);
+    RETURN session;
+END
+$$;
+
+-- NULL where that cannot be known: on a standby, and for another server's session.
+CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    server CONSTANT text := right(session, 8);
+    start CONSTANT text := substring(session, '^/[0-9]{1,9}[.]([0-9]{1,18})[.,][0-9a-f]{8}$');
+BEGIN
+    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' OR server <> right(@extschema@.shedlock__session(), 8) THEN
         RETURN NULL;
     END IF;
     PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
-    RETURN EXISTS (SELECT FROM pg_stat_get_activity(pid) a
-                    WHERE a.backend_start IS NULL -- another role's
-                       OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = shedlock_session_alive.backend_start);
+    IF EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
+                WHERE a.backend_start IS NULL -- another role's
+                   OR left(right(session, 9), 1) = ','
+                   OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint) THEN
+        RETURN true;
+    END IF;
+    -- A setting, which anybody can forge, must not make another server's session a dead one of this server.
+    RETURN CASE WHEN server = @extschema@.shedlock__server() THEN false END;
 END
 $$;
 
 -- locked_by is the holder, which is text for people, and an end that has the row's own locked_at in it, in microseconds
 -- since 1970, behind a separator that tells the kind of the acquisition:
---   #LOCKED_AT              owned by whoever has the token, which is the same number
---   /PID.START:LOCKED_AT    owned by a session, which is known by its process id and start
---   /PID.START!LOCKED_AT    of a shedlock_run: owned by a session, and ends with it
---   *LOCKED_AT              a pause or a release by force: no run, and nobody's
+--   #LOCKED_AT                     owned by whoever has the token, which is the same number
+--   /PID.START.SERVER:LOCKED_AT    owned by that session (see shedlock__session)
+--   /PID.START.SERVER!LOCKED_AT    owned by that session, and ends with it
+--   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
+--   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
 -- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
 -- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (The expression
--- has no groups: with them it takes five times as long.) session is /PID.START.
+-- has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$');
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
     number CONSTANT text := @extschema@.shedlock__token_of(locked_at)::text;
 BEGIN
-    is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '*' || number), false);
+    is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number), false);
     IF NOT is_ours THEN
         holder := locked_by;
         RETURN;
@@ -434,11 +459,14 @@ END
 $$;
 
 -- Whether that acquisition is the session's, or without a session the token's. With both, it must be the session's and
--- have that token. (Casts to text are immutable, but bigint after || is not, and would keep PostgreSQL from inlining this.)
+-- have that token. The end is compared, not parsed: that it has the row's own token is enough, except behind &, where any
+-- session may be. (Casts to text are immutable, but bigint after || is not, and would keep PostgreSQL from inlining this.)
 CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$
 SELECT COALESCE((token IS NULL OR token = found_token)
     AND CASE WHEN session IS NULL THEN right(locked_by, length(found_token::text) + 1) = '#' || found_token::text
+                 OR right(locked_by, length(found_token::text) + 1) = '&' || found_token::text
+                    AND locked_by ~ '/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}&-?[0-9]+$'
              ELSE right(locked_by, length(session || found_token::text) + 1) IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
 $$;
 
@@ -454,11 +482,19 @@ BEGIN
 END
 $$;
 
--- The lock_until that counts: a run ends with its session, at_least honoured. And 55000 where a value is missing.
-CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
+-- Whether a lease that has an at_least and is not released ends with a session that is gone.
+CREATE OR REPLACE FUNCTION shedlock__has_lost_its_session(locked_by text, locked_at timestamp) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
-    from_whom record;
+    from_whom CONSTANT record := @extschema@.shedlock__origin(locked_by, locked_at);
+BEGIN
+    RETURN from_whom.kind IN ('!', '&') AND @extschema@.shedlock_session_alive(from_whom.session) IS FALSE;
+END
+$$;
+
+-- The lock_until that counts: a lease may end with its session, at_least honoured. And 55000 where a value is missing.
+CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
 BEGIN
     IF seen.lock_until IS NULL OR seen.locked_at IS NULL OR seen.locked_by IS NULL THEN
         RAISE object_not_in_prerequisite_state
@@ -466,12 +502,10 @@ BEGIN
                                    CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
                   HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
     END IF;
-    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity' AND strpos(seen.locked_by, '!') > 0 THEN
-        from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-        IF from_whom.kind = '!' AND NOT @extschema@.shedlock_session_alive(split_part(substr(from_whom.session, 2), '.', 1)::int,
-                                                                           split_part(from_whom.session, '.', 2)::bigint) THEN
-            RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
-        END IF;
+    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
+       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0)
+       AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+        RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
     END IF;
     RETURN seen.lock_until;
 END
@@ -590,7 +624,7 @@ DECLARE
     acquired_at CONSTANT timestamp :=
         @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
-    session CONSTANT text := CASE WHEN kind IN (':', '!') THEN @extschema@.shedlock__session() ELSE '' END;
+    session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
     without_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
 BEGIN
     UPDATE @extschema@.shedlock s
@@ -626,14 +660,14 @@ BEGIN
     END LOOP;
 
     PERFORM @extschema@.shedlock__require_one_truth();
-    BEGIN -- so that what was locked for a refusal, or made for it, is given back at once
+    BEGIN -- so that what was locked for a refusal, or made for it, is given back at once; SL0NO never leaves this block
         seized := @extschema@.shedlock__seize(names);
         IF seized IS NULL THEN
             PERFORM @extschema@.shedlock__make_rows(names);
             seized := @extschema@.shedlock__seize(names);
         END IF;
         IF seized IS NULL THEN
-            RAISE SQLSTATE 'SL002';
+            RAISE SQLSTATE 'SL0NO';
         END IF;
 
         -- The clock, now that all rows are ours to change.
@@ -641,20 +675,20 @@ BEGIN
         FOREACH seen IN ARRAY seized LOOP
             for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
             IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
-                RAISE SQLSTATE 'SL002';
+                RAISE SQLSTATE 'SL0NO';
             ELSIF seen.locked_at = timestamp 'infinity' THEN
                 RAISE object_not_in_prerequisite_state
                     USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
                           HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
             END IF;
-            IF seen.lock_until > now THEN -- of a run whose session is gone
+            IF seen.lock_until > now THEN -- ended with its session
                 PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
             END IF;
         END LOOP;
         token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
     EXCEPTION
         -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
-        WHEN SQLSTATE 'SL002' OR lock_not_available OR serialization_failure THEN
+        WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
             token := NULL;
             RETURN;
     END;
@@ -694,16 +728,18 @@ BEGIN
 END
 $$;
 
+-- Without a kind: ends_with_session was NULL.
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check, which would be a third of what a refusal costs.
-    IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry THEN
+    IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
         RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, kind, holder);
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
+    PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
     RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
         @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, kind, holder);
 END
@@ -715,13 +751,14 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        ':'::text, NULL::text) IS NOT NULL;
+        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -731,13 +768,14 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     at_least interval DEFAULT '0',
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        ':'::text, NULL::text) IS NOT NULL;
+        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -748,12 +786,14 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
-    holder text DEFAULT NULL
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry, '#'::text, holder);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
 END
 $$;
 
@@ -764,12 +804,14 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
-    holder text DEFAULT NULL
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry, '#'::text, holder);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
 END
 $$;
 
@@ -787,14 +829,15 @@ CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
 SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
 $$;
 
--- Whether a lease is not ours and live, and why; NULL: it is. Ours: as in shedlock__is_owner.
+-- Why a lease is not ours and live; NULL: it is. Ours: as in shedlock__is_owner. Done: because it was released as done.
 CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
-                                               OUT reason text, OUT advice text)
+                                               OUT reason text, OUT advice text, OUT done boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
     holder text;
     found_token bigint;
 BEGIN
+    done := false;
     IF seen.name IS NULL THEN
         reason := 'Nobody ever acquired it, or its row has been deleted.';
         RETURN;
@@ -802,12 +845,23 @@ BEGIN
     PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
     found_token := @extschema@.shedlock__token_of(seen.locked_at);
     IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
-        IF COALESCE(seen.lock_at_least_until, '-infinity') = timestamp '-infinity' THEN
+        IF seen.lock_at_least_until IS NULL THEN
+            reason := 'It has been released before, as done.';
+            done := true;
+        ELSIF seen.lock_at_least_until = timestamp '-infinity' THEN
             reason := 'It has been released before.';
         ELSIF seen.lock_until <= now THEN
             reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
             advice := 'Choose a longer at_most, or extend the lock in time.';
+        ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0 AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            reason := 'Its lease ended with the session that acquired it.'; -- at_least keeps others away, but gives the owner nothing
         END IF;
+        RETURN;
+    END IF;
+    -- An acquisition without a tick has its token for its tick.
+    IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
+        reason := 'It has been released as done, and was acquired again since.';
+        done := true;
         RETURN;
     END IF;
     holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
@@ -831,10 +885,9 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Not told: why not. Guarded: by this
--- transaction, so that a lease that has ended is ours.
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Without `tell` it does not say why not.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean, guarded boolean) RETURNS boolean
+                                            tell boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock__row[];
@@ -845,8 +898,12 @@ DECLARE
     place int := 1;
     had_tick boolean := false;
     found record;
+    refused text;
+    reason text;
+    advice text;
+    code text;
 BEGIN
-    BEGIN -- so that somebody else's row is not kept locked
+    BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
         SELECT array_agg(l.r) INTO seized
           FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
@@ -859,11 +916,18 @@ BEGIN
             seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
             place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
-            found := @extschema@.shedlock__complaint(seen, session, token, CASE WHEN guarded THEN timestamp '-infinity' ELSE now END);
-            IF found.reason IS NOT NULL THEN
-                RAISE SQLSTATE 'SL002';
+            found := @extschema@.shedlock__complaint(seen, session, token, now);
+            IF found.reason IS NOT NULL AND (code IS NULL OR NOT found.done) THEN
+                refused := wanted;
+                reason := found.reason;
+                advice := found.advice;
+                code := CASE WHEN found.done THEN 'SL002' ELSE 'SL001' END;
+                EXIT WHEN NOT found.done; -- that a lock was done must not hide that another one is lost
             END IF;
         END LOOP;
+        IF code IS NOT NULL THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
 
         unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
         IF at_most IS NULL THEN
@@ -882,11 +946,10 @@ BEGIN
                       FROM unnest(seized) l) k
              WHERE s.name = k.name;
         END IF;
-    EXCEPTION WHEN SQLSTATE 'SL002' THEN
+    EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
         IF tell THEN
-            PERFORM @extschema@.shedlock_raise('SL001'::text,
-                format('lock "%s" was not %s', wanted, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
-                found.reason, COALESCE(found.advice, ''::text), true);
+            PERFORM @extschema@.shedlock_raise(code, format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
+                reason, COALESCE(advice, ''::text), true);
         END IF;
         RETURN false;
     END;
@@ -902,7 +965,7 @@ CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bi
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, false);
+    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true);
 END
 $$;
 
@@ -943,7 +1006,7 @@ CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
+        @extschema@.shedlock__done(done), true);
 END
 $$;
 
@@ -952,7 +1015,7 @@ CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT tr
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
+        @extschema@.shedlock__done(done), true);
 END
 $$;
 
@@ -961,7 +1024,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done 
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
+        @extschema@.shedlock__done(done), true);
 END
 $$;
 
@@ -970,39 +1033,53 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, don
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
+        @extschema@.shedlock__done(done), true);
 END
 $$;
 
 -- Guard ---------------------------------------------------------------------------------------------------------------
+
+-- Why the row's latest acquisition is not this one; NULL: it is. Whether its lease still runs is not asked.
+CREATE OR REPLACE FUNCTION shedlock__loss(seen shedlock__row, wanted text, session text, token bigint) RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    from_whom record;
+BEGIN
+    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
+        PERFORM @extschema@.shedlock__require_storable(wanted);
+        RETURN 'Nobody ever acquired it, or its row has been deleted.';
+    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
+        RETURN 'No acquisition has had this token.';
+    END IF;
+    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    IF session IS NULL AND token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
+       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+        RETURN NULL;
+    END IF;
+    RETURN format('Its latest acquisition is by "%s".', from_whom.holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__raise_lost(name text, reason text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
+        HINT = 'The transaction is rolled back, since another run may be under way.';
+END
+$$;
 
 -- The row is share-locked until the transaction ends, so nobody can take the lock before it has committed.
 CREATE OR REPLACE FUNCTION shedlock__guard(name text, session text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     seen @extschema@.shedlock__row;
-    from_whom record;
-    is_ours boolean;
     reason text;
 BEGIN
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
-    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
-        PERFORM @extschema@.shedlock__require_storable(name);
-        reason := 'Nobody ever acquired it, or its row has been deleted.';
-    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
-        reason := 'No acquisition has had this token.';
-    ELSE
-        from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-        is_ours := CASE WHEN session IS NULL THEN token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
-                        ELSE @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) END;
-        IF is_ours IS NOT TRUE THEN
-            reason := format('Its latest acquisition is by "%s".', from_whom.holder);
-        END IF;
-    END IF;
+    reason := @extschema@.shedlock__loss(seen, name, session, token);
     IF reason IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
-            HINT = 'The guarded transaction is rolled back, since another run may be under way.';
+        PERFORM @extschema@.shedlock__raise_lost(name, reason);
     END IF;
 END
 $$;
@@ -1022,6 +1099,118 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
     PERFORM @extschema@.shedlock__name(name);
     PERFORM @extschema@.shedlock__guard(name, NULL::text, @extschema@.shedlock__token(token));
+END
+$$;
+
+-- Complete ------------------------------------------------------------------------------------------------------------
+
+-- Whether this very transaction has written the row that it sees. A row's xmin that is still in progress is ours: nobody
+-- else's would be seen. Transaction ids are given out in ascending order, so that those of our subtransactions come after our
+-- own. Otherwise: the row was frozen so long ago that its xmin seems to be in the future, or the server has no xmin.
+CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    own bigint;
+    later bigint;
+BEGIN
+    own := pg_current_xact_id()::text;
+    SELECT (s.xmin::text::bigint - own) & 4294967295 INTO later FROM @extschema@.shedlock s WHERE s.name = shedlock__has_written.name;
+    RETURN later = 0 OR later < 2147483648 AND pg_xact_status((own + later)::text::xid8) = 'in progress';
+EXCEPTION WHEN invalid_parameter_value OR feature_not_supported OR undefined_column THEN
+    RETURN false;
+END
+$$;
+
+-- Releases as done what this caller may release, and leases that are over but not taken. The rows stay locked until the
+-- transaction ends, so nobody can take the locks before it has committed.
+CREATE OR REPLACE FUNCTION shedlock__complete(names text[], session text, token bigint) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock__row[];
+    seen @extschema@.shedlock__row;
+    wanted text;
+    reason text;
+    now timestamp;
+    unit interval;
+    place int := 1;
+    unreleased text[] := '{}';
+    had_tick boolean := false;
+BEGIN
+    SELECT array_agg(l.r) INTO seized
+      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+              FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
+        seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
+        place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+        reason := @extschema@.shedlock__loss(seen, wanted, session, token);
+        IF reason IS NOT NULL THEN
+            NULL;
+        ELSIF seen.lock_until = timestamp 'infinity'
+              OR NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+            reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+        ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
+            unreleased := unreleased || wanted;
+            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+        ELSIF seen.lock_at_least_until IS NOT NULL OR NOT @extschema@.shedlock__has_written(wanted) THEN
+            -- By this transaction as done is no contradiction. Anything else may be a client that does not know how its commit
+            -- ended: the commit must not succeed any more, or the tick would be run again.
+            reason := 'It has been released before.';
+        END IF;
+        IF reason IS NOT NULL THEN
+            PERFORM @extschema@.shedlock__raise_lost(wanted, reason);
+        END IF;
+    END LOOP;
+
+    unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
+           lock_at_least_until = NULL,
+           last_done_tick = s.last_tick,
+           last_done_at = now
+     WHERE s.name = ANY (unreleased);
+    FOREACH seen IN ARRAY seized LOOP
+        IF seen.lock_until < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - seen.lock_until),
+                DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
+                HINT = 'Choose a longer at_most, or extend the lock in time.';
+        END IF;
+    END LOOP;
+    IF had_tick THEN -- that a tick was done must not be forgotten in a crash
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -1053,19 +1242,11 @@ BEGIN
 END
 $$;
 
--- After the command: the release. Gives by how much the lease was overrun, which does not matter to who is guarded, nor
--- that it ends at this moment.
-CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS interval
+-- After the command: the release, which checks once more, against the command itself.
+CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
-    overrun interval;
 BEGIN
-    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token); -- against the command itself
-    SELECT now - s.lock_until INTO overrun FROM @extschema@.shedlock s
-     WHERE s.name = shedlock_run_end.name AND s.lock_until < now AND s.lock_at_least_until > timestamp '-infinity';
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, true, true, true);
-    RETURN overrun;
+    PERFORM @extschema@.shedlock__complete(ARRAY[name], @extschema@.shedlock__session(), token);
 END
 $$;
 
@@ -1074,7 +1255,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001');
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
@@ -1093,7 +1274,6 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
 -- Runs with the caller's search_path, as the command must: no operator stands here, and every function has its schema.
 DECLARE
     token bigint;
-    overrun interval;
     failed boolean := false;
     code text;
     message text;
@@ -1111,7 +1291,7 @@ BEGIN
     BEGIN
         PERFORM @extschema@.shedlock_run_guard(name, token);
         EXECUTE command;
-        overrun := @extschema@.shedlock_run_end(name, token);
+        PERFORM @extschema@.shedlock_run_end(name, token);
         BEGIN
             SET CONSTRAINTS ALL IMMEDIATE; -- what would fail at the commit is to fail here
         EXCEPTION WHEN feature_not_supported THEN -- YugabyteDB
@@ -1129,11 +1309,6 @@ BEGIN
         PERFORM @extschema@.shedlock_raise(code, message, detail, hint, false);
     END IF;
     COMMIT;
-    IF overrun IS NOT NULL THEN
-        RAISE WARNING USING MESSAGE = pg_catalog.format('the run of lock "%s" overran its lease by %s', name, overrun),
-            DETAIL = 'Nobody had taken the lock, so the work is committed.',
-            HINT = 'Choose a longer at_most, or extend the lock in time.';
-    END IF;
 END
 $$;
 
@@ -1338,7 +1513,7 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 -- Routines ------------------------------------------------------------------------------------------------------------
 BEGIN
@@ -1494,7 +1669,10 @@ SELECT
     END AS last_outcome,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
     pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_tick, j.ran_at)) AS last_tick,
-    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick
+    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
+    CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
+        THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
+    END AS ends_with_session
 FROM shedlock_rows() l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
@@ -1505,17 +1683,17 @@ FROM shedlock_rows() l
         END AS token
         OFFSET 0
     ) t
-    -- The end that every locked_by of ours has: # or * and the row's locked_at, or /PID.START, : or ! and that. NULL, if it
-    -- has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
+    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's locked_at.
+    -- NULL, if it has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
     LEFT JOIN LATERAL (
-        SELECT k.ending, k.kind, k.pid, shedlock_session_alive(k.pid, k.start) AS alive
+        SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
+               shedlock_session_alive(k.session) AS alive
           FROM (SELECT p.ending, pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text) OPERATOR(pg_catalog.+) 1), 1) AS kind,
-                       pg_catalog.substring(p.ending, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
-                       pg_catalog.substring(p.ending, '^/[0-9]+[.]([0-9]+)'::pg_catalog.text)::pg_catalog.int8 AS start
-                  FROM (SELECT pg_catalog.substring(l.locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$'::pg_catalog.text) AS ending OFFSET 0) p
+                       pg_catalog.substring(p.ending, '^/[0-9]+[.][0-9]+[.,][0-9a-f]{8}'::pg_catalog.text) AS session
+                  FROM (SELECT pg_catalog.substring(l.locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text) AS ending OFFSET 0) p
                  WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)) OPERATOR(pg_catalog.=) t.token::pg_catalog.text
                 OFFSET 0) k
-         WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '*']::pg_catalog.text[])
+         WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '&', '*']::pg_catalog.text[])
         OFFSET 0
     ) o ON true
     -- A Java run counts as done, and for the tick at which it began.
@@ -1523,12 +1701,12 @@ FROM shedlock_rows() l
         SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
         OFFSET 0
     ) j
-    -- As acquire sees it: a run ends with its session, at_least honoured. On a standby nobody knows.
+    -- As acquire sees it: a lease may end with its session, at_least honoured. On a standby nobody knows.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
           FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp, true) AS is_released,
-                       COALESCE(o.kind OPERATOR(pg_catalog.=) '!'::pg_catalog.text AND NOT o.alive
+                       COALESCE(o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[]) AND NOT o.alive
                                 AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp, false) AS has_ended) r
         OFFSET 0
     ) e
@@ -1618,7 +1796,7 @@ $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"
       FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
 
 $q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
-           'It ends by itself. shedlock_force_release frees it now; a shorter at_most with extends would have been free earlier'
+           'It ends by itself. shedlock_force_release frees it now; with ends_with_session it would have been free at once'
       FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
 
 $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
@@ -1746,11 +1924,11 @@ DECLARE
     -- The end that every locked_by of ours has, as in the view. A variable, for the column may have a collation that knows
     -- no regular expressions.
     locked_by CONSTANT text := OLD.locked_by;
-    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[:!]|[#*])-?[0-9]+$');
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
 BEGIN
     IF OLD.lock_until > timezone('utc', clock_timestamp())
-       AND right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '*' || number)
+       AND right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number)
        AND OLD.locked_at < timestamp '294247-01-10 04:00:54' -- no later one is a token
        AND (TG_OP = 'DELETE' OR NEW.lock_at_least_until IS NOT DISTINCT FROM OLD.lock_at_least_until) THEN
         RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, left(locked_by, -length(ending)), TG_OP
@@ -1867,20 +2045,20 @@ $$;
 
 -- Comments ------------------------------------------------------------------------------------------------------------
 
-COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean) IS
-'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done.';
-COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean) IS
+COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
+'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
+COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
-COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text) IS
-'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr.';
-COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text) IS
+COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
+'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
 'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(room). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
 COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
 'For the client library: ends the shedlock_wait_any with that room, in whatever session. False: none sleeps there.';
 COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
-'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then.';
+'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
@@ -1888,7 +2066,7 @@ COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
 COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
-'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then.';
+'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
@@ -1899,6 +2077,14 @@ COMMENT ON FUNCTION shedlock_guard(text) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
+COMMENT ON FUNCTION shedlock_complete(text) IS
+'In the transaction that did the work, at its end: guards it as shedlock_guard does, and releases this session''s lock as done, with its commit. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle while nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
+COMMENT ON FUNCTION shedlock_complete(text[]) IS
+'Completes several locks of this session: all or none.';
+COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
+'Completes the acquisition that has this token, as shedlock_complete does that of a session.';
+COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
+'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
 'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
@@ -1934,7 +2120,7 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 COMMENT ON VIEW shedlock_stats IS
 'Counters per lock name, since the start of the server or shedlock_stats_reset(). failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive tell of the session that holds it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
 
