@@ -70,8 +70,12 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     bool const has_row = known.count(*name) > 0;
     if (name->empty() && !(has_row && is_for_administrators(made.what)))
         errors.must("22023");
-    if (!has_row && is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit)
+    if (!has_row && is_valid(about.of_database, *name) &&
+        count_characters(about.of_database, *name) > about.name_limit) {
         errors.must("22001");
+        if (made.what == function::complete || made.what == function::complete_token)
+            errors.may("SL001"); // of a name before it
+    }
 }
 
 void check_names(call const &made, circumstances const &about, rows const &known, expected_errors &errors)
@@ -173,6 +177,10 @@ expected_errors errors_of(call const &made, session const &caller, circumstances
             break;
         case 'd':
             if (!made.done)
+                errors.must("22004");
+            break;
+        case 'e':
+            if (!made.ends_with_session)
                 errors.must("22004");
             break;
         case 'x':

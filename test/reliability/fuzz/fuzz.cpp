@@ -81,6 +81,8 @@ void fuzzer::count(call const &made, outcome const &seen)
                       : seen.is_true()                       ? "true"
                                                              : "false";
     counts_[std::string{signature_of(made.what).name} + " " + what]++;
+    for (auto const &warning : seen.warnings)
+        counts_["warning " + warning]++;
     if (seen.error)
         counts_[what]++;
     else if (auto const &name = made.names.front().value(); !made.is_array && name.empty())
@@ -165,8 +167,9 @@ void fuzzer::edit()
         "last_done_tick = 'infinity'",
         "last_done_tick = '-infinity'",
         "last_done_tick = '294276-12-31 23:59:59.999999'",
-        "last_done_tick = last_tick - interval '1 us'",
-        "last_done_tick = last_tick + interval '1 us'",
+        "last_done_tick = GREATEST(last_tick, '1900-01-01') - interval '1 us'",
+        "last_done_tick = LEAST(last_tick, '2100-01-01') + interval '1 us'",
+        "last_done_tick = LEAST(locked_at, '2100-01-01'), locked_at = LEAST(locked_at, '2100-01-01') + interval '1 us'",
         "last_done_at = NULL",
         "last_done_at = 'infinity'",
         "last_done_at = '4713-01-01 BC'",
@@ -181,7 +184,7 @@ void fuzzer::edit()
     editor.edit(name, assignments);
     note_edit(editor, name, "an edit: " + assignments);
     if (auto const found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
-        counts_[std::string{"imitations of "} + to_text(ending_of(found->second).kind)]++;
+        counts_[std::string{"imitations of "} + to_text(ending_of(found->second))]++;
 }
 
 // Somebody's locked_by, over a row in any state, or one that is held and not released.
@@ -190,7 +193,7 @@ std::string fuzzer::imitation(row const &known)
     auto const text = near_ours(random_, knowledge_now(), &known);
     static std::string const later = "timezone('utc', clock_timestamp()) + interval '1 h'";
     return "locked_by = '" + text + "'" + (random_.one_in(2) ? ", lock_until = " + later : "") +
-           (random_.one_in(2) ? ", lock_at_least_until = '2026-01-01'" : "");
+           (random_.one_in(2) ? ", lock_at_least_until = " + (random_.one_in(2) ? later : "'2020-01-01'") : "");
 }
 
 void fuzzer::note_edit(session &editor, std::string const &name, std::string const &what)
@@ -208,6 +211,10 @@ void fuzzer::look_at_all()
     auto &any = *random_.any_of(sessions_);
     require(oracle_->settle(any.all_rows()), last_call_ + " or an earlier call");
     require(judge_view(any, oracle_->known), "a look");
+    std::vector<std::string> texts;
+    while (texts.size() < 20)
+        texts.push_back(near_session(random_, knowledge_now()));
+    require(judge_sessions(any, texts), "a look");
     require(judge_protection(any, oracle_->known), "a look");
     require(judge_portable_parser(any, oracle_->known), "a look");
     counts_["looks at all"]++;

@@ -83,6 +83,9 @@ std::string oracle::judge_result(call const &made, session const &caller, outcom
     case function::guard:
     case function::guard_token:
         return judge_guard(made, caller, seen, errors);
+    case function::complete:
+    case function::complete_token:
+        return judge_complete(made, caller, seen, errors);
     case function::force_release:
         return judge_force(made, seen);
     default:
