@@ -18,14 +18,14 @@ constexpr signature signatures[functions] = {
 constexpr command commands[] = {
     {"SELECT 1", nullptr},
     {"SELECT 1; SELECT 'a''b;c'", nullptr},
-    {"DO $$ BEGIN COMMIT; END $$", nullptr},
+    {"DO $$ BEGIN COMMIT; END $$", nullptr, "2D000"},
     {"SELECT 1/0", "22012"},
     {"DO $$ BEGIN PERFORM 1/0; END $$", "22012"},
     {"DO $$ BEGIN RAISE SQLSTATE 'SL001'; END $$", "SL001"},
     {"SELEKT", "42601"},
     {"'", "42601"},
     {"SELECT %s %n", "42601"},
-    {"COMMIT", "2D000"},
+    {"COMMIT", "2D000", "0A000"},
     {"COPY (SELECT 1) TO STDOUT", "0A000"},
     {"SELECT * FROM no_such_table", "42P01"},
     {"", "22023"},
@@ -329,10 +329,11 @@ command const &any_command(random_numbers &random)
     return random.any_of(commands);
 }
 
-char const *sqlstate_of_command(std::string const &sql)
+char const *sqlstate_of_command(std::string const &sql, bool is_portable)
 {
-    return std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; })
-        ->sqlstate;
+    auto const *const found =
+        std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; });
+    return is_portable && found->on_portable ? found->on_portable : found->sqlstate;
 }
 
 std::string near_session(random_numbers &random, knowledge const &about)

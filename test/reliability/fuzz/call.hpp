@@ -75,10 +75,11 @@ std::string description(call const &);
 
 struct command {
     char const *sql;
-    char const *sqlstate; // null: it works
+    char const *sqlstate;              // null: it works
+    char const *on_portable = nullptr; // if it is another
 };
 command const &any_command(random_numbers &);
-char const *sqlstate_of_command(std::string const &sql);
+char const *sqlstate_of_command(std::string const &sql, bool is_portable);
 
 // What a caller knows who means harm, or does it.
 struct knowledge {

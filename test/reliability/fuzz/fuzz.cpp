@@ -49,8 +49,13 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
                             "coalesce(host(inet_client_addr()), '[local]'),"
                             " (SELECT CASE WHEN atttypmod > 0 THEN atttypmod - 4 ELSE 1000 END FROM pg_attribute"
                             " WHERE attrelid = 'shedlock'::regclass AND attname = 'name')")[0];
-    about_ = {encoding_named(facts[0]), static_cast<std::size_t>(std::stoi(facts[3])), std::stoi(facts[1]), facts[2],
-              facts[4]};
+    auto const edition = sessions_[0]->query("SELECT edition = 'portable' FROM shedlock_version()")[0][0];
+    about_ = {encoding_named(facts[0]),
+              static_cast<std::size_t>(std::stoi(facts[3])),
+              std::stoi(facts[1]),
+              facts[2],
+              facts[4],
+              edition == "t"};
     longest_name_ = static_cast<std::size_t>(std::stoi(facts[5]));
     while (names_.size() < 24)
         if (auto name = nasty_text(random_); is_valid(about_.of_database, name))
@@ -63,7 +68,7 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
 void fuzzer::connect(std::size_t i)
 {
     static constexpr char const *isolation[] = {"read committed", "repeatable read", "serializable"};
-    sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "0");
+    sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "");
     if (i == 2)
         sessions_[i]->default_at_most = interval{300 * second, 0, 0};
 }
@@ -181,6 +186,10 @@ void fuzzer::edit()
     auto &editor = *random_.any_of(sessions_);
     bool const is_imitation = random_.one_in(2);
     auto const assignments = is_imitation ? imitation(known) : random_.any_of(edits);
+    // SQL cannot calculate with these, and the portable edition fails with 22008.
+    static std::regex const extreme{"294276|4713|33658|locked_at = 'infinity'|lock_until = '-infinity'"};
+    if (about_.is_portable && std::regex_search(assignments, extreme))
+        return;
     editor.edit(name, assignments);
     note_edit(editor, name, "an edit: " + assignments);
     if (auto const found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
@@ -210,7 +219,7 @@ void fuzzer::look_at_all()
 {
     auto &any = *random_.any_of(sessions_);
     require(oracle_->settle(any.all_rows()), last_call_ + " or an earlier call");
-    require(judge_view(any, oracle_->known), "a look");
+    require(judge_view(any, oracle_->known, about_), "a look");
     std::vector<std::string> texts;
     while (texts.size() < 20)
         texts.push_back(near_session(random_, knowledge_now()));

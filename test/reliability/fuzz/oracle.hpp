@@ -25,6 +25,7 @@ struct circumstances {
     int server_version;
     std::string role;
     std::string default_holder;
+    bool is_portable = false;
 };
 
 // Of the arguments, and of names that have no row.
@@ -67,7 +68,7 @@ private:
 std::string judge_sessions(session &, std::vector<std::string> const &texts);
 
 // What the view says of the rows, and whether shedlock_doctor can look at them. Empty, or what is wrong.
-std::string judge_view(session &, rows const &known);
+std::string judge_view(session &, rows const &known, circumstances const &);
 
 // Which rows shedlock_protect keeps from others' SQL. Empty, or what is wrong.
 std::string judge_protection(session &, rows const &known);

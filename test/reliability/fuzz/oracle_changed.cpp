@@ -51,7 +51,8 @@ complaint complaint_of(rows const &known, std::set<std::string> const &names, ca
         result.ours = both(result.ours, ours);
         result.is_done |= is_done;
         result.is_lost |= ours == verdict::no && !is_done;
-        result.may_be_lost |= ours != verdict::yes && !is_done;
+        bool const is_no_token = made.token == INT64_MIN || made.token == INT64_MAX; // but some row may have it
+        result.may_be_lost |= ours != verdict::yes && (!is_done || is_no_token);
     }
     return result;
 }

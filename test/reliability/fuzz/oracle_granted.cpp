@@ -38,8 +38,8 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
         is_free = both(is_free, free);
     }
     bool const is_endless = errors.possible.count("55000") > 0;
-    if (made.what == function::run && is_free != verdict::no && sqlstate_of_command(*made.text))
-        errors.may_or_must(is_free == verdict::yes && !is_endless, sqlstate_of_command(*made.text));
+    if (made.what == function::run && is_free != verdict::no && sqlstate_of_command(*made.text, about_.is_portable))
+        errors.may_or_must(is_free == verdict::yes && !is_endless, sqlstate_of_command(*made.text, about_.is_portable));
     if (seen.error)
         return {};
     bool const granted = made.what == function::acquire_token ? !seen.is_null : seen.is_true();

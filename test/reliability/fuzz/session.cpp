@@ -164,7 +164,8 @@ session::session(std::string const &database, std::string const &isolation, std:
     // A lock that is wrongly waited for must not hang the test.
     query("SET statement_timeout = '5min'; SET client_min_messages = warning; SET default_transaction_isolation = '" +
           isolation + "'");
-    query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
+    if (!default_at_most_setting.empty())
+        query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
     mark_ = query("SELECT concat('/', pid, '.', (extract(epoch FROM backend_start) * 1000000)::bigint, '.', "
                   "lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0')) FROM pg_stat_activity "
                   "WHERE pid = pg_backend_pid()")[0][0];
