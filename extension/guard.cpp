@@ -197,8 +197,10 @@ void complete(const lock_table &table, const guarded_lock &mine)
         return;
     durability::after_release();
     stats::record_release(mine.name, now - before.locked_at, true);
-    if (before.lock_until < now)
-        warn_of_overrun(mine.name, now - before.lock_until);
+    // Edited by hand, lock_until may be long before that, or -infinity.
+    const auto end = std::max(before.lock_until, before.locked_at);
+    if (end < now)
+        warn_of_overrun(mine.name, now - end);
 }
 
 void check_all()
