@@ -409,25 +409,34 @@ BEGIN
 END
 $$;
 
--- NULL where that cannot be known: on a standby, and for another server's session.
+-- NULL where that cannot be known: on a standby, and for another server's session. It calls no function of ours by name, so
+-- that the views and the doctor work among planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    server CONSTANT text := right(session, 8);
     start CONSTANT text := substring(session, '^/[0-9]{1,9}[.]([0-9]{1,18})[.,][0-9a-f]{8}$');
+    server CONSTANT text := right(session, 8);
+    own_server text := current_setting('shedlock_portable.server', true);
+    is_there boolean;
 BEGIN
-    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' OR server <> right(@extschema@.shedlock__session(), 8) THEN
+    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' THEN
         RETURN NULL;
     END IF;
     PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
-    IF EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
-                WHERE a.backend_start IS NULL -- another role's
-                   OR left(right(session, 9), 1) = ','
-                   OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint) THEN
-        RETURN true;
+    is_there := EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
+                         WHERE a.backend_start IS NULL -- another role's
+                            OR left(right(session, 9), 1) = ','
+                            OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint);
+    -- Before a session counts as gone its server is compared with the real one: anybody can forge a setting.
+    IF NOT is_there OR COALESCE(own_server, '') = '' THEN
+        BEGIN
+            own_server := (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
+        EXCEPTION WHEN OTHERS THEN
+            own_server := '00000000';
+        END;
+        PERFORM set_config('shedlock_portable.server', own_server, false);
     END IF;
-    -- A setting, which anybody can forge, must not make another server's session a dead one of this server.
-    RETURN CASE WHEN server = @extschema@.shedlock__server() THEN false END;
+    RETURN CASE WHEN server = own_server THEN is_there END;
 END
 $$;
 
