@@ -1157,8 +1157,9 @@ BEGIN
         reason := @extschema@.shedlock__loss(seen, wanted, session, token);
         IF reason IS NOT NULL THEN
             NULL;
-        ELSIF seen.lock_until = timestamp 'infinity'
-              OR NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+        ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
+            reason := 'It is paused.';
+        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
             reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
@@ -1181,8 +1182,9 @@ BEGIN
            last_done_at = now
      WHERE s.name = ANY (unreleased);
     FOREACH seen IN ARRAY seized LOOP
-        IF seen.lock_until < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
-            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - seen.lock_until),
+        -- Edited by hand, lock_until may be long before the acquisition, or -infinity.
+        IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
                 DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;

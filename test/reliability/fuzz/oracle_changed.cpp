@@ -134,8 +134,7 @@ std::string oracle::judge_complete(call const &made, session const &caller, outc
             errors.must("SL001");
             continue;
         }
-        auto const end =
-            about_.is_portable ? found->second.lock_until : std::max(found->second.lock_until, found->second.locked_at);
+        auto const end = std::max(found->second.lock_until, found->second.locked_at);
         least += end < seen.before;
         most += end < seen.after;
     }
