@@ -134,10 +134,8 @@ std::string oracle::judge_complete(call const &made, session const &caller, outc
             errors.must("SL001");
             continue;
         }
-        auto const end =
-            about_.is_portable ? found->second.lock_until : std::max(found->second.lock_until, found->second.locked_at);
-        least += end < seen.before;
-        most += end < seen.after;
+        least += found->second.lock_until < seen.before;
+        most += found->second.lock_until < seen.after;
     }
     if (seen.error)
         return {};
