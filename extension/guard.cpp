@@ -331,6 +331,7 @@ void complete_run(const guarded_lock &mine)
 {
     auto completion = mine;
     completion.is_to_complete = true;
+    be_first_at_commit(); // again: the command may have used postgres_fdw for the first time
     join(completion);
 }
 
