@@ -21,7 +21,7 @@ BEGIN;
 INSERT INTO work VALUES ('first');
 SELECT shedlock_complete('c'), shedlock_complete_token('t', :token);
 SELECT * FROM locks;
-SELECT shedlock_acquire('c', '1 h') AS refused, clock_timestamp() AS called \gset
+SELECT clock_timestamp() AS called \gset
 COMMIT;
 SELECT l.name, l.last_done_at >= :'called' AS at_commit, w.xmin = s.xmin AS one_transaction FROM work w, shedlock s JOIN shedlock_locks l USING (name) ORDER BY 1;
 :outcome
@@ -226,6 +226,7 @@ DELETE FROM shedlock;
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
+SELECT shedlock_acquire('s', '1 h') AS was_deleted;
 BEGIN;
 SELECT shedlock_complete('s');
 SAVEPOINT a;
@@ -312,6 +313,7 @@ SELECT shedlock_acquire_token('over', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 SELECT shedlock_extend_token('over', :token, '1 h');
 \set VERBOSITY default
+SET client_min_messages = error;
 -- Taken over, before the call and between the call and the commit: by us, by a Java client, by a pause, by force; deleted.
 PREPARE java_again(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
@@ -363,6 +365,7 @@ SELECT shedlock_resume('over'), attempt($$shedlock_complete('over')$$) AS resume
 SELECT shedlock_acquire('over', '1 h'), shedlock_force_release('over'), attempt($$shedlock_complete('over')$$) AS forced;
 DELETE FROM shedlock;
 SELECT attempt($$shedlock_complete('over')$$) AS deleted;
+RESET client_min_messages;
 DEALLOCATE ALL;
 
 -- In the command of shedlock_run it completes the run's own lock.
