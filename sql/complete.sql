@@ -313,14 +313,15 @@ SELECT shedlock_acquire_token('over', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 SELECT shedlock_extend_token('over', :token, '1 h');
 \set VERBOSITY default
-SET client_min_messages = error;
 -- Taken over, before the call and between the call and the commit: by us, by a Java client, by a pause, by force; deleted.
 PREPARE java_again(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 BEGIN;
+\set VERBOSITY sqlstate
 SELECT shedlock_complete_token('over', :token);
+\set VERBOSITY default
 INSERT INTO work VALUES ('taken over by us');
 SELECT shedlock_acquire_token('over', '1 ms') AS second \gset
 COMMIT;
@@ -365,7 +366,6 @@ SELECT shedlock_resume('over'), attempt($$shedlock_complete('over')$$) AS resume
 SELECT shedlock_acquire('over', '1 h'), shedlock_force_release('over'), attempt($$shedlock_complete('over')$$) AS forced;
 DELETE FROM shedlock;
 SELECT attempt($$shedlock_complete('over')$$) AS deleted;
-RESET client_min_messages;
 DEALLOCATE ALL;
 
 -- In the command of shedlock_run it completes the run's own lock.

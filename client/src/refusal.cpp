@@ -23,7 +23,7 @@ std::string duration(std::chrono::microseconds time)
     return std::to_string(time / 1ms) + " ms";
 }
 
-std::string instant(refusal::time time)
+std::string in_utc(instant time)
 {
     auto const seconds = std::time_t{std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count()};
     tm parts{};
@@ -38,7 +38,7 @@ std::string instant(refusal::time time)
 std::string refusal::to_text() const
 {
     auto const lock = "lock \"" + name + '"';
-    auto const end = until ? ", until " + instant(*until) + " at the latest" : std::string{};
+    auto const end = until ? ", until " + in_utc(*until) + " at the latest" : std::string{};
     switch (why) {
     case reason::held:
         return holder + " has held " + lock + " for " + duration(held_for) + end;
@@ -47,7 +47,7 @@ std::string refusal::to_text() const
     case reason::paused:
         return lock + " is " + holder; // it begins with "paused"
     case reason::had_run:
-        return lock + " had its run" + (since ? " at " + instant(*since) : "") + ", by " + holder;
+        return lock + " had its run" + (since ? " at " + in_utc(*since) : "") + ", by " + holder;
     case reason::undecided:
         break;
     }

@@ -1,0 +1,323 @@
+// ShedLock for PostgreSQL on your own connection of libpqxx, for jobs that take less time than their lease.
+//
+//     pqxx::connection db;
+//     bool ran = shedlock::run(db, "interest", {.at_most = 10min, .every = 24h, .retry = true}, [](pqxx::work &tx) {
+//         tx.exec("UPDATE account SET balance = balance * 1.02");
+//     }); // the work and the release were committed together; false: another host does it, or has done it
+//
+// Needs libpqxx (6.4 to 8.0), C++17, and the SQL functions, which are found by search_path; nothing else to link.
+// CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. To keep a lease alive, to interrupt a wait, or to find out what
+// became of a lost reply takes threads and connections: shedlock.hpp has them. Both headers may be used together.
+//
+// What takes a connection runs transactions on it. While another one is open there, pqxx::usage_error is thrown and
+// nothing is done. A connection and its locks are for one thread at a time.
+//
+// Errors: lock_lost means that the lock is not ours any more. It is thrown only for SQLSTATE SL001 from this header's
+// own statements and commits; nothing was committed then. usage_error (shedlock's) is thrown without asking the server.
+// Every other error is libpqxx's, unchanged: pqxx::sql_error (22xxx) for arguments, which the server checks;
+// pqxx::in_doubt_error if the connection broke during a commit, and nobody knows whether it was committed. With a tick
+// and retry, run the same tick again then: it is refused if it was committed. Note the tick: later, every may mean
+// another.
+#pragma once
+
+#include "types.hpp"
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <pqxx/pqxx>
+#include <type_traits>
+
+namespace shedlock {
+
+// {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set.
+struct pqxx_options {
+    // The lease ends then, even if nobody releases: longer than the work can take. 1 ms at least. Default: 0, refused
+    std::chrono::microseconds at_most{};
+    // The lock is kept that long, even if released earlier. Default: 0
+    std::chrono::microseconds at_least{};
+    // The instant the schedule meant: at most one acquisition per name and tick. Default: none
+    std::optional<instant> tick{};
+    // Instead of a tick, the period of the schedule: the server's shedlock_tick(every, zone) at the call. Default: none
+    std::optional<std::chrono::microseconds> every{};
+    // The time zone of every; not without it. Default: empty, UTC
+    std::string zone{};
+    // A tick counts when its run is done: one whose last run failed, or was never released, is still due. Needs tick or
+    // every. Default: false
+    bool retry = false;
+    // The lease ends when the server's session does, too (but not before at_least). Set it to false behind a pooler in
+    // transaction mode, whose sessions are not yours. Default: true for run, false for everything else
+    std::optional<bool> ends_with_session{};
+    // Who, for people. Default: empty, application_name@client_addr
+    std::string holder{};
+};
+
+namespace pqxx_details {
+
+// pqxx::work, transaction<...> and robusttransaction<...>. Not nontransaction, which commits each statement, nor
+// subtransaction, whose commit commits nothing, nor base classes, which may be either.
+template <pqxx::isolation_level Level, auto Writes> std::true_type commits(pqxx::transaction<Level, Writes> const *);
+template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransaction<Level> const *);
+std::false_type commits(void const *);
+template <class Tx> using needs_transaction = std::enable_if_t<decltype(commits(static_cast<Tx *>(nullptr)))::value>;
+
+// Statements are ASCII, so that no client_encoding changes a name, and have no backslashes.
+struct sql {
+    static std::string constant(std::string const &utf8)
+    {
+        std::string hex;
+        bool is_plain = true;
+        for (unsigned char const byte : utf8) {
+            is_plain = is_plain && byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
+            hex += {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
+        }
+        return is_plain ? typed(utf8, "text")
+                        : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
+    }
+    static std::string constant(names const &what) // several as text[], so that errors are about what was given
+    {
+        std::string all;
+        for (auto const &name : what.list())
+            all += (all.empty() ? "" : ", ") + constant(name);
+        return what.list().size() == 1 ? all : "ARRAY[" + all + "]::pg_catalog.text[]";
+    }
+    static std::string constant(token id) { return typed(std::to_string(static_cast<std::int64_t>(id)), "int8"); }
+    static std::string constant(std::chrono::microseconds duration)
+    {
+        return typed(std::to_string(duration.count()) + " microseconds", "interval");
+    }
+    static std::string typed(std::string const &value, char const *type)
+    {
+        return '\'' + value + "'::pg_catalog." + type;
+    }
+    static std::string call(std::string const &function, names const &what, token id)
+    {
+        return "shedlock_" + function + "_token(" + constant(what) + ", " + constant(id);
+    }
+    static std::string complete(names const &what, token id) { return "SELECT " + call("complete", what, id) + ')'; }
+    static std::string guard(names const &what, token id)
+    {
+        if (what.list().empty())
+            throw usage_error{"give at least one name", "22023"};
+        std::string calls;
+        for (auto const &name : what.list())
+            calls += (calls.empty() ? "SELECT " : ", ") + call("guard", name, id) + ')';
+        return calls;
+    }
+    static std::string tick(pqxx_options const &how)
+    {
+        if ((how.tick && how.every) || (!how.every && !how.zone.empty()))
+            throw usage_error{"give tick, or every, or every and zone"};
+        if (how.every)
+            return "shedlock_tick(" + constant(*how.every) + ", " + constant(how.zone.empty() ? "UTC" : how.zone) + ')';
+        return how.tick ? "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) " +
+                              constant(how.tick->time_since_epoch())
+                        : "NULL::pg_catalog.timestamptz";
+    }
+};
+
+template <class Tx> void execute(Tx &tx, std::string const &statement, bool and_commit = false)
+try {
+    tx.exec(statement);
+    if (and_commit)
+        tx.commit();
+} catch (pqxx::sql_error const &failure) {
+    if (failure.sqlstate() == "SL001")
+        throw lock_lost{failure.what(), "SL001"};
+    throw;
+}
+
+// The token and the tick, or nothing: refused.
+template <class Tx>
+std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names const &what, pqxx_options const &how,
+                                                                std::chrono::microseconds wait)
+{
+    auto const rows = tx.exec(
+        "SELECT shedlock_acquire_token(" + sql::constant(what) + ", at_most => " + sql::constant(how.at_most) +
+        ", at_least => " + sql::constant(how.at_least) + ", wait => " + sql::constant(wait) +
+        ", tick => tick, retry => " + (how.retry ? "true" : "false") + ", holder => " + sql::constant(how.holder) +
+        ", ends_with_session => " + (how.ends_with_session.value_or(false) ? "true" : "false") +
+        "), (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 FROM (SELECT " + sql::tick(how) +
+        " AS tick OFFSET 0) AS due");
+    auto const number = [&rows](int column) { return std::strtoll(rows[0][column].c_str(), nullptr, 10); };
+    if (rows[0][0].is_null())
+        return std::nullopt;
+    std::optional<instant> tick;
+    if (!rows[0][1].is_null())
+        tick.emplace(std::chrono::microseconds{number(1)});
+    return std::pair{token{number(0)}, tick};
+}
+
+} // namespace pqxx_details
+
+// An acquisition of ours. Move-only. Its connection must outlive it, and must not be moved. Once released or completed
+// it is inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. Destroyed
+// before that, or assigned to, it is released as FAILED: only release() and commit() say that the work is done. The
+// destructor never throws. What goes wrong is reported to connection.process_notice(), and the lease ends by itself.
+class pqxx_lock {
+public:
+    // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.
+    pqxx_lock(pqxx::connection &connection, shedlock::names what, shedlock::token id, std::optional<instant> tick = {})
+        : mine_{new acquisition{&connection, std::move(what), id, tick}}
+    {
+    }
+
+    // Not after it was moved from. The tick may be one that the server has computed.
+    [[nodiscard]] shedlock::names const &names() const noexcept { return mine_->names; }
+    [[nodiscard]] shedlock::token token() const noexcept { return mine_->token; }
+    [[nodiscard]] std::optional<instant> tick() const noexcept { return mine_->tick; }
+
+    // The lease lasts for at_most from now, and the lock is kept for at_least from now if given. Throws lock_lost.
+    void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = {})
+    {
+        using pqxx_details::sql;
+        if (!live().ask("extend", sql::constant(at_most) + (at_least ? ", " + sql::constant(*at_least) : "")))
+            throw lost("extended");
+    }
+
+    // Throws lock_lost if the lease had ended or been taken over; the lock is inert all the same. After any other error
+    // it is not, and the destructor tries again, as failed.
+    void release(outcome how = outcome::done)
+    {
+        if (!is_live())
+            return;
+        bool const was_ours = mine_->ask("release", how == outcome::done ? "true" : "false");
+        completed();
+        if (!was_ours)
+            throw lost("released");
+    }
+
+    // For guard() and commit(). Call completed() when a transaction that had executed complete_statement() has been
+    // committed: the lock is inert then.
+    [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
+    [[nodiscard]] std::string complete_statement() const { return pqxx_details::sql::complete(live().names, token()); }
+    void completed() noexcept
+    {
+        if (mine_)
+            mine_->connection = nullptr;
+    }
+
+private:
+    struct acquisition {
+        pqxx::connection *connection; // null: inert
+        shedlock::names names;
+        shedlock::token token;
+        std::optional<instant> tick;
+
+        ~acquisition()
+        {
+            try {
+                if (connection)
+                    ask("release", "false");
+            } catch (std::exception const &failure) {
+                report(failure.what());
+            }
+        }
+        bool ask(char const *function, std::string const &arguments)
+        {
+            pqxx::work tx{*connection};
+            auto const rows =
+                tx.exec("SELECT " + pqxx_details::sql::call(function, names, token) + ", " + arguments + ')');
+            tx.commit();
+            return *rows[0][0].c_str() == 't';
+        }
+        void report(char const *why) const noexcept
+        try {
+            connection->process_notice(names.to_text() + " was not released, and ends by itself: " + why + '\n');
+        } catch (...) { // no memory for the text
+        }
+    };
+
+    bool is_live() const { return mine_ && mine_->connection; }
+    acquisition &live() const
+    {
+        return is_live() ? *mine_ : throw usage_error{"this lock was released, completed or moved from"};
+    }
+    lock_lost lost(char const *what) const
+    {
+        return lock_lost{names().to_text() + " is lost, and was not " + what + "; the server's WARNING says why",
+                         "SL001"};
+    }
+
+    std::unique_ptr<acquisition> mine_;
+};
+
+// The lock, or nothing: refused until wait had passed. The statement waits on the server.
+[[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
+                                                      pqxx_options const &how, std::chrono::microseconds wait)
+{
+    std::optional<pqxx_lock> mine; // outlives tx: if the commit is in doubt, it is released
+    pqxx::work tx{connection};
+    if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
+        mine.emplace(connection, what, granted->first, granted->second);
+        tx.commit();
+    }
+    return mine;
+}
+
+// The lock, or nothing: refused. Waits neither for another holder nor for other transactions.
+[[nodiscard]] inline std::optional<pqxx_lock> try_acquire(pqxx::connection &connection, names const &what,
+                                                          pqxx_options const &how)
+{
+    return acquire(connection, what, how, {});
+}
+
+// From here on tx commits only if nobody else has acquired the lock since we did. Lock: pqxx_lock, or shedlock::lock of
+// shedlock.hpp. Throws lock_lost; if only your tx.commit() finds out, that throws pqxx::sql_error with SQLSTATE SL001.
+// On the portable edition nobody, keep-alive included, gets at the lock from here to the end of tx.
+template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Lock const &lock, Tx &tx)
+{
+    pqxx_details::execute(tx, lock.guard_statement());
+}
+
+// Commits tx and releases the lock as done, both or neither. Throws lock_lost. The lock is inert only after success;
+// otherwise its destructor releases it as failed, if tx is gone by then.
+template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void commit(Lock &lock, Tx &tx)
+{
+    pqxx_details::execute(tx, lock.complete_statement(), true);
+    lock.completed();
+}
+
+// Acquires in a transaction that the caller commits; rolled back, it never was. The token, or nothing: refused. It is
+// for the caller to release: by complete(), or by a pqxx_lock that is made of the token after the commit.
+template <class Tx, class = pqxx_details::needs_transaction<Tx>>
+[[nodiscard]] std::optional<token> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
+{
+    auto const granted = pqxx_details::acquire(tx, what, how, {});
+    return granted ? std::optional{granted->first} : std::nullopt;
+}
+
+// As guard(lock, tx).
+template <class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Tx &tx, names const &what, token id)
+{
+    pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
+}
+
+// As commit(lock, tx), but the caller commits, as the next statement. If only that finds out that the lock is lost, it
+// throws pqxx::sql_error with SQLSTATE SL001.
+template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(Tx &tx, names const &what, token id)
+{
+    pqxx_details::execute(tx, pqxx_details::sql::complete(what, id));
+}
+
+// Acquires the lock, calls work(tx) or work(tx, lock), lock being a pqxx_lock const &, and commits tx and the release
+// together: true. False: refused, work was not called. If work throws, tx is rolled back, the lock is released as
+// failed, and the exception passes through. Throws lock_lost: tx was rolled back. work must not end tx.
+template <class Tx = pqxx::work, class Work, class = pqxx_details::needs_transaction<Tx>>
+bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
+{
+    how.ends_with_session = how.ends_with_session.value_or(true);
+    auto lock = try_acquire(connection, what, how);
+    if (!lock)
+        return false;
+    Tx tx{connection}; // gone before the lock is released
+    if constexpr (std::is_invocable_v<Work, Tx &, pqxx_lock const &>)
+        std::invoke(std::forward<Work>(work), tx, std::as_const(*lock));
+    else
+        std::invoke(std::forward<Work>(work), tx);
+    commit(*lock, tx);
+    return true;
+}
+
+} // namespace shedlock
