@@ -318,7 +318,9 @@ PREPARE java_again(text, int, text) AS
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 BEGIN;
+\set VERBOSITY sqlstate
 SELECT shedlock_complete_token('over', :token);
+\set VERBOSITY default
 INSERT INTO work VALUES ('taken over by us');
 SELECT shedlock_acquire_token('over', '1 ms') AS second \gset
 COMMIT;

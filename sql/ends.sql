@@ -20,7 +20,9 @@ SELECT shedlock_release_token('t done', :done), shedlock_release_token('t failed
 DISCARD ALL;
 SELECT * FROM locks;
 SELECT shedlock_acquire(name, '1 h') FROM shedlock_locks WHERE name <> 't done' ORDER BY name;
+\set VERBOSITY sqlstate
 SELECT shedlock_extend('s', '1 h'), shedlock_extend_token('t', :token, '1 h');
+\set VERBOSITY default
 \c
 SELECT wait_until_gone(:process);
 SELECT * FROM locks;

@@ -141,6 +141,12 @@ for ([ team => '.' ], [ postgres => ',' ])
 	like(answer($holder, q[SELECT shedlock_extend('token', '1 h')]), qr/^f \| SL001 It is held by another session/, '... but not as a session what has a token');
 	my $token = sql('ends', q[SELECT token FROM shedlock_locks WHERE name = 'token']);
 	is(sql('ends', "SELECT shedlock_extend_token('token', $token, '1 h')"), 't', '... which is extended by it, from any session');
+	# A process id comes back: with another start it is another session, if the start is known.
+	sql('ends', q[INSERT INTO jobs.shedlock SELECT 'heir', lock_until, locked_at, regexp_replace(locked_by, '[.][0-9]+([.,])', '.1\1'), lock_at_least_until FROM jobs.shedlock WHERE name = 'run']);
+	is(sql('ends', q[SET ROLE team; SELECT shedlock_acquire('heir', '1 h'); DELETE FROM jobs.shedlock WHERE name = 'heir']), $comma eq '.' ? 't' : 'f', '... and with its start, or else by its process id alone');
+	sql('ends', 'SELECT shedlock_protect()');
+	is(sql('ends', "UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) WHERE name IN ('run', 'token') RETURNING name"), '', '... and is protected');
+	sql('ends', 'SELECT shedlock_protect(false)');
 	gone($holder, 'ends');
 	is(answer($others, "SELECT shedlock_extend_token('token', $token, '1 h'), shedlock_release_token('token', $token)"),
 		join(' | ', 'f|f', ('SL001 Its lease ended with the session that acquired it.') x 2), 'when the session is gone, the token has lost its lease');
@@ -165,7 +171,7 @@ for my $elsewhere ($server eq 'deadbeef' ? 'deadbee0' : 'deadbeef', '00000000')
 {
 	sql('ends', "UPDATE jobs.shedlock SET locked_by = regexp_replace(locked_by, '[0-9a-f]{8}([!&])', '$elsewhere\\1') WHERE name ~ 'moved'");
 	is(sql('ends', $moved), 'f|f|held/t/t held/t/t', "a session of server $elsewhere counts as alive");
-	is(sql('ends', "DO \$\$ BEGIN PERFORM set_config('shedlock_portable.session', '/' || pg_backend_pid() || '.1.$elsewhere', false); END \$\$; $moved"), 'f|f|held/t/t held/t/t', '... whatever a setting says');
+	is(sql('ends', "SET shedlock_portable.server = '$elsewhere'; $moved"), 'f|f|held/t/t held/t/t', '... whatever a setting says');
 }
 sql('ends', "UPDATE jobs.shedlock SET locked_by = regexp_replace(locked_by, '[0-9a-f]{8}([!&])', '$server\\1') WHERE name ~ 'moved'");
 is(sql('ends', $moved), 't|t|free/f/t free/f/t', '... and one of this server does not');
@@ -214,6 +220,7 @@ for (
 	[ 'has not completed after ROLLBACK TO', '1 h', '', '', q[SAVEPOINT s; C; ROLLBACK TO s; SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')], '| t|t', 'a/held, b/held, t/held' ],
 	[ 'completes in a savepoint, and again', '1 h', '', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C', '| | |', 'a/free/done, b/held, t/free/done' ],
 	[ 'completes a lease that is over', '1 ms', '', '', 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
+	[ 'completes a lease that never was', '1 h', '', q[UPDATE shedlock SET lock_until = '-infinity'], 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
 	[ 'does not complete what it released as failed', '1 h', '', '', q[SELECT shedlock_release('a', false); C], 't | SL001 It has been released before.' ],
 	[ 'does not complete what was released as done', '1 h', q[SELECT shedlock_release('a')], '', 'C', 'SL001 It has been released before.' ],
 	[ 'does not complete what was released as failed', '1 h', q[SELECT shedlock_release('a', false)], '', 'C', 'SL001 It has been released before.' ],
@@ -268,6 +275,18 @@ for my $end ('COMMIT', 'ROLLBACK', q[PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p
 	my $is_done = $end !~ /ROLLBACK/;
 	is($release->{out} . $release->{err}, $is_done ? "f\nWARNING:  SL002\n" : "t\n", '... while a release by its token waits, and ' . ($is_done ? 'is told that it is done' : 'releases it'));
 	is(sql('completing', q[SELECT last_outcome, shedlock_acquire('t', '1 h', tick => '2026-01-01Z', retry => true) FROM shedlock_locks]), $is_done ? 'done|f' : 'failed|t', '... after which the tick is ' . ($is_done ? 'not due' : 'due'));
+}
+# An acquisition that is pending decides.
+for my $end ('COMMIT', 'ROLLBACK')
+{
+	answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 ms') AS t, pg_sleep(0.002) \gset]);
+	my $token = answer($worker, 'SELECT :t');
+	is(answer($other, q[BEGIN; SELECT shedlock_acquire('t', '1 h')]), 't', 'another transaction acquires a lock whose lease is over');
+	my $complete = launch({}, 'psql', '-XqAt', '-d', $node->connstr('completing'), '-v', 'VERBOSITY=sqlstate', '-c', "SELECT shedlock_complete_token('t', $token)");
+	$node->poll_query_until('completing', q[SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%shedlock_complete_token%' AND wait_event_type = 'Lock']) or die 'it does not wait';
+	answer($other, $end);
+	ended($complete);
+	is($complete->{err}, $end eq 'COMMIT' ? "ERROR:  SL001\n" : "WARNING:  01000\n", "... and $end decides whether the former owner completes it");
 }
 is(answer($worker, q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'), shedlock_acquire('not flushed', '1 h'); BEGIN; SELECT shedlock_complete('not flushed'), current_setting('synchronous_commit'); SELECT shedlock_complete('flushed'), current_setting('synchronous_commit'); ROLLBACK]), 't|t |off |on', 'I7: a completion of a run with a tick is durable');
 
