@@ -173,6 +173,26 @@ TEST_F(pqxx_test, acquires_several_all_or_none)
     EXPECT_EQ(server::last_outcome(name + "2"), "done");
 }
 
+TEST_F(pqxx_test, guards_each_of_several)
+{
+    for (auto const *const lost : {"1", "2"}) {
+        shedlock::names const both{name + lost + "1", name + lost + "2"};
+        auto mine = shedlock::try_acquire(db, both, {.at_most = 1min});
+        ASSERT_TRUE(mine);
+        server::ask("SELECT shedlock_force_release(" + server::literal(name + lost + lost) + ")");
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(guard(*mine, tx), shedlock::lock_lost) << lost;
+        }
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(shedlock::guard(tx, both, mine->token()), shedlock::lock_lost) << lost;
+        }
+        pqxx::work tx{db};
+        EXPECT_THROW(commit(*mine, tx), shedlock::lock_lost) << lost;
+    }
+}
+
 TEST_F(pqxx_test, passes_its_options_on)
 {
     {
@@ -303,7 +323,8 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
         } catch (pqxx::sql_error const &) { // PostgreSQL 19 has no other standard_conforming_strings
             continue;
         }
-        for (std::string const &one : {std::string{"caf\u00e9"}, strange}) {
+        for (std::string const &one :
+             {std::string{"caf\u00e9"}, std::string{"back\\slash"}, std::string{"quo'te"}, strange}) {
             auto mine = shedlock::try_acquire(odd, one, {.at_most = 1min, .holder = one});
             ASSERT_TRUE(mine) << setting;
             EXPECT_EQ(server::state(one), "held") << setting;
