@@ -36,11 +36,15 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
     if (seen.is_new())
         return complaint{seen.name, true, standing::foreign, seen.times(), false, false, {}};
     row current = table.row_of(seen);
-    current.times = table.lease_of(seen, now);
-    const auto why = standing_of(current, who, now, seen.stored.past);
-    if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
+    auto why = standing_of(current, who, now, seen.stored.past);
+    // Its at_least keeps others away, but leaves nothing to its owner.
+    const bool has_lost_its_session =
+        why == standing::ours && current.from.ends_with_session && is_session_alive(current.from.session) == false;
+    if (has_lost_its_session)
+        why = standing::expired;
+    else if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
         return std::nullopt;
-    const bool has_lost_its_session = current.times.lock_until != seen.times().lock_until;
+    current.times = table.lease_of(seen, now);
     const auto holder = current.holder;
     return complaint{seen.name,
                      false,

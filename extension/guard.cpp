@@ -171,6 +171,8 @@ void warn_of_overrun(const lock_name &name, duration by)
 bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
 {
     const auto times = seen.times();
+    if (is_paused(times)) // by hand; shedlock_pause is an acquisition
+        fail(mine.name, "It is paused.", false);
     if (!is_released(times))
         return false;
     if (times.lock_at_least_until || !lock_table::is_own(seen))
@@ -197,8 +199,10 @@ void complete(const lock_table &table, const guarded_lock &mine)
         return;
     durability::after_release();
     stats::record_release(mine.name, now - before.locked_at, true);
-    if (before.lock_until < now)
-        warn_of_overrun(mine.name, now - before.lock_until);
+    // A lock_until that was edited by hand may be long before the acquisition, or -infinity.
+    const auto end = std::max(before.lock_until, before.locked_at);
+    if (end < now)
+        warn_of_overrun(mine.name, now - end);
 }
 
 void check_all()
@@ -265,6 +269,8 @@ void require_latest(const row &current, const lock_name &name, const claim &who)
 void require_completable(const sighting &seen, const row &current, const claim &who)
 {
     const auto why = standing_of(current, who, pg::clock_now());
+    if (is_paused(current.times))
+        fail(seen.name, "It is paused.", false);
     if (why == standing::foreign)
         fail(seen.name, psprintf("That acquisition belongs to a session: \"%.*s\".", SV(current.holder)), false);
     if (why == standing::released || (why == standing::done && !lock_table::is_own(seen)))

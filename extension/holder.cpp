@@ -138,6 +138,8 @@ bool is_backend(int place, int pid, std::optional<TimestampTz> start)
 
 bool is_backend_there(int pid, std::optional<TimestampTz> start)
 {
+    if (pid == 0) // as in places that no backend has
+        return false;
     // A caller that is refused keeps asking about the same session, so the place where it was found is remembered.
     static int places[64];
     int &place = places[static_cast<unsigned>(pid) % std::size(places)];

@@ -8,7 +8,7 @@ SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at 
        abs(extract(epoch FROM locked_at - timezone('UTC', clock_timestamp()))) < 60 AS is_utc_now
   FROM shedlock ORDER BY name;
 -- The holder, then the session by pid and start.
-SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
+SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
 
 -- I4: in one statement, and released and acquired again in one transaction.
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 min'), shedlock_acquire('a', '1 min'), shedlock_release('a');

@@ -77,14 +77,17 @@ SELECT name FROM shedlock WHERE lock_until > timezone('utc', now()) + interval '
 RESET enable_seqscan;
 SELECT bool_and(shedlock_extend('noted', '2 h')) FROM generate_series(1, 500);
 SELECT shedlock_release('noted');
--- A holder so long that it is stored out of line, and a guard, which looks at it when there is no snapshot any more.
+-- A holder so long that it is stored out of line; a guard and a completion look at it when there is no snapshot any more.
 SELECT shedlock_acquire('noted', '1 h');
-UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9.]+:[0-9]+$') WHERE name = 'noted';
+UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9a-f.]+:[0-9]+$') WHERE name = 'noted';
 SELECT shedlock_acquire('noted', '1 h') AS refused, shedlock_extend('noted', '1 h') AS extended;
 BEGIN;
 SELECT shedlock_guard('noted');
 COMMIT;
-SELECT shedlock_release('noted');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT shedlock_complete('noted');
+COMMIT;
+SELECT last_outcome, length(holder) FROM shedlock_locks WHERE name = 'noted';
 -- REINDEX, VACUUM FULL, TRUNCATE: the next call finds its way.
 REINDEX TABLE CONCURRENTLY shedlock;
 SELECT shedlock_acquire('noted', '1 h'), shedlock_acquire('noted', '1 h');

@@ -30,6 +30,11 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_extend(repeat('x', 256), '1 min')$$,
     $$shedlock_guard(NULL)$$,
     $$shedlock_guard(repeat('x', 256))$$,
+    $$shedlock_complete(NULL::text)$$,
+    $$shedlock_complete('')$$,
+    $$shedlock_complete(repeat('x', 256))$$,
+    $$shedlock_complete_token(NULL::text, 1)$$,
+    $$shedlock_complete_token('', 1)$$,
     $$shedlock_force_release('')$$,
     $$shedlock_force_release(repeat('x', 256))$$,
     $$shedlock_pause('')$$,
@@ -48,7 +53,13 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('{a,""}'::text[], '1 min')$$,
     $$shedlock_acquire(ARRAY['a', repeat('x', 256)], '1 min')$$,
     $$shedlock_release('{}'::text[])$$,
-    $$shedlock_extend('{a,a}'::text[], '1 min')$$
+    $$shedlock_extend('{a,a}'::text[], '1 min')$$,
+    $$shedlock_complete(NULL::text[])$$,
+    $$shedlock_complete('{}'::text[])$$,
+    $$shedlock_complete('{a,NULL}'::text[])$$,
+    $$shedlock_complete('{a,b,a}'::text[])$$,
+    $$shedlock_complete('{a,""}'::text[])$$,
+    $$shedlock_complete_token('{}'::text[], 1)$$
 ]) c;
 
 -- name as an array that is too long. (1000 elements are not: sql/arrays.)
@@ -59,6 +70,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_extend_token(array_fill('a'::text, '{1001}'), 1, '1 min')$$,
     $$shedlock_release(array_fill('a'::text, '{1001}'))$$,
     $$shedlock_release_token(array_fill('a'::text, '{1001}'), 1)$$,
+    $$shedlock_complete(array_fill('a'::text, '{1001}'))$$,
+    $$shedlock_complete_token(array_fill('a'::text, '{1001}'), 1)$$,
     $$shedlock_acquire(array_fill('a'::text, '{100,100}'), '1 min')$$
 ]) c;
 
@@ -95,14 +108,20 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', tick => now() + interval '61 s')$$,
     $$shedlock_release_token('a', NULL)$$,
     $$shedlock_extend_token('a', NULL, '1 min')$$,
-    $$shedlock_guard_token('a', NULL)$$
+    $$shedlock_guard_token('a', NULL)$$,
+    $$shedlock_complete_token('a', NULL)$$,
+    $$shedlock_complete_token('{a}'::text[], NULL)$$
 ]) c;
 
--- retry, done, on
+-- retry, ends_with_session, done, on
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', retry => true)$$,
     $$shedlock_acquire('a', '1 min', tick => now(), retry => NULL)$$,
     $$shedlock_acquire_token('{a}'::text[], '1 min', retry => true)$$,
+    $$shedlock_acquire('a', '1 min', ends_with_session => NULL)$$,
+    $$shedlock_acquire('{a}'::text[], '1 min', ends_with_session => NULL)$$,
+    $$shedlock_acquire_token('a', '1 min', ends_with_session => NULL)$$,
+    $$shedlock_acquire_token('{a}'::text[], '1 min', ends_with_session => NULL)$$,
     $$shedlock_release('a', NULL)$$,
     $$shedlock_release_token('{a}'::text[], 1, NULL)$$,
     $$shedlock_protect(NULL)$$
@@ -155,6 +174,8 @@ SELECT attempt($$shedlock_acquire_token(NULL::text)$$) AS "acquire_token";
 SELECT attempt($$shedlock_release_token(NULL::text, NULL)$$) AS "release_token";
 SELECT attempt($$shedlock_extend_token(NULL::text, NULL, NULL)$$) AS "extend_token";
 SELECT attempt($$shedlock_guard_token(NULL, NULL)$$) AS "guard_token";
+SELECT attempt($$shedlock_complete(NULL::text)$$) AS "complete";
+SELECT attempt($$shedlock_complete_token(NULL::text, NULL)$$) AS "complete_token";
 SELECT attempt($$shedlock_wait_any(NULL, NULL, NULL, NULL)$$) AS "wait_any";
 SELECT attempt($$shedlock_end_wait(NULL)$$) AS "end_wait";
 SELECT name FROM shedlock_locks WHERE name = 'long';

@@ -44,7 +44,8 @@ CREATE EXTENSION shedlock SCHEMA regress_target;
 SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_acquire(ARRAY['a', 'b']::pg_catalog.text[], '1 min'),
        regress_target.shedlock_extend('mine', '2 min'), regress_target.shedlock_release('mine');
 SELECT regress_target.shedlock_acquire_token('mine', '1 min', holder => 'x') AS token \gset
-SELECT regress_target.shedlock_extend_token('mine', :token, '1 min'), regress_target.shedlock_guard_token('mine', :token), regress_target.shedlock_release_token('mine', :token);
+SELECT regress_target.shedlock_extend_token('mine', :token, '1 min'), regress_target.shedlock_guard_token('mine', :token), regress_target.shedlock_complete_token('mine', :token);
+SELECT regress_target.shedlock_acquire('mine', '1 min', ends_with_session => true), regress_target.shedlock_complete('mine');
 CALL regress_target.shedlock_run('run', 'SELECT', '1 min');
 SELECT regress_target.shedlock_pause('mine', 'why'), regress_target.shedlock_resume('mine'), regress_target.shedlock_force_release('a');
 SELECT name, state, holder OPERATOR(pg_catalog.~) '^pg_regress/hostile|^released by force' AS named, remaining OPERATOR(pg_catalog.>) '1 s'::pg_catalog.interval AS remaining
@@ -162,7 +163,7 @@ SELECT o AS obstacle, install_over(o) FROM unnest(ARRAY[
     'CREATE SEQUENCE shedlock_stats',
     'CREATE TABLE other (x int); CREATE TABLE shedlock (LIKE other)',
     'CREATE FUNCTION shedlock_make_or_adopt_table(x int DEFAULT 1) RETURNS void LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END''',
-    'CREATE FUNCTION shedlock_session_alive(int, bigint, x int DEFAULT 1) RETURNS boolean LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END''',
+    'CREATE FUNCTION shedlock_session_alive(text, x int DEFAULT 1) RETURNS boolean LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END''',
     'CREATE FUNCTION shedlock_stats_rows(x int DEFAULT 1) RETURNS int LANGUAGE plpgsql AS ''BEGIN RAISE EXCEPTION $$A TRAP RUNS$$; END'''
 ]) o;
 RESET ROLE;

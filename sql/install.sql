@@ -17,7 +17,7 @@ SELECT proname, pg_get_function_arguments(oid) AS arguments, pg_get_function_res
   FROM pg_proc WHERE proname LIKE 'shedlock%' ORDER BY 1, 2;
 
 -- Settings exist once the library is loaded, and a misspelt one is refused.
-SELECT shedlock_session_alive(NULL, NULL);
+SELECT shedlock_session_alive(NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
 SET shedlock.async_releases = 1;
 

@@ -42,7 +42,7 @@ CREATE VIEW attempts AS
 SELECT c, n FROM unnest(ARRAY[
     -- others' locks
     'SELECT shedlock_force_release(''theirs'')', 'SELECT shedlock_release(''theirs'')', 'SELECT shedlock_extend(''theirs'', ''1 ms'')', 'SELECT shedlock_release_token(''by token'', 1)',
-    'SELECT shedlock_acquire(''theirs'', ''1 min'')', 'SELECT shedlock_guard(''theirs'')', 'SELECT shedlock_resume(''paused'')', 'SELECT shedlock_pause(''theirs'')',
+    'SELECT shedlock_acquire(''theirs'', ''1 min'')', 'SELECT shedlock_guard(''theirs'')', 'SELECT shedlock_complete(''theirs'')', 'SELECT shedlock_complete_token(''by token'', 1)', 'SELECT shedlock_resume(''paused'')', 'SELECT shedlock_pause(''theirs'')',
     -- the table and its views
     'SELECT locked_by FROM shedlock', 'SELECT count(*) FROM shedlock', 'TABLE shedlock', 'INSERT INTO shedlock VALUES (''x'', now(), now(), ''x'')',
     'UPDATE shedlock SET lock_until = now()', 'DELETE FROM shedlock', 'TRUNCATE shedlock', 'MERGE INTO shedlock USING (SELECT) s ON true WHEN MATCHED THEN DELETE', 'SELECT FROM shedlock FOR UPDATE',

@@ -3,7 +3,7 @@
 SET TimeZone = 'UTC';
 -- Whoever is called like one of ours is not. Java's row is over a lock of ours that had run out, as that was.
 CREATE TABLE alike (no int GENERATED ALWAYS AS IDENTITY, text text);
-INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
+INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/1.2.0a1b2c3d:3'), ('a/1.2,0a1b2c3d!3'), ('a/1.2.0a1b2c3d&3'), ('a/1.2.0a1b2c3d&'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
 SELECT bool_and(shedlock_acquire_token('java ' || no, '1 ms', tick => '2020-01-01Z') IS NOT NULL), pg_sleep(0.002) FROM alike;
 UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + interval '1 h', locked_at = timezone('utc', clock_timestamp()), locked_by = text FROM alike WHERE name = 'java ' || no;
 SELECT text, state, holder = text AS holder, holder_pid, last_outcome, last_tick = locked_at AND last_done_tick = locked_at AS javas, shedlock_acquire(name, '1 h') AS second_holder FROM shedlock_locks JOIN alike ON name = 'java ' || no ORDER BY no;
@@ -59,14 +59,15 @@ SELECT row_number() OVER () AS no, locked_at, own, text FROM (
     SELECT t.locked_at, own, number, holder || before || separator || number AS text
       FROM (SELECT locked_at, (extract(epoch FROM locked_at) * 1000000)::bigint::text AS own
               FROM unnest(ARRAY['2026-01-01', '2026-01-01 00:00:00.000001', '1969-12-31 23:59:59.999995', '1970-01-01', '4713-01-01 BC', '200000-01-01']::timestamp[]) locked_at) t,
-           unnest(ARRAY['', 'h', E'\n', 'h/1.2:' || own, 'é#']) holder,
-           unnest(ARRAY['', '/1.2', '/123456789.123456789012345678', '/1234567890.2', '/1.1234567890123456789', '/.2', '/1.', '/1', '1.2', '//1.2', '/1.2.3', '/1,2', '/-1.2', '/1.-2', '/1.2 ', '/run/1.2', E'/1\n.2', '/٣.2']) before,
-           unnest(ARRAY[':', '!', '#', '*', '', '-', '::', '#!', '+', '/']) separator,
+           unnest(ARRAY['', 'h', E'\n', 'h/1.2.0a1b2c3d!' || own, 'é#']) holder,
+           unnest(ARRAY['', '/1.2.0a1b2c3d', '/1.2,89abcdef', '/123456789.123456789012345678.01234567', '//1.2.0a1b2c3d', '/run/1.2,0a1b2c3d', '/1.2.0a1b2c3d/3.4.0a1b2c3d', '/1.2', '/1.2.', '/1.2.0a1b2c3', '/1.2.00a1b2c3d', '/1.2.0A1B2C3D', '/1.2.0a1b2c3g', '/1.2;0a1b2c3d', '/1.20a1b2c3d',
+                         '/1234567890.2.0a1b2c3d', '/1.1234567890123456789.0a1b2c3d', '/.2.0a1b2c3d', '/1..0a1b2c3d', '/1.0a1b2c3d', '1.2.0a1b2c3d', '/1.2.3.0a1b2c3d', '/1,2.0a1b2c3d', '/-1.2.0a1b2c3d', '/1.-2.0a1b2c3d', '/1.2.0a1b2c3d ', '/ 1.2.0a1b2c3d', E'/1\n.2.0a1b2c3d', '/٣.2.0a1b2c3d', '/1.2.٣a1b2c3d']) before,
+           unnest(ARRAY[':', '!', '&', '#', '*', '', '-', '::', '#!', '&:', '&#', '+', '/']) separator,
            unnest(ARRAY[own, '0' || own, '-' || own, own || ' ', own || E'\n', own || '0', ' ' || own, '-0', '', ltrim(own, '-'), overlay(own PLACING '.' FROM 2 FOR 0)]) number) texts
- WHERE number = own OR left(md5(text), 2) < '04';
+ WHERE number = own AND left(md5(text), 1) < '8' OR left(md5(text), 2) < '03';
 -- Said once more, from the end.
 ALTER TABLE fuzz ADD is_ours boolean, ADD is_session boolean;
-UPDATE fuzz SET is_session = right(text, length(own) + 1) IN (':' || own, '!' || own) AND left(text, -length(own) - 1) ~ '/\d{1,9}\.\d{1,18}$' AND text !~ '٣';
+UPDATE fuzz SET is_session = right(text, length(own) + 1) IN (':' || own, '!' || own, '&' || own) AND left(text, -length(own) - 1) ~ '/\d{1,9}\.\d{1,18}[.,][0-9a-f]{8}$' AND text !~ '٣';
 UPDATE fuzz SET is_ours = is_session OR right(text, length(own) + 1) IN ('#' || own, '*' || own);
 SELECT count(*), count(*) FILTER (WHERE is_session) AS sessions, count(*) FILTER (WHERE is_ours) AS ours FROM fuzz;
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) SELECT no, '2999-01-01', locked_at, text FROM fuzz;

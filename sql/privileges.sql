@@ -25,8 +25,11 @@ SELECT c AS before, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_release('p')$$,
     $$SELECT shedlock_release_token('p', 1)$$,
     $$SELECT shedlock_guard('p')$$,
+    $$SELECT shedlock_complete('p')$$,
+    $$SELECT shedlock_complete(ARRAY['p'])$$,
+    $$SELECT shedlock_complete_token('p', 1)$$,
     $$SELECT shedlock_grant('regress_shedlock_app')$$,
-    $$SELECT shedlock_session_alive(1, 1)$$,
+    $$SELECT shedlock_session_alive('/1.1.01234567')$$,
     $$SELECT shedlock_tick('1 hour')$$,
     $$SELECT shedlock_ticks('1 hour', now())$$,
     $$SELECT count(*) FROM shedlock_locks$$,
@@ -44,6 +47,8 @@ SELECT c AS after, attempt(c) FROM unnest(ARRAY[
     $$SELECT count(*) >= 2 FROM shedlock_ticks('1 hour', clock_timestamp() - interval '2 hours')$$,
     $$SELECT shedlock_acquire(ARRAY['p', 'q'], '1 min')$$,
     $$SELECT shedlock_release(ARRAY['p', 'q'])$$,
+    $$SELECT shedlock_acquire('c', '1 min', ends_with_session => true)$$,
+    $$SELECT shedlock_complete('c')$$,
     $$SELECT shedlock_acquire_token('p', '1 min') > 0$$,
     $$SELECT name || ' ' || state FROM shedlock_locks WHERE name = 'p'$$,
     $$SELECT shedlock_grant('regress_shedlock_app')$$,
@@ -58,6 +63,7 @@ SELECT c AS after, attempt(c) FROM unnest(ARRAY[
     $$DROP EXTENSION shedlock$$
 ]) c;
 SELECT shedlock_guard_token('p', token) FROM shedlock_locks WHERE name = 'p';
+SELECT name, last_outcome, holder_alive FROM shedlock_locks WHERE name = 'c';
 RESET ROLE;
 
 -- A hostile search_path: fake operators, functions, types and a fake table change nothing.
@@ -81,7 +87,7 @@ CREATE TEMP TABLE shedlock (name text, lock_until text);
 SET search_path = evil, pg_catalog, pg_temp, public;
 SELECT public.shedlock_acquire('p', '1 min') AS still_held, public.shedlock_acquire('hostile', '1 min') AS acquired,
        public.shedlock_release('hostile') AS released, public.shedlock_acquire(ARRAY['hostile', 'h2'], '1 min') AS several;
-SELECT public.shedlock_guard('hostile');
+SELECT public.shedlock_guard('hostile'), public.shedlock_complete('h2');
 SELECT name, state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'hostile';
 RESET ROLE;
 SELECT public.shedlock_grant('regress_shedlock_app');

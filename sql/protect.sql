@@ -106,7 +106,8 @@ SELECT lock_at_least_until FROM shedlock WHERE name = 'never run';
 SELECT shedlock_acquire(ARRAY['token', 'over', 'new'], '1 h') AS acquired, shedlock_extend(ARRAY['token', 'over', 'new'], '2 h') AS extended, shedlock_release(ARRAY['token', 'over', 'new']) AS released;
 SELECT name, state, last_outcome FROM shedlock_locks WHERE name !~ '^(java|odd|empty|old)' ORDER BY name;
 -- A run whose session is gone: ours may have it, Java's clients wait.
-INSERT INTO shedlock VALUES ('dead run', timezone('utc', now()) + interval '1 h', '2026-01-01', 'web-3/999999.1!1767225600000000', timezone('utc', now()) - interval '1 min');
+SELECT lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server \gset
+INSERT INTO shedlock VALUES ('dead run', timezone('utc', now()) + interval '1 h', '2026-01-01', format('web-3/999999999.1.%s!1767225600000000', :'server'), timezone('utc', now()) - interval '1 min');
 \set QUIET off
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'dead run';
 \set QUIET on
@@ -114,7 +115,7 @@ SELECT shedlock_acquire('dead run', '1 h');
 
 -- Also where the column says the same as before, as coarse ones may.
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp(0);
-INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', '2026-01-01', 'web-3/999999.1!1767225600000000', date_trunc('second', timezone('utc', clock_timestamp())));
+INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', '2026-01-01', format('web-3/999999999.1.%s!1767225600000000', :'server'), date_trunc('second', timezone('utc', clock_timestamp())));
 SELECT shedlock_acquire('dead run, coarse', '1 h'), shedlock_extend('dead run, coarse', '2 h', at_least => '0'), shedlock_release('dead run, coarse');
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp;
 

@@ -8,6 +8,12 @@ SELECT state, shedlock_acquire('r', '1 min') AS acquired FROM shedlock_locks WHE
 -- at_least as long as at_most: held and kept are told apart all the same.
 SELECT shedlock_release('r') AS twice;
 SELECT shedlock_extend('r', '1 h') AS extend_after_release;
+-- As failed: another SQLSTATE.
+SELECT shedlock_acquire('f', '1 min'), shedlock_release('f', done => false);
+SELECT shedlock_release('f') AS twice;
+\set VERBOSITY sqlstate
+SELECT shedlock_release('f') AS failed, shedlock_release('r') AS done;
+\set VERBOSITY default
 
 -- I10: otherwise false, a WARNING that says why, and the row is not touched.
 SELECT shedlock_release('nobody');

@@ -130,9 +130,13 @@ CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES
 DELETE FROM shedlock;
 SELECT what FROM work ORDER BY what;
 TRUNCATE work;
--- Released by its own command: that was its word.
+-- Released by its own command as failed, or by another transaction before its last one, as done: SL001, as of any completion. As done in its last one, that is the release.
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own', done => false)$$, '1 min');
-SELECT what, last_outcome FROM work, shedlock_locks;
+SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
+CALL shedlock_run('own', $$DO 'BEGIN INSERT INTO work VALUES (''first''); PERFORM shedlock_release(''own''); COMMIT; INSERT INTO work VALUES (''lost''); END'$$, '1 min');
+SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
+CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own')$$, '1 min');
+SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true ORDER BY what;
 -- Due again until it is done.
 CALL shedlock_run('tick', $$SELECT fails()$$, '1 min', tick => '2020-01-01', retry => true);
 SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
@@ -143,14 +147,14 @@ SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
 
 -- The lock of a run ends with its session: these are of a session that is gone, of one that has the pid of this one,
 -- and of this one.
-SELECT format('job@host/%s.1!', pg_backend_pid()) AS another_start, format('job@host/999999999.%s!', us) AS another_pid, format('job@host/%s.%s!', pg_backend_pid(), us) AS alive
-  FROM (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint AS us FROM pg_stat_activity WHERE pid = pg_backend_pid()) one \gset
+SELECT format('job@host/%s.1.%s!', pg_backend_pid(), server) AS another_start, format('job@host/999999999.%s.%s!', us, server) AS another_pid, format('job@host/%s.%s.%s!', pg_backend_pid(), us, server) AS alive, format('/999999999.1.%s:', server) AS no_run
+  FROM (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint AS us, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server FROM pg_stat_activity WHERE pid = pg_backend_pid()) one \gset
 DELETE FROM shedlock;
 INSERT INTO shedlock
 SELECT name, now + interval '1 h', now, locked_by || (extract(epoch FROM now) * 1000000)::bigint, now + at_least, CASE WHEN name = 'tick' THEN timestamp '2020-01-01' ELSE now END
   FROM timezone('utc', clock_timestamp()) AS now, (VALUES
     ('another start', :'another_start', interval '0'), ('another pid', :'another_pid', '0'), ('at least', :'another_pid', '150 ms'),
-    ('alive', :'alive', '0'), ('no run', '/999999999.1:', '0'), ('released', :'another_pid', NULL), ('tick', :'another_pid', '0')) AS row (name, locked_by, at_least);
+    ('alive', :'alive', '0'), ('no run', :'no_run', '0'), ('released', :'another_pid', NULL), ('tick', :'another_pid', '0')) AS row (name, locked_by, at_least);
 SELECT name, state, holder, last_outcome, remaining > '50 min' AS remaining, held_for IS NOT NULL AS held_for, holder_alive FROM shedlock_locks ORDER BY name;
 SELECT name, shedlock_acquire(name, '1 min') FROM (SELECT name FROM shedlock WHERE name <> 'tick' ORDER BY name) locks;
 SELECT shedlock_acquire('at least', '1 min', wait => '10 s');

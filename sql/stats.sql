@@ -31,6 +31,26 @@ SELECT shedlock_release_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('never', 1);
 SELECT * FROM counts WHERE name IN ('l', 'never');
+-- A completion counts as a release as done, and is lost if others have acquired since, at the call or at the commit. What was done is not lost.
+SELECT shedlock_acquire_token('c', '1 h') AS token \gset
+SELECT shedlock_complete_token('c', :token);
+SELECT shedlock_complete_token('c', :token);
+SELECT shedlock_complete('never');
+SELECT shedlock_extend_token('c', :token, '1 h'), shedlock_release_token('c', :token);
+SELECT shedlock_acquire('c', '1 ms') AS again, shedlock_extend_token('c', :token, '1 h'), shedlock_release_token('c', :token), pg_sleep(0.002);
+SELECT * FROM counts WHERE name IN ('c', 'never');
+BEGIN;
+SELECT shedlock_complete('c'), shedlock_acquire_token('c', '1 ms') IS NOT NULL AS taken;
+COMMIT;
+SELECT shedlock_acquire_token('c', '1 h') IS NOT NULL AS taken;
+SELECT shedlock_complete('c');
+SELECT * FROM counts WHERE name IN ('c', 'never');
+-- One that ended with its session has expired, and its token's owner has lost it.
+SELECT shedlock_acquire_token('gone', '1 h', ends_with_session => true) AS token \gset
+UPDATE shedlock SET locked_by = regexp_replace(locked_by, '/[0-9]+[.]', '/999999999.') WHERE name = 'gone';
+SELECT shedlock_extend_token('gone', :token, '1 h');
+SELECT shedlock_acquire('gone', '1 h');
+SELECT * FROM counts WHERE name = 'gone';
 -- Several names count one by one; waiting is summed up.
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '100 ms');
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 min', wait => '10 s');

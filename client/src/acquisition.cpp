@@ -97,8 +97,8 @@ private:
         if (first[2])
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
         if (first[1])
-            return answer.notices.empty() ? grant{to_token(first[1]), answer.sent, false}
-                                          : confirm(to_token(first[1]), answer.notice());
+            return answer.notices.empty() ? grant{to_token(first[1]), answer.sent, false, tick_}
+                                          : confirm(to_token(first[1]), answer.notice_text());
         if (explains) {
             for (auto &row : answer.rows)
                 row.erase(row.begin(), row.begin() + 3);
@@ -154,8 +154,11 @@ private:
     std::optional<grant> find_out()
     {
         auto const row = look_at_first();
-        if (row && row->at(seen::holder).value().starts_with(mark_))
+        if (row && row->at(seen::holder).value().starts_with(mark_)) {
+            if (options_.every && !tick_) // the answer that was lost had it
+                tick_.emplace(std::chrono::microseconds{to_number(row->at(seen::last_tick).value())});
             return confirm(to_token(row->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
+        }
         if (!row || row->at(seen::state) == "free")
             return ask();
         in_doubt_ = false; // somebody else has it: refused
@@ -194,7 +197,7 @@ private:
         auto const half = clock::now() + (end - clock::now()) / 2; // or there would be no time to release it
         try {
             return {number, persist(half, [&] { return extend(session_, names_, number, options_.at_most, {}, half); }),
-                    true};
+                    true, tick_};
         } catch (lock_lost const &) {
             throw;
         } catch (error const &) {
@@ -232,7 +235,7 @@ private:
     bool is_explained_ = false;
     std::string const mark_;
     fields const arguments_;
-    std::optional<refusal::time> tick_;
+    std::optional<instant> tick_;
     clock::time_point const called_ = clock::now();
     clock::time_point over_;
 

@@ -17,12 +17,13 @@ clock::time_point end_of(std::chrono::microseconds wait)
 } // namespace
 
 client::client(std::string const &connection, client_settings settings)
-    : client{connection_source{[connection] { return connection; }}, std::move(settings)}
+    : core_{make_core([connection] { return connection; }, settings)}
 {
 }
 
-client::client(connection_source source, client_settings settings) : core_{core::make(std::move(source), settings)}
+std::shared_ptr<core> client::make_core(std::function<std::string()> source, client_settings const &settings)
 {
+    return core::make(std::move(source), settings);
 }
 
 client::client(client &&) noexcept = default;
@@ -60,17 +61,19 @@ void client::finish(lock &mine)
         return; // the work has released or detached it
     auto const &lease = *mine.lease_;
     bool const to_the_end = mine.held();
+    bool const is_known_to_be_lost = lease.is_over() && !lease.was_done() && !lease.is_completing();
+    bool was_done = false;
     try {
-        if (lease.is_over())
-            mine.end(); // known to be lost
+        if (is_known_to_be_lost)
+            mine.end();
         else
-            mine.release(to_the_end ? outcome::done : outcome::failed);
+            was_done = mine.give_back(to_the_end && !lease.is_completing() ? outcome::done : outcome::failed);
     } catch (connection_error const &failure) {
         mine.tell_unreleased(failure);
     }
-    if (!to_the_end)
+    if (!to_the_end && !was_done)
         throw lock_lost{lease.names.to_text() + " was lost, or its lease about to end, before the work was over",
-                        "SL001"};
+                        sqlstate::lost};
 }
 
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,

@@ -80,7 +80,7 @@ std::vector<fields> rows_of(pg_result const *said)
 
 [[noreturn]] void raise(std::string const &message, std::string const &state)
 {
-    if (state == "SL001")
+    if (state == sqlstate::lost)
         throw lock_lost{message, state};
     if (state == "25006")
         throw connection_error{
@@ -175,11 +175,11 @@ private:
     std::optional<std::stop_callback<std::function<void()>>> when_stopped_;
 };
 
-std::string reply::notice() const
+std::string reply::notice_text() const
 {
     std::string all;
     for (auto const &one : notices)
-        all += (all.empty() ? "" : "; ") + one;
+        all += (all.empty() ? "" : "; ") + one.text;
     return all;
 }
 
@@ -204,7 +204,7 @@ void connection::remember(void *self, pg_result const *notice) noexcept
 {
     auto &mine = *static_cast<connection *>(self);
     try {
-        mine.notices_.push_back(message_of(notice));
+        mine.notices_.push_back({message_of(notice), field_of(notice, PG_DIAG_SQLSTATE)});
     } catch (std::bad_alloc const &) {
         mine.is_missing_notice_ = true;
     }

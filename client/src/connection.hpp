@@ -11,12 +11,24 @@ namespace shedlock::internal {
 // Parameters of a statement, or a row of its result: text as PostgreSQL reads and writes it; nothing: NULL.
 using fields = std::vector<std::optional<std::string>>;
 
+// Why an acquisition is not ours any more.
+namespace sqlstate {
+inline constexpr char const *lost = "SL001";
+inline constexpr char const *released_as_done = "SL002";
+} // namespace sqlstate
+
+// What the server said in addition to its answer.
+struct notice {
+    std::string text; // one line
+    std::string sqlstate;
+};
+
 struct reply {
     std::vector<fields> rows;
-    std::vector<std::string> notices; // what the server said beside, a line each
-    clock::time_point sent;           // before the request was
+    std::vector<notice> notices;
+    clock::time_point sent; // before the request was
 
-    [[nodiscard]] std::string notice() const; // all of them
+    [[nodiscard]] std::string notice_text() const; // of all of them
 };
 
 // The request may have been carried out, and its reply is lost.
@@ -60,7 +72,7 @@ private:
     bool is_ready(short events, clock::time_point until, int stopped = -1) const noexcept;
 
     pg_conn *const connection_;
-    std::vector<std::string> notices_;
+    std::vector<notice> notices_;
     bool is_missing_notice_ = false; // there was no memory for one
 };
 

@@ -74,12 +74,13 @@ core &core::require()
     return *this;
 }
 
-void core::release(names const &what, token number, outcome how, clock::time_point until, clock::time_point over)
+bool core::release(names const &what, token number, outcome how, clock::time_point until, clock::time_point over)
 {
-    auto const remark = internal::release(shared, what, number, how, until, over);
-    if (!remark.empty())
+    auto const released = internal::release(shared, what, number, how, until, over);
+    if (!released.unclear.empty())
         tell(event::kind::release_unclear, what,
-             [&] { return remark + " (asked twice, for the first reply was lost)"; });
+             [&] { return released.unclear + " (asked twice, for the first reply was lost)"; });
+    return released.was_done;
 }
 
 bool core::ask_bool(std::string const &call, fields const &arguments)

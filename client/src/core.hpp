@@ -18,8 +18,8 @@ struct core {
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }
     core &require(); // throws usage_error unless it is
 
-    // Tries again until then when the connection broke; is over by then.
-    void release(names const &, token, outcome, clock::time_point until, clock::time_point over);
+    // Tries again until then when the connection broke; is over by then. True if it was released as done before.
+    bool release(names const &, token, outcome, clock::time_point until, clock::time_point over);
     bool ask_bool(std::string const &call, fields const &);
 
     pid_t const process = ::getpid();

@@ -61,6 +61,8 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
         is_to_look_ = false;
         std::erase_if(kept_, [](auto const &one) { return one->what->is_over(); });
         if (auto const lost = take_lost()) {
+            if (lost->what->is_completing())
+                continue;
             hold.unlock(); // whoever is told may call us
             tell_(event::kind::lost, lost->what->names, [&] {
                 return lost->what->names.to_text() + " could not be extended in time: the work under it must stop";
@@ -154,7 +156,7 @@ try {
     auto const answer = extend_all(session_, asked, lock_wait(due.size()), later(clock::now(), patience), end);
     auto const together = due.front().one->most_together;
     for (std::size_t i = 0; i < due.size(); ++i)
-        settle(due[i], answer.sent, answer.lost[i]);
+        settle(due[i], answer.sent, answer.refused[i]);
     if (together < most_at_once && ++halves_ > 1)
         regroup(together);
 } catch (std::exception const &failure) {
@@ -173,15 +175,14 @@ try {
         pause_all();
 }
 
-void keeper::settle(extending const &each, clock::time_point sent, std::string const &lost)
+void keeper::settle(extending const &each, clock::time_point sent, std::optional<notice> const &refused)
 {
     auto &one = *each.one;
     auto &lease = *one.what;
-    if (!lost.empty()) {
+    if (refused) {
         bool const is_news = !lease.is_over();
-        lease.lose();
-        if (is_news)
-            tell_(event::kind::lost, lease.names, [&] { return lost; });
+        if (lease.lose(refused->sqlstate) && is_news)
+            tell_(event::kind::lost, lease.names, [&] { return refused->text; });
         return;
     }
     lease.end_extend(each.at_most, sent);
@@ -220,7 +221,8 @@ void keeper::failed(kept &one, std::exception const &why)
 {
     auto const &lease = *one.what;
     pause(one);
-    if (!lease.is_over() && !std::exchange(one.is_in_trouble, true))
+    // The application's own transaction may have the row locked, until it has committed.
+    if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_in_trouble, true))
         tell_(event::kind::extend_failing, lease.names,
               [&] { return lease.names.to_text() + " could not be extended yet: " + why.what(); });
 }

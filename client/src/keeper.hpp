@@ -43,7 +43,7 @@ private:
     void sort();
     std::vector<extending> due_now(clock::time_point &next);
     void extend(std::vector<extending> const &, std::stop_token const &);
-    void settle(extending const &, clock::time_point sent, std::string const &lost);
+    void settle(extending const &, clock::time_point sent, std::optional<notice> const &refused);
     void regroup(std::size_t together);
     static void pause(kept &);
     void pause_all();

@@ -18,7 +18,7 @@ clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 } // namespace
 
 lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::duration at_most)
-    : names{std::move(what)}, token{granted.token},
+    : names{std::move(what)}, token{granted.token}, tick{granted.tick},
       deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most},
       shortest_in_doubt_{granted.asked_again ? at_most : clock::duration::max()}, extended_{granted.sent}
 {
@@ -46,8 +46,8 @@ void lease::extend(clock::duration at_most, clock::time_point until, request con
                 begin_extend(at_most);
         });
         end_extend(at_most, sent);
-    } catch (lock_lost const &) {
-        lose();
+    } catch (lock_lost const &failure) {
+        lose(failure.sqlstate());
         throw;
     } catch (usage_error const &) { // nothing has happened
         if (mine) {
@@ -83,11 +83,17 @@ void lease::doubt_extend(clock::duration at_most) noexcept
     shortest_in_doubt_ = std::min(shortest_in_doubt_, at_most);
 }
 
-void lease::lose() noexcept
+bool lease::lose(std::string_view state) noexcept
 {
+    if (state == sqlstate::released_as_done)
+        was_done_ = true;
+    bool const is_loss = !was_done_ && !is_completing_;
     is_over_ = true;
     std::lock_guard const hold{mutex_};
+    if (!is_loss)
+        alarm_.reset();
     trust(clock::time_point::min());
+    return is_loss;
 }
 
 lease::plan lease::next() const

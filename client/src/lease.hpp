@@ -18,6 +18,7 @@ public:
 
     shedlock::names const names;
     shedlock::token const token;
+    std::optional<instant> const tick;
     int const exceptions = std::uncaught_exceptions(); // when it was acquired
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
@@ -34,7 +35,9 @@ public:
     void begin_extend(clock::duration at_most); // before the request is sent
     void end_extend(clock::duration at_most, clock::time_point sent);
     void doubt_extend(clock::duration at_most) noexcept; // it may happen still
-    void lose() noexcept;
+    // The server has said, by this SQLSTATE, that it is not ours any more. A loss requests a stop. It is none (false)
+    // if it was released as done, or may have been.
+    bool lose(std::string_view sqlstate) noexcept;
 
     // For keep-alive: what to extend by, how much of that is certain then, and when: a third of it has passed.
     struct plan {
@@ -51,6 +54,12 @@ public:
     [[nodiscard]] bool is_over() const noexcept { return is_over_; }
     std::atomic<bool> is_told_lost = false; // by keep-alive, at the deadline: the server may have more to say
 
+    // A transaction of the application's may release it as done, and we may see that before the application tells us.
+    void begin_completion() noexcept { is_completing_ = true; }
+    [[nodiscard]] bool is_completing() const noexcept { return is_completing_; }
+    // Released as done, but not by a release of ours: the server said so.
+    [[nodiscard]] bool was_done() const noexcept { return was_done_; }
+
 private:
     void trust(clock::time_point);
     [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
@@ -59,6 +68,8 @@ private:
     std::atomic<clock::rep> deadline_;
     std::atomic<bool> is_over_ = false;
     std::atomic<bool> has_ended_ = false;
+    std::atomic<bool> is_completing_ = false;
+    std::atomic<bool> was_done_ = false;
 
     mutable std::mutex mutex_; // for what follows
     clock::duration at_most_;

@@ -60,6 +60,11 @@ names const &lock::names() const
     return require().names;
 }
 
+std::optional<instant> lock::tick() const
+{
+    return require().tick;
+}
+
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
     auto &mine = require();
@@ -78,9 +83,15 @@ void lock::release(outcome how)
     if (!is_live(lease_))
         return;
     core_->require();
+    give_back(how);
+}
+
+// True if it was released as done before.
+bool lock::give_back(outcome how)
+{
     end();
     auto const limit = core_->shared.time_limit();
-    core_->release(lease_->names, lease_->token, how, limit, limit);
+    return lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
 }
 
 // The lease stays where it is: other threads may be asking held().
@@ -96,15 +107,15 @@ void lock::release_quietly() noexcept
     if (!is_live(lease_) || !core_->is_ours())
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
-    auto const how = unwinding || !held() ? outcome::failed : outcome::done;
-    bool const is_known_to_be_lost = lease_->is_over();
+    auto const how = unwinding || !held() || lease_->is_completing() ? outcome::failed : outcome::done;
+    bool const is_over = lease_->is_over();
     end();
-    if (is_known_to_be_lost)
+    if (is_over) // known to be lost, or done
         return;
     try {
         core_->release(lease_->names, lease_->token, how, clock::now(), core_->shared.brief_limit());
     } catch (lock_lost const &failure) {
-        if (!lease_->is_told_lost)
+        if (!lease_->is_told_lost && !lease_->is_completing())
             core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
     } catch (std::exception const &failure) {
         tell_unreleased(failure);
@@ -119,12 +130,31 @@ void lock::tell_unreleased(std::exception const &failure) const noexcept
 
 std::string lock::guard_statement() const
 {
-    auto &mine = require();
+    auto const &mine = require();
     std::string calls;
     for (auto const &name : mine.names.list())
         calls += (calls.empty() ? "SELECT " : ", ") + core_->shared.in_schema("@extschema@.shedlock_guard_token(") +
                  constant(name) + ", '" + token_literal(mine.token) + "'::pg_catalog.int8)";
     return calls;
+}
+
+std::string lock::complete_statement()
+{
+    auto &mine = require();
+    auto const &list = mine.names.list();
+    std::string names;
+    for (auto const &name : list)
+        names += (names.empty() ? "" : ", ") + constant(name);
+    mine.begin_completion();
+    return "SELECT " + core_->shared.in_schema("@extschema@.shedlock_complete_token(") +
+           (list.size() == 1 ? names : "ARRAY[" + names + "]") + ", '" + token_literal(mine.token) +
+           "'::pg_catalog.int8)";
+}
+
+void lock::completed() noexcept
+{
+    if (is_live(lease_) && core_->is_ours())
+        end();
 }
 
 token lock::detach()

@@ -14,6 +14,77 @@ void rest(clock::time_point until, std::stop_token const &stop)
     sleep_until(std::min(until, clock::now() + std::chrono::milliseconds{between(random)}), stop);
 }
 
+namespace {
+
+// Refused, because that acquisition has been released as done.
+bool was_done(reply const &answer)
+{
+    return std::ranges::any_of(answer.notices,
+                               [](auto const &one) { return one.sqlstate == sqlstate::released_as_done; });
+}
+
+// Of several names, when all of them are refused because one has been released as done, the others are still ours. So
+// each is asked for by itself. This happens when somebody completes one name after the other.
+
+clock::time_point extend_each(session &session, names const &names, token token, std::chrono::microseconds at_most,
+                              std::optional<std::chrono::microseconds> at_least, clock::time_point until)
+{
+    std::optional<clock::time_point> sent;
+    std::optional<lock_lost> done;
+    for (auto const &name : names.list())
+        try {
+            auto const now = extend(session, name, token, at_most, at_least, until);
+            sent = sent.value_or(now);
+        } catch (lock_lost const &failure) {
+            if (failure.sqlstate() != sqlstate::released_as_done)
+                throw;
+            done = failure;
+        }
+    if (!sent)
+        throw *done;
+    return *sent;
+}
+
+released release_each(session &session, names const &names, token token, outcome how, clock::time_point until,
+                      clock::time_point over)
+{
+    released all{.was_done = true};
+    std::optional<lock_lost> lost;
+    for (auto const &name : names.list())
+        try {
+            auto const one = release(session, name, token, how, until, over);
+            all.was_done = all.was_done && one.was_done;
+            all.unclear += one.unclear;
+        } catch (lock_lost const &failure) {
+            lost = failure;
+        }
+    if (lost)
+        throw *lost;
+    return all;
+}
+
+std::optional<notice> extend_each(session &session, extension const &what, std::chrono::microseconds lock_wait,
+                                  clock::time_point until, std::stop_token const &stop)
+{
+    std::vector<names> const all{what.names.list().begin(), what.names.list().end()};
+    std::vector<extension> each;
+    for (auto const &name : all)
+        each.push_back({name, what.token, what.at_most});
+    bool is_some = false;
+    std::optional<notice> done;
+    for (auto const &refused : extend_all(session, each, lock_wait, until, stop).refused) {
+        if (!refused)
+            is_some = true;
+        else if (refused->sqlstate == sqlstate::released_as_done)
+            done = refused;
+        else
+            return refused;
+    }
+    return is_some ? std::nullopt : done;
+}
+
+} // namespace
+
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
                          std::function<void()> const &before)
@@ -23,11 +94,14 @@ clock::time_point extend(session &session, names const &names, token token, std:
         {names_literal(names), token_literal(token), interval_literal(at_most),
          at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
         until, {}, before);
-    if (answer.rows.at(0)[1] != "t")
-        throw lock_lost{answer.notice(), "SL001"};
+    if (answer.rows.at(0)[1] != "t") {
+        if (was_done(answer) && names.list().size() > 1)
+            return extend_each(session, names, token, at_most, at_least, until);
+        throw lock_lost{answer.notice_text(), was_done(answer) ? sqlstate::released_as_done : sqlstate::lost};
+    }
     if (!answer.notices.empty())
         throw in_doubt{"it is not certain that " + names.to_text() +
-                       " was extended. The server said: " + answer.notice()};
+                       " was extended. The server said: " + answer.notice_text()};
     return answer.sent;
 }
 
@@ -49,18 +123,22 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
         " FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.int8[]),"
         " pg_catalog.unnest($3::pg_catalog.interval[])) AS one (names, token, at_most)",
         {array_literal(lists), array_literal(tokens), array_literal(at_mosts), std::to_string(in_ms)}, until, stop);
-    // Whatever is lost has been said so, in this order; what is said beside is said of the transaction.
+    // Each that was not extended has its notice, in this order; any further notice is about the transaction.
     extensions done{answer.sent, {}};
     std::size_t said = 0;
     for (auto const &row : answer.rows)
-        done.lost.push_back(row[2] == "t" ? "" : answer.notices.at(said++));
+        done.refused.push_back(row[2] == "t" ? std::nullopt : std::optional{answer.notices.at(said++)});
     if (said < answer.notices.size())
-        throw in_doubt{"PostgreSQL said: " + answer.notices.back()};
+        throw in_doubt{"PostgreSQL said: " + answer.notices.back().text};
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (auto &why = done.refused[i];
+            why && why->sqlstate == sqlstate::released_as_done && all[i].names.list().size() > 1)
+            why = extend_each(session, all[i], lock_wait, until, stop);
     return done;
 }
 
-std::string release(session &session, names const &names, token token, outcome how, clock::time_point until,
-                    clock::time_point over)
+released release(session &session, names const &names, token token, outcome how, clock::time_point until,
+                 clock::time_point over)
 {
     for (tries mine{until, over, names.to_text() + " was released"};; rest(until))
         try {
@@ -69,9 +147,12 @@ std::string release(session &session, names const &names, token token, outcome h
                 {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, over);
             if (answer.rows.at(0)[1] == "t")
                 return {};
+            if (was_done(answer))
+                return names.list().size() > 1 ? release_each(session, names, token, how, until, over)
+                                               : released{.was_done = true};
             if (mine.may_have_happened())
-                return answer.notice();
-            throw lock_lost{answer.notice(), "SL001"};
+                return {.unclear = answer.notice_text()};
+            throw lock_lost{answer.notice_text(), sqlstate::lost};
         } catch (error const &) {
             mine.failed();
         }

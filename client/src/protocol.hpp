@@ -11,6 +11,7 @@ struct grant {
     shedlock::token token;
     clock::time_point sent; // the lease lasts at_most from here on, at least
     bool asked_again;       // extended since, perhaps more than once: one of these may still be on its way
+    std::optional<instant> tick;
 };
 
 // Asks at once, and again until then or a stop; it is over within the session's patience after that. Nothing: refused,
@@ -32,15 +33,18 @@ struct extension {
 };
 struct extensions {
     clock::time_point sent;
-    std::vector<std::string> lost; // of each why, or empty: extended
+    std::vector<std::optional<notice>> refused; // of each why not, by SQLSTATE; nothing: extended
 };
 extensions extend_all(session &, std::vector<extension> const &, std::chrono::microseconds lock_wait,
                       clock::time_point until, std::stop_token const &);
 
 // Tries again until then when the connection broke, and once more in any case if a reply was lost, unless it is over.
-// Throws lock_lost, connection_error. Gives the server's words if it is free in any case, but perhaps not by us: an
-// earlier reply was lost.
-std::string release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
+// Throws lock_lost, connection_error.
+struct released {
+    bool was_done = false; // released as done before: by whoever completed it, or by a try of ours whose reply was lost
+    std::string unclear{}; // the server's words if it is free, but perhaps not by us: an earlier reply was lost
+};
+released release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
 
 // 50 to 100 ms, so that many who wait do not ask in step; less if there is not that much time, or after a stop.
 void rest(clock::time_point until, std::stop_token const &stop = {});

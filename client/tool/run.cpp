@@ -97,10 +97,14 @@ int run(std::string const &connection, run_request const &request)
     bool const stopped = held->stop_token().stop_requested();
     if (stopped)
         say(who + " was lost, or its lease about to end: the command was stopped");
+    bool const was_held = held->held();
     try {
         held->release(status == 0 && !stopped ? outcome::done : outcome::failed);
     } catch (lock_lost const &failure) {
         say(failure.what());
+        if (was_held) // the server may have forgotten that it was completed
+            say("its lease had not ended by the clock of this host: either it was released by force, or the command "
+                "itself has completed or released it");
         return lease_was_lost;
     } catch (error const &failure) {
         say(std::string{"not released, and ends by itself: "} + failure.what());

@@ -1,8 +1,9 @@
 // A long job in steps. The lease is short, so that another host takes over soon if this one dies; keep_alive extends it
 // for as long as the job runs. And if we are paused until the lease has ended, the guard keeps our late transaction
-// from committing.
+// from committing. The last step completes: its commit also releases the lock.
 #include <iostream>
 #include <pqxx/pqxx>
+#include <shedlock/pqxx.hpp>
 #include <shedlock/shedlock.hpp>
 
 using namespace std::chrono_literals;
@@ -18,14 +19,19 @@ int main()
             for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
                 pqxx::work transaction{application};
                 transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ")");
-                lock.commit(transaction); // only if nobody else has acquired the lock since; else it throws lock_lost
+                if (batch == 3) {
+                    shedlock::commit(lock, transaction);
+                } else {
+                    shedlock::guard(lock, transaction); // it commits only if nobody else has acquired the lock since
+                    transaction.commit();
+                }
                 std::cout << "imported batch " << batch << '\n';
             }
         });
         if (!ran)
             std::cout << "skipped: another host imports\n";
-    } catch (shedlock::lock_lost const &lost) {
-        std::cerr << lost.what() << '\n';
+    } catch (std::exception const &failure) { // SQLSTATE SL001: the lock was lost, and the transaction rolled back
+        std::cerr << failure.what() << '\n';
         return 1;
     }
 }

@@ -93,53 +93,68 @@ func (t *term) keep() {
 			t.until.Store(int64(sent + trusted()))
 			pause = atMost / 3
 		default:
-			t.until.Store(0)
+			t.until.Store(0) // lost, or just completed
 		}
 	}
 }
 
-func (t *term) end(done bool) (released bool, err error) {
+func (t *term) end(completed bool) (how string, err error) {
 	close(t.over)
 	<-t.kept
-	err = ask(always, &released, "SELECT shedlock_release_token($1, $2, $3)", name, t.token, done)
-	return
+	if completed {
+		return "completed", nil
+	}
+	// As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+	var released bool
+	err = ask(always, &released, "SELECT shedlock_release_token($1, $2, done => false)", name, t.token)
+	return map[bool]string{true: "released", false: "no longer had the lock"}[released], err
 }
 
-func work(application *pgxpool.Pool, token int64) error {
+// One transaction. True: it was the last one of the term, and its commit has released the lock.
+func work(stop context.Context, application *pgxpool.Pool, token int64) (bool, error) {
 	ctx := always
 	tx, err := application.Begin(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tx.Rollback(ctx) // nothing, after a commit
 	var n int64
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(n), 0) + 1 FROM worked").Scan(&n); err != nil {
-		return err
+		return false, err
 	}
 	time.Sleep(100 * time.Millisecond) // what takes its time
 	if _, err := tx.Exec(ctx, "INSERT INTO worked VALUES ($1, $2, $3)", n, token, holder); err != nil {
-		return err
+		return false, err
 	}
-	if _, err := tx.Exec(ctx, "SELECT shedlock_guard_token($1, $2)", name, token); err != nil {
-		return err
+	last := stop.Err() != nil
+	end := "SELECT shedlock_guard_token($1, $2)"
+	if last {
+		end = "SELECT shedlock_complete_token($1, $2)"
 	}
-	return tx.Commit(ctx)
+	if _, err := tx.Exec(ctx, end, name, token); err != nil {
+		return false, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return false, err
+	}
+	return last, nil
 }
 
 func lead(stop context.Context, application *pgxpool.Pool, t *term) error {
 	log.Println(holder, "leads, token", t.token)
+	var completed bool
 	var failed error
-	for failed == nil && t.trusted() && stop.Err() == nil {
-		failed = work(application, t.token)
+	for failed == nil && t.trusted() && !completed {
+		completed, failed = work(stop, application, t.token)
 	}
 	if failed != nil {
 		log.Println(holder, failed)
 	}
-	released, err := t.end(failed == nil && t.trusted())
+	how, err := t.end(completed)
 	if err != nil {
 		return err
 	}
-	log.Println(holder, map[bool]string{true: "released", false: "had lost the lock"}[released])
+	log.Println(holder, how)
 	var refusal interface{ SQLState() string }
 	if errors.As(failed, &refusal) && refusal.SQLState() == "SL001" {
 		return nil

@@ -47,7 +47,7 @@ async function keep(term) {
         const sent = clock();
         try {
             const ours = await ask('SELECT shedlock_extend_token($1, $2, $3::interval)', [name, term.token, lasting]);
-            term.until = ours ? sent + trusted : 0;
+            term.until = ours ? sent + trusted : 0; // not ours: lost, or just completed
             pause = atMost / 3;
         } catch (error) { // there is time for some more tries
             console.log(holder, 'cannot extend:', error.message);
@@ -56,6 +56,7 @@ async function keep(term) {
     }
 }
 
+// One transaction. True: it was the last one of the term, and its commit has released the lock.
 async function work(token) {
     const client = await application.connect();
     try {
@@ -63,9 +64,12 @@ async function work(token) {
         const n = (await client.query('SELECT coalesce(max(n), 0) + 1 AS n FROM worked')).rows[0].n;
         await sleep(100); // what takes its time
         await client.query('INSERT INTO worked VALUES ($1, $2, $3)', [n, token, holder]);
-        await client.query('SELECT shedlock_guard_token($1, $2)', [name, token]);
+        const last = stop.signal.aborted;
+        const end = last ? 'SELECT shedlock_complete_token($1, $2)' : 'SELECT shedlock_guard_token($1, $2)';
+        await client.query(end, [name, token]);
         await client.query('COMMIT');
         client.release();
+        return last;
     } catch (error) {
         client.release(error); // and with the connection goes the transaction
         throw error;
@@ -74,21 +78,25 @@ async function work(token) {
 
 async function lead(term) {
     console.log(holder, 'leads, token', term.token);
-    let done = false;
+    let completed = false;
     term.over = new AbortController();
     const kept = keep(term);
     try {
-        while (clock() < term.until && !stop.signal.aborted) await work(term.token);
-        done = clock() < term.until;
+        while (clock() < term.until && !completed) completed = await work(term.token);
     } catch (error) {
         if (error.code !== 'SL001') throw error; // the work has failed: let whoever started us decide
         console.log(holder, 'SL001:', error.message);
     } finally {
         term.over.abort();
         await kept;
-        const released = await ask('SELECT shedlock_release_token($1, $2, $3)', [name, term.token, done]);
-        console.log(holder, released ? 'released' : 'had lost the lock');
+        console.log(holder, completed ? 'completed' : await release(term));
     }
+}
+
+// As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+async function release(term) {
+    const released = await ask('SELECT shedlock_release_token($1, $2, done => false)', [name, term.token]);
+    return released ? 'released' : 'no longer had the lock';
 }
 
 async function main() {

@@ -56,16 +56,20 @@ class Term:
             sent = time.monotonic()
             try:
                 ours = ask('SELECT shedlock_extend_token(%s, %s, %s)', NAME, self.token, AT_MOST)
-                self.until = sent + TRUSTED if ours else 0
+                self.until = sent + TRUSTED if ours else 0  # not ours: lost, or just completed
                 pause = SECONDS / 3
             except psycopg.Error as error:  # there is time for some more tries
                 print(HOLDER, 'cannot extend:', error, flush=True)
                 pause = SECONDS / 10
 
-    def end(self, done):
+    def end(self, completed):
         self.over.set()
         self.keeper.join()
-        return ask('SELECT shedlock_release_token(%s, %s, %s)', NAME, self.token, done)
+        if completed:
+            return 'completed'
+        # As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+        released = ask('SELECT shedlock_release_token(%s, %s, done => false)', NAME, self.token)
+        return 'released' if released else 'no longer had the lock'
 
 
 def acquire():
@@ -75,26 +79,29 @@ def acquire():
 
 
 def work(application, token):
+    """One transaction. True: it was the last one of the term, and its commit has released the lock."""
     with application.transaction():
         n = application.execute('SELECT coalesce(max(n), 0) + 1 FROM worked').fetchone()[0]
         time.sleep(0.1)  # what takes its time
         application.execute('INSERT INTO worked VALUES (%s, %s, %s)', (n, token, HOLDER))
-        application.execute('SELECT shedlock_guard_token(%s, %s)', (NAME, token))
+        last = stop.is_set()
+        end = 'SELECT shedlock_complete_token(%s, %s)' if last else 'SELECT shedlock_guard_token(%s, %s)'
+        application.execute(end, (NAME, token))
+    return last
 
 
 def lead(application, term):
     print(HOLDER, 'leads, token', term.token, flush=True)
-    done = False
+    completed = False
     try:
-        while term.trusted() and not stop.is_set():
-            work(application, term.token)
-        done = term.trusted()
+        while term.trusted() and not completed:
+            completed = work(application, term.token)
     except psycopg.Error as error:
         if error.sqlstate != 'SL001':  # the work has failed: let whoever started us decide
             raise
         print(HOLDER, 'SL001:', error, flush=True)
     finally:
-        print(HOLDER, 'released' if term.end(done) else 'had lost the lock', flush=True)
+        print(HOLDER, term.end(completed), flush=True)
 
 
 def main():

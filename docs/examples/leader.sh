@@ -12,14 +12,15 @@ printf -v tenth '%d.%d' $((seconds / 10)) $((seconds % 10))
 trusted=$((seconds * 90)) # hundredths of a second; our clock may run slower than the server's
 holder=$HOSTNAME:$$
 token=
-stopping=
+stopping=no
+last=no
 trap 'stopping=yes' TERM INT
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 sql() { # [COMMAND...]: what stdin says, by psql under COMMAND
     "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
-        -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder"
+        -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder" -v last="$last"
 }
 ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, none of a pool's
 
@@ -38,44 +39,54 @@ keep() {
         pause=$third
         case $(ask "SELECT shedlock_extend_token(:'name', :token, :'at_most')") in
         t) trust $((sent + trusted)) ;;
-        f) trust 0 ;;
+        f) trust 0 ;; # lost, or just completed
         *) pause=$tenth ;; # no answer; there is time for some more tries
         esac
     done
 }
 
-work() {
+work() { # one transaction; the commit of the last one of the term releases the lock
     sql <<'SQL' >/dev/null
 BEGIN;
 SELECT coalesce(max(n), 0) + 1 AS n FROM worked \gset
 \! sleep 0.1
 INSERT INTO worked VALUES (:n, :token, :'holder');
+\if :last
+SELECT shedlock_complete_token(:'name', :token);
+\else
 SELECT shedlock_guard_token(:'name', :token);
+\endif
 COMMIT;
 SQL
 }
 
 lead() {
-    local keeper done=true released
+    local keeper last=no completed=no failed=no released
     echo "$holder leads, token $token"
     keep &
     keeper=$!
-    while [ -z "$stopping" ] && trusted; do
-        work || { done=false; break; }
+    while [ $completed = no ] && trusted; do
+        last=$stopping
+        work || { failed=yes; break; }
+        completed=$last
     done
-    trusted || done=false
     kill $keeper 2>/dev/null
     wait $keeper 2>/dev/null
-    released=$(ask "SELECT shedlock_release_token(:'name', :token, '$done')") || exit 1
+    if [ $completed = yes ]; then
+        echo "$holder completed"
+        return
+    fi
+    # As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+    released=$(ask "SELECT shedlock_release_token(:'name', :token, done => false)") || exit 1
     if [ "$released" = f ]; then
-        echo "$holder had lost the lock"
+        echo "$holder no longer had the lock"
     else
         echo "$holder released"
-        [ $done = true ] || ! trusted || exit 1 # the work has failed: let whoever started us decide
+        [ $failed = no ] || exit 1 # the work has failed: let whoever started us decide
     fi
 }
 
-while [ -z "$stopping" ]; do
+while [ $stopping = no ]; do
     clock && sent=$now # before: however long the reply takes, the lease ends later than we think
     token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || exit 1
     if [ -n "$token" ]; then

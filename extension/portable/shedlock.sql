@@ -409,25 +409,34 @@ BEGIN
 END
 $$;
 
--- NULL where that cannot be known: on a standby, and for another server's session.
+-- NULL where that cannot be known: on a standby, and for another server's session. It calls no function of ours by name, so
+-- that the views and the doctor work among planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    server CONSTANT text := right(session, 8);
     start CONSTANT text := substring(session, '^/[0-9]{1,9}[.]([0-9]{1,18})[.,][0-9a-f]{8}$');
+    server CONSTANT text := right(session, 8);
+    own_server text := current_setting('shedlock_portable.server', true);
+    is_there boolean;
 BEGIN
-    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' OR server <> right(@extschema@.shedlock__session(), 8) THEN
+    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' THEN
         RETURN NULL;
     END IF;
     PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
-    IF EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
-                WHERE a.backend_start IS NULL -- another role's
-                   OR left(right(session, 9), 1) = ','
-                   OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint) THEN
-        RETURN true;
+    is_there := EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
+                         WHERE a.backend_start IS NULL -- another role's
+                            OR left(right(session, 9), 1) = ','
+                            OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint);
+    -- Before a session counts as gone its server is compared with the real one: anybody can forge a setting.
+    IF NOT is_there OR COALESCE(own_server, '') = '' THEN
+        BEGIN
+            own_server := (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
+        EXCEPTION WHEN OTHERS THEN
+            own_server := '00000000';
+        END;
+        PERFORM set_config('shedlock_portable.server', own_server, false);
     END IF;
-    -- A setting, which anybody can forge, must not make another server's session a dead one of this server.
-    RETURN CASE WHEN server = @extschema@.shedlock__server() THEN false END;
+    RETURN CASE WHEN server = own_server THEN is_there END;
 END
 $$;
 
@@ -503,9 +512,11 @@ BEGIN
                   HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
-       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0)
-       AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
-        RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
+        -- Not in the condition above: PL/pgSQL sets up a whole expression once per transaction, whether or not all of it is needed.
+        IF @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+        END IF;
     END IF;
     RETURN seen.lock_until;
 END
@@ -734,9 +745,9 @@ CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    -- The defaults need no check, which would be a third of what a refusal costs.
+    -- The defaults need no check and no wait, which would be a third of what a refusal costs.
     IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
-        RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, kind, holder);
+        RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
@@ -758,7 +769,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -775,7 +786,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -793,7 +804,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
 
@@ -811,7 +822,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
 
@@ -1146,8 +1157,9 @@ BEGIN
         reason := @extschema@.shedlock__loss(seen, wanted, session, token);
         IF reason IS NOT NULL THEN
             NULL;
-        ELSIF seen.lock_until = timestamp 'infinity'
-              OR NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+        ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
+            reason := 'It is paused.';
+        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
             reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
@@ -1170,8 +1182,9 @@ BEGIN
            last_done_at = now
      WHERE s.name = ANY (unreleased);
     FOREACH seen IN ARRAY seized LOOP
-        IF seen.lock_until < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
-            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - seen.lock_until),
+        -- Edited by hand, lock_until may be long before the acquisition, or -infinity.
+        IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
                 DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;

@@ -250,8 +250,12 @@ TEST_F(client_test, works_with_a_token_from_elsewhere)
     EXPECT_GT(server::remaining(name), 9min);
     other.release(name, number);
     EXPECT_EQ(server::state(name), "kept");
-    EXPECT_THROW(other.release(name, number), shedlock::lock_lost);
+    EXPECT_NO_THROW(other.release(name, number)) << "it was released as done";
     EXPECT_THROW(other.extend(name, number, 1min), shedlock::lock_lost);
+    auto const failed = locks.try_acquire(name + " 2", {.at_most = 1min})->detach();
+    other.release(name + " 2", failed, shedlock::outcome::failed);
+    EXPECT_THROW(other.release(name + " 2", failed), shedlock::lock_lost);
+    EXPECT_THROW(other.extend(name + " 2", failed, 1min), shedlock::lock_lost);
 }
 
 TEST_F(client_test, pauses_resumes_and_frees_by_force)
@@ -276,6 +280,15 @@ TEST_F(client_test, pause_waits_for_the_holder)
     locks.try_acquire(name, {.at_most = 500ms})->detach();
     EXPECT_TRUE(locks.pause(name, std::nullopt, 30s));
     locks.resume(name);
+}
+
+// With PG* variables for everything. A program that compiles tests this.
+TEST_F(client_test, may_be_made_of_settings_alone)
+{
+    shedlock::client ours{{}, {.timeout = 2s}};
+    shedlock::client const of_defaults{{}, {}}, of_a_literal{"", {.timeout = 2s}}, of_nothing;
+    shedlock::client const of_a_source{[] { return std::string{}; }, {.timeout = 2s}};
+    EXPECT_TRUE(ours.try_acquire(name, {.at_most = 1min}));
 }
 
 TEST_F(client_test, is_of_no_use_when_moved_from)

@@ -99,8 +99,8 @@ TEST(connection_test, says_the_servers_words_in_one_line)
               "no. Because. Do it");
     EXPECT_EQ(message<error>(one, "DO $$ BEGIN RAISE 'a\n\tb'; END $$"), "a. b");
     auto const said = asked(one, "DO $$ BEGIN RAISE WARNING 'one'; RAISE WARNING 'two' USING HINT = 'Do it.'; END $$");
-    EXPECT_EQ(said.notice(), "one; two. Do it");
-    EXPECT_EQ(asked(one, "SELECT 1").notice(), "") << "of this request only";
+    EXPECT_EQ(said.notice_text(), "one; two. Do it");
+    EXPECT_EQ(asked(one, "SELECT 1").notice_text(), "") << "of this request only";
 }
 
 TEST(connection_test, tells_null_from_empty)

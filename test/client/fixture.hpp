@@ -24,6 +24,29 @@ inline std::int64_t number(token value)
     if (server::is_portable())                                                                                         \
     GTEST_SKIP() << "the portable edition: " << (why)
 
+// In it is what the transactions of a test have committed.
+class table_of_work {
+public:
+    static constexpr char const *work = "INSERT INTO work DEFAULT VALUES";
+
+    table_of_work() { server::ask("CREATE TABLE work (number int DEFAULT 0)"); }
+    ~table_of_work() { server::ask("DROP TABLE work"); }
+    table_of_work(table_of_work const &) = delete;
+    table_of_work &operator=(table_of_work const &) = delete;
+    [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM work"); }
+
+    // The work and then this statement in one transaction: the SQLSTATE with which it failed, or "".
+    [[nodiscard]] std::string do_with(std::string const &statement) const
+    {
+        try {
+            server::ask(std::string{"BEGIN; "} + work + "; " + statement + "; COMMIT");
+            return "";
+        } catch (pqxx::sql_error const &failure) {
+            return std::string{failure.sqlstate()};
+        }
+    }
+};
+
 class events {
 public:
     // May be called when the test is over: by a client that a callback destroyed.

@@ -56,7 +56,8 @@ std::string unless_inert(shedlock::lock &lock)
     return (lock.held() ? "held\n" : "") + std::string{lock.stop_token().stop_requested() ? "stopped\n" : ""} +
            unless_refused("extend", [&] { lock.extend(1min); }) + unless_refused("release", [&] { lock.release(); }) +
            unless_refused("guard", [&] { (void) lock.guard_statement(); }) +
-           unless_refused("token", [&] { (void) lock.token(); }) +
+           unless_refused("complete", [&] { (void) lock.complete_statement(); }) +
+           unless_refused("token", [&] { (void) lock.token(); }) + unless_refused("tick", [&] { (void) lock.tick(); }) +
            unless_refused("names", [&] { (void) lock.names(); }) + unless_refused("detach", [&] { lock.detach(); });
 }
 

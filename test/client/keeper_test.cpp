@@ -73,7 +73,7 @@ TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
     std::this_thread::sleep_for(1900ms); // just before an extend is due
     pqxx::connection connection;
     pqxx::work transaction{connection};
-    mine->guard(transaction);
+    transaction.exec(mine->guard_statement());
     std::this_thread::sleep_for(3s);
     EXPECT_NO_THROW(transaction.commit());
     std::this_thread::sleep_for(1s); // beyond the deadline, if it had not been extended

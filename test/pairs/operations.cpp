@@ -13,7 +13,9 @@ operation const acquire_both{verb::acquire, "SELECT shedlock_acquire_token(ARRAY
 operation const acquire_tick{verb::acquire,
                              "SELECT shedlock_acquire('{name}', '10 min', tick => '2026-01-01 UTC', retry => true)",
                              false, false, shedlock::instant{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}}};
-operation const fail{verb::release, "SELECT shedlock_release('{name}', done => false)"};
+operation const fail{verb::release, "SELECT shedlock_release('{name}', done => false)", false, false, {}, false};
+operation const fail_token{
+    verb::release, "SELECT shedlock_release_token('{name}', {token}, done => false)", true, false, {}, false};
 operation const pause_name{verb::pause, "SELECT shedlock_pause('{name}')"};
 operation const extend{verb::extend, "SELECT shedlock_extend('{name}', '20 min')"};
 operation const extend_token{verb::extend, "SELECT shedlock_extend_token('{name}', {token}, '20 min')", true};
@@ -31,6 +33,13 @@ operation const guard_and_release{
     verb::guard_and_release,
     "BEGIN; SELECT shedlock_guard_token('{name}', {token}); SELECT shedlock_release_token('{name}', {token}); COMMIT",
     true};
+// Each by itself, so that the transaction may also stay open after the call.
+operation const complete{verb::complete, "SELECT shedlock_complete('{name}')"};
+operation const complete_token{verb::complete, "SELECT shedlock_complete_token('{name}', {token})", true};
+operation const complete_both{verb::complete, "SELECT shedlock_complete_token(ARRAY['{other}', '{name}'], {token})",
+                              true, true};
+operation const guard_and_complete{
+    verb::complete, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); " + complete_token.sql + "; COMMIT", true};
 operation const run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
 
 // Word for word what ShedLock sends.
@@ -126,6 +135,14 @@ std::vector<stopped_operation> const &stopped_operations()
           true},
          held_by_another},
         {"guard and release token, never seen", guard_and_release, held_by_another},
+        {"complete", complete, held},
+        {"complete, moved since", complete, held_and_moved},
+        {"complete token, never seen", complete_token, held_by_another},
+        {"complete token, behind free room", complete_token, held_behind_room},
+        {"complete token, run out", complete_token, run_out},
+        {"complete token in REPEATABLE READ, never seen", repeatable_read(complete_token), held_by_another},
+        {"complete array, never seen", complete_both, both_held},
+        {"guard and complete token, never seen", guard_and_complete, held_by_another},
         {"force_release, held by another", force_release, held_by_another},
         {"force_release, seen before", force_release, held},
         {"resume, paused by another", resume, paused},
@@ -145,10 +162,14 @@ std::vector<other_operation> const &other_operations()
         {"acquire tick", {acquire_tick}, ""},
         {"extend token", {extend_token}, ""},
         {"release token", {release_token}, ""},
+        {"release token as failed", {fail_token}, ""},
         {"force_release", {force_release}, ""},
         {"pause", {pause_name}, ""},
         {"resume", {resume}, ""},
         {"guard token", {guard_token}, ""},
+        {"complete token", {complete_token}, ""},
+        {"complete array", {complete_both}, ""},
+        {"guard and complete token", {guard_and_complete}, ""},
         {"run", {run}, ""},
         {"Java's insert", {java_acquire}, ""},
         {"Java's update", {java_update}, ""},
@@ -174,6 +195,8 @@ std::vector<other_operation> const &other_operations()
         {"its lease ends, acquire, release", {expire, acquire, release}, ""},
         {"its lease ends, acquire, release, DELETE", {expire, acquire, release, erase}, ""},
         {"its lease ends, Java's update", {expire, java_update}, ""},
+        {"its lease ends, complete token", {expire, complete_token}, ""},
+        {"release token, complete token", {release_token, complete_token}, ""},
         {"force_release, acquire", {force_release, acquire}, ""},
         {"force_release, DELETE", {force_release, erase}, ""},
         {"resume, acquire", {resume, acquire}, ""},
@@ -182,7 +205,12 @@ std::vector<other_operation> const &other_operations()
         {"its lease ends, acquire, committed afterwards", {expire, acquire}, "COMMIT"},
         {"release token, committed afterwards", {release_token}, "COMMIT"},
         {"release token, rolled back afterwards", {release_token}, "ROLLBACK"},
+        {"release token as failed, committed afterwards", {fail_token}, "COMMIT"},
+        {"release token as failed, rolled back afterwards", {fail_token}, "ROLLBACK"},
         {"extend token, committed afterwards", {extend_token}, "COMMIT"},
+        {"complete token, committed afterwards", {complete_token}, "COMMIT"},
+        {"complete token, rolled back afterwards", {complete_token}, "ROLLBACK"},
+        {"its lease ends, complete token, committed afterwards", {expire, complete_token}, "COMMIT"},
         {"Java's insert, committed afterwards", {java_acquire}, "COMMIT"},
         {"Java's insert, rolled back afterwards", {java_acquire}, "ROLLBACK"},
         {"UPDATE, committed afterwards", {touch}, "COMMIT"},

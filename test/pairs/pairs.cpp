@@ -211,9 +211,41 @@ private:
         return problem;
     }
 
+    // Until the commit the call has written nothing, and its answer is the commit's.
+    std::string finish_while_other_completes(operation const &stopped, other_operation const &other)
+    {
+        auto const &last = other.steps.back();
+        auto given = other_.result();
+        bool const has_failed = !given.error.empty();
+        resume();
+        if (!ends_without_waiting(stopped_))
+            return "waits for a transaction that has only called shedlock_complete";
+        auto const mine = judge_stopped(stopped, false, {}, look());
+        auto const committed = other_.ask(other.end);
+        if (!mine.problem.empty())
+            return mine.problem;
+        auto const final = look();
+        if (describe(final) != describe(mine.after) && (has_failed || other.end == "ROLLBACK"))
+            return with(last, "changes something, rolled back");
+        if (has_failed)
+            return judge_other(last, given, during_.back(), {&during_.back(), 1}, has_written_, {}, {}).problem;
+        if (other.end == "ROLLBACK")
+            return {};
+        given.ended = committed.ended;
+        given.error = committed.error;
+        given.message = committed.message;
+        given.detail = committed.detail;
+        given.warnings = committed.warnings;
+        std::vector<state> const during{during_.back(), mine.after};
+        auto const judged = judge_other(last, given, mine.after, during, false, {}, final);
+        return judged.problem.empty() ? "" : with(last, judged.problem);
+    }
+
     std::string finish_while_other_is_open(operation const &stopped, other_operation const &other)
     {
         auto const &last = other.steps.back();
+        if (last.what == verb::complete)
+            return finish_while_other_completes(stopped, other);
         auto const given = other_.result();
         auto const before = during_.back();
         bool const is_kept = other.end == "COMMIT" && has_changed_something(last, given);

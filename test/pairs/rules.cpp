@@ -12,6 +12,9 @@ using shedlock::standing;
 
 namespace {
 
+constexpr std::string_view done_before = "It has been released before, as done.";
+constexpr std::string_view acquired_again = "It has been released as done, and was acquired again since.";
+
 bool is_close(instant a, instant b, duration blur)
 {
     return a == b || (a != shedlock::forever && b != shedlock::forever && a - b <= blur && b - a <= blur);
@@ -57,9 +60,10 @@ origin origin_of(record const &row)
         return {origin::kinds::token, {}};
     if (text.ends_with('*'))
         return {origin::kinds::administrator, {}};
-    auto const kind = text.ends_with('!') ? origin::kinds::run : origin::kinds::session;
+    auto const kind = text.ends_with('&') ? origin::kinds::token : origin::kinds::session;
+    bool const ends_with_session = !text.ends_with(':');
     text.remove_suffix(1);
-    return {kind, text.substr(text.find_last_of('/'))};
+    return {kind, text.substr(text.find_last_of('/')), ends_with_session};
 }
 
 history past_of(std::optional<record> const &row)
@@ -88,8 +92,8 @@ public:
 private:
     std::string find_problem()
     {
-        bool const may_be_lost =
-            op_.what == verb::guard || op_.what == verb::guard_and_release || op_.what == verb::run;
+        bool const may_be_lost = op_.what == verb::guard || op_.what == verb::guard_and_release ||
+                                 op_.what == verb::complete || op_.what == verb::run;
         if (!given_.error.empty() && !(given_.error == "SL001" && may_be_lost))
             return "fails with " + given_.error + ", " + given_.message;
         switch (op_.what) {
@@ -107,6 +111,8 @@ private:
             return guard();
         case verb::guard_and_release:
             return given_.error.empty() ? change() : guard();
+        case verb::complete:
+            return given_.error.empty() ? complete() : not_completed();
         case verb::run:
             return run();
         case verb::java_acquire:
@@ -217,9 +223,11 @@ private:
         if (!row)
             return "Nobody ever acquired it, or its row has been deleted.";
         auto const who = claim();
-        switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now)) {
+        switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now, row->past)) {
         case standing::ours:
             return "";
+        case standing::done:
+            return who.token && row->times.locked_at > *who.token ? acquired_again : done_before;
         case standing::released:
             return "It has been released before.";
         case standing::expired:
@@ -269,12 +277,13 @@ private:
     {
         return shedlock::extended(before_[i]->times, instant_of_change(i), at_most_of_extend, {}, unit);
     }
-    // As done. (Nothing has an at_least, so that lock_until tells when.)
+    // (Nothing has an at_least, so that lock_until tells when.)
     void release_expected(std::size_t i)
     {
         auto const now = instant_of_change(i);
-        expected_[i]->times = shedlock::released(before_[i]->times, now, true, unit);
-        expected_[i]->past = shedlock::done(before_[i]->past, now);
+        expected_[i]->times = shedlock::released(before_[i]->times, now, op_.is_done, unit);
+        if (op_.is_done)
+            expected_[i]->past = shedlock::done(before_[i]->past, now);
     }
 
     bool was_ever(std::string_view detail) const
@@ -292,11 +301,27 @@ private:
         return !why.empty() && detail.starts_with(why);
     }
 
+    // All ours and live, or done.
+    bool was_ever_done() const
+    {
+        return std::ranges::any_of(during_, [&](state const &one) {
+            return std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](auto const &row) {
+                auto const why = reason(row, given_.ended);
+                return why.empty() || why == done_before || why == acquired_again;
+            });
+        });
+    }
+
     std::string not_changed() const
     {
-        if (given_.warnings.size() != 1 || given_.warnings[0].sqlstate != "SL001")
+        if (given_.warnings.size() != 1)
             return "answers false without a WARNING of its own";
-        auto const &detail = given_.warnings[0].detail;
+        auto const &[sqlstate, detail] = given_.warnings[0];
+        bool const is_done = detail == done_before || detail == acquired_again;
+        if (sqlstate != (is_done ? "SL002" : "SL001"))
+            return "gives " + sqlstate + " for: " + detail;
+        if (is_done && !was_ever_done())
+            return "hides a loss behind: " + detail;
         return was_ever(detail) ? "" : "says at no instant truly: " + detail;
     }
 
@@ -352,6 +377,50 @@ private:
         return is_true ? "" : "says at no instant truly: " + given_.detail;
     }
 
+    // Whose it is, as for a release, but whether the lease still runs is not asked.
+    bool is_own(std::optional<record> const &row) const
+    {
+        if (!row || shedlock::is_paused(row->times))
+            return false;
+        auto const from = origin_of(*row);
+        return op_.by_token ? from.kind == origin::kinds::token && row->times.locked_at == known_.token
+                            : from.kind == origin::kinds::session && from.session == known_.mark;
+    }
+
+    std::string complete()
+    {
+        std::size_t late = 0;
+        for (std::size_t i = 0; i < count(); i++) {
+            if (!is_own(before_[i]))
+                return "commits, though another acquisition has happened";
+            if (shedlock::is_released(before_[i]->times))
+                return "commits, though the lock has been released before";
+            late += is_free(before_[i]);
+            release_expected(i);
+            if (after_ && (*after_)[i] && !is_in_call(instant_of_change(i)))
+                return "wrote the time of another call";
+        }
+        return given_.warnings.size() == late ? "" : "warns without a reason, or does not warn";
+    }
+
+    std::string not_completed() const
+    {
+        auto const &detail = given_.detail;
+        auto const is_true_of = [&](std::optional<record> const &row) {
+            if (detail.starts_with("Another transaction is "))
+                return known_.may_collide && is_free(row);
+            if (detail.find("row has been deleted") != std::string::npos)
+                return !row;
+            if (detail == "It has been released before.")
+                return is_own(row) && shedlock::is_released(row->times);
+            return row && !is_own(row);
+        };
+        bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
+            return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), is_true_of);
+        });
+        return is_true ? "" : "says at no instant truly: " + detail;
+    }
+
     std::string run()
     {
         bool const says_lost = !given_.error.empty();
@@ -383,7 +452,7 @@ private:
             return one[0] && one[0]->times.locked_at == known_.ran && origin_of(*one[0]).session == known_.mark;
         };
         auto const could_be_lost = [&](state const &one) {
-            return !is_mine(one) || (known_.may_collide && is_free(one[0]));
+            return !is_mine(one) || shedlock::is_released(one[0]->times) || (known_.may_collide && is_free(one[0]));
         };
         if (auto const &first = during_.front(); is_mine(first) && shedlock::is_released(first[0]->times))
             return says_lost ? "says that the lock is lost after its release" : "";
@@ -391,14 +460,11 @@ private:
             return std::ranges::any_of(during_, could_be_lost)
                        ? ""
                        : "says that the lock is lost, which it was at no instant";
-        if (!is_mine(before_))
+        if (!is_mine(before_) || shedlock::is_released(before_[0]->times))
             return "does not say that the lock is lost";
-        bool const is_released = shedlock::is_released(before_[0]->times);
-        bool const is_late = !is_released && is_free(before_[0]);
-        if (given_.warnings.empty() == (is_released || is_late))
+        if (given_.warnings.empty() == is_free(before_[0]))
             return "warns without a reason, or does not warn";
-        if (!is_released)
-            release_expected(0);
+        release_expected(0);
         return {};
     }
 

@@ -17,6 +17,7 @@ enum class verb {
     resume,
     guard,
     guard_and_release, // in one transaction
+    complete,
     run,
     java_acquire,
     java_update, // Java's acquire of a row that it knows
@@ -32,6 +33,7 @@ struct operation {
     bool by_token = false;                   // not by the session
     bool of_both = false;                    // {name} and {other}
     std::optional<shedlock::instant> tick{}; // of an acquire, with retry
+    bool is_done = true;                     // of a release
 };
 
 struct record {

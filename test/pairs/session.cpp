@@ -27,7 +27,8 @@ session::session(std::string const &database) : connection_(PQconnectdb(("dbname
     if (PQstatus(connection_.get()) != CONNECTION_OK)
         throw std::runtime_error(PQerrorMessage(connection_.get()));
     PQsetNoticeReceiver(connection_.get(), hear, this);
-    mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint "
+    mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint || '.' || "
+                  "lpad(to_hex(hashint8((SELECT system_identifier FROM pg_control_system()))), 8, '0') "
                   "FROM pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
 }
 

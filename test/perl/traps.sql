@@ -19,7 +19,7 @@ BEGIN
         'aclexplode(aclitem[]) RETURNS boolean', 'varchar(varchar, int, boolean) RETURNS varchar', 'timestamp(timestamp, int) RETURNS timestamp', 'text(name) RETURNS text',
         -- Better or as good a match where the script calls its own.
         'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_table(VARIADIC text[]) RETURNS regclass',
-        'shedlock_session_alive(int, int) RETURNS boolean', 'shedlock_session_alive(numeric, numeric) RETURNS boolean', 'shedlock_session_alive(VARIADIC bigint[]) RETURNS boolean',
+        'shedlock_session_alive(varchar) RETURNS boolean', 'shedlock_session_alive(name) RETURNS boolean', 'shedlock_session_alive(VARIADIC text[]) RETURNS boolean',
         'shedlock_locks(int) RETURNS text']
     LOOP
         IF bait LIKE '%"any"%' THEN

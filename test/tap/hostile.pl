@@ -82,7 +82,7 @@ is(answer('before', "SET ROLE team; SET search_path = defaults;\n$install\nSELEC
 is($node->safe_psql('before', q[SELECT string_agg(o::text, ' ') FROM (SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'defaults'::regnamespace AND has_function_privilege('default_role', oid, 'EXECUTE')
 	UNION ALL SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'defaults'::regnamespace AND relkind IN ('r', 'v') AND has_table_privilege('default_role', oid, 'SELECT, INSERT, UPDATE, DELETE, TRIGGER')) o (o)]),
 	'', '... which give no right');
-is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.shedlock_release(text, boolean)', 'EXECUTE'), has_function_privilege('app', 'defaults.shedlock_pause(text, text, interval)', 'EXECUTE')]), 't|f', '... while what was granted stays');
+is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.shedlock_complete(text)', 'EXECUTE'), has_function_privilege('app', 'defaults.shedlock_pause(text, text, interval)', 'EXECUTE')]), 't|f', '... while what was granted stays');
 $node->safe_psql('before', 'GRANT TRIGGER ON defaults.shedlock TO default_role');
 like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'), qr/^error\|.*role default_role may put triggers on it/m, 'the doctor names a role that may put triggers on the table');
 
@@ -92,9 +92,9 @@ my @surface = map { [ /^(\S+) (.*)/ ] } split /\n/, <<'SQL';
 ok SELECT @.shedlock_version()
 ok SELECT @.shedlock_tick('1 h'::interval, 'UTC'::text, clock_timestamp())
 ok SELECT count(*) FROM @.shedlock_ticks('1 h'::interval, clock_timestamp() - '3 h'::interval, 'UTC'::text)
-ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
-ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true)
-ok SELECT @.shedlock_acquire('{b,c}'::text[], '1 h'::interval, '1 ms'::interval, '1 ms'::interval, '2026-01-01'::timestamptz, true)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true, false)
+ok SELECT @.shedlock_acquire('{b,c}'::text[], '1 h'::interval, '1 ms'::interval, '1 ms'::interval, '2026-01-01'::timestamptz, true, false)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval)
 ok SELECT @.shedlock_extend('{b,c}'::text[], '1 h'::interval, '1 ms'::interval)
 ok SELECT @.shedlock_guard('a'::text)
@@ -102,11 +102,19 @@ ok SELECT @.shedlock_release('a'::text, false)
 ok SELECT @.shedlock_release('{b,c}'::text[], true)
 ok SELECT @.shedlock_release('a'::text, true)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, '0'::interval)
-ok SELECT @.shedlock_acquire_token('t'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, 'x'::text) AS t \gset
+ok SELECT @.shedlock_acquire_token('t'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, 'x'::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('t'::text, :t::bigint, '1 h'::interval, '1 ms'::interval), @.shedlock_guard_token('t'::text, :t::bigint), @.shedlock_release_token('t'::text, :t::bigint, true)
-ok SELECT @.shedlock_acquire_token('{u,v}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::text) AS t \gset
+ok SELECT @.shedlock_acquire_token('{u,v}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('{u,v}'::text[], :t::bigint, '1 h'::interval, NULL::interval), @.shedlock_release_token('{u,v}'::text[], :t::bigint, false)
 ok SELECT @.shedlock_extend_token('t'::text, '1'::bigint, '1 h'::interval, NULL::interval), @.shedlock_release_token('t'::text, '1'::bigint, true)
+ok SELECT @.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, true), @.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, true)
+ok SELECT @.shedlock_complete('s'::text), @.shedlock_complete('s'::text), @.shedlock_release('s'::text, true)
+ok SELECT @.shedlock_acquire('{s,u}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, true), @.shedlock_complete('{s,u}'::text[])
+ok SELECT @.shedlock_acquire_token('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::text, true) AS t \gset
+ok SELECT @.shedlock_extend_token('s'::text, :t::bigint, '1 h'::interval, NULL::interval), @.shedlock_complete_token('s'::text, :t::bigint), @.shedlock_extend_token('s'::text, :t::bigint, '1 h'::interval, NULL::interval)
+ok SELECT @.shedlock_acquire_token('{s,u}'::text[], '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::text, true) AS t, pg_sleep(0.002) \gset
+ok SELECT @.shedlock_complete_token('{s,u}'::text[], :t::bigint)
+ok SELECT @.shedlock_session_alive('/1.2.'::text || COALESCE(right(current_setting('shedlock_portable.session', true), 8), '00000000'))
 ok SELECT @.shedlock_wait_any('{a}'::text[], '{1}'::int[], '1 ms'::interval, '1'::bigint), @.shedlock_end_wait('1'::bigint)
 ok CALL @.shedlock_run('r'::text, 'SELECT 1'::text, '1 h'::interval, '0'::interval, '0'::interval, clock_timestamp(), true, NULL::boolean)
 ok CALL @.shedlock_run('r'::text, 'SELECT pg_sleep(0.005)'::text, '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
@@ -116,18 +124,19 @@ ok SELECT @.shedlock_resume('p'::text), @.shedlock_resume('p'::text), @.shedlock
 ok SELECT count(*) FROM @.shedlock_locks
 ok SELECT count(*) FROM @.shedlock_doctor()
 ok SELECT @.shedlock_protect(true)
-ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false, false)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true)
 ok SELECT @.shedlock_protect(false)
 ok SELECT @.shedlock_grant('app'::text, true, true)
 ok SELECT @.shedlock_revoke('app'::text, true, true)
-22004 SELECT @.shedlock_acquire(NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
-22004 SELECT @.shedlock_acquire('e'::text, NULL::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
-22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, NULL::interval, '0'::interval, NULL::timestamptz, false)
-22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, NULL::interval, NULL::timestamptz, false)
-22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, NULL::boolean)
-22004 SELECT @.shedlock_acquire(NULL::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
-22001 SELECT @.shedlock_acquire(repeat('x'::text, 300), '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false)
+22004 SELECT @.shedlock_acquire(NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
+22004 SELECT @.shedlock_acquire('e'::text, NULL::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, NULL::interval, '0'::interval, NULL::timestamptz, false, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, NULL::interval, NULL::timestamptz, false, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, NULL::boolean, false)
+22004 SELECT @.shedlock_acquire(NULL::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
+22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
+22001 SELECT @.shedlock_acquire(repeat('x'::text, 300), '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
 22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
 22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true)
 22004 SELECT @.shedlock_ticks('1 h'::interval, NULL::timestamptz, 'UTC'::text)
@@ -137,6 +146,9 @@ ok SELECT @.shedlock_revoke('app'::text, true, true)
 22012 CALL @.shedlock_run('r'::text, 'SELECT 1/0'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
 SL001 SELECT @.shedlock_guard('none'::text)
 SL001 SELECT @.shedlock_guard_token('t'::text, '1'::bigint)
+SL001 SELECT @.shedlock_complete('s'::text)
+SL001 SELECT @.shedlock_complete_token('s'::text, '1'::bigint)
+22004 SELECT @.shedlock_complete_token('s'::text, NULL::bigint)
 25006 SET default_transaction_read_only = on; SELECT @.shedlock_release('e'::text, true)
 SQL
 sub whole_surface

@@ -98,6 +98,9 @@ refuses("'{one}', array_agg(n)", 'which');
 hold('woken');
 my ($first, $second);
 ok(wakes(sub { hold('woken'); return wait_for('woken') }, sub { release('woken') }), 'a release wakes the session that waits');
+my $token;
+ok(wakes(sub { $token = sql("SELECT shedlock_acquire_token('completed', '1 h')"); return wait_for('completed') }, sub { sql("SELECT shedlock_complete_token('completed', $token)") }),
+	'... and so does the commit of a completion');
 hold('woken');
 ok(wakes(sub { $first = wait_for('woken'); return wait_for('woken') }, sub { end($first) }), '... and one that gives up the session behind it');
 for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedlock_wait_any('{woken}', '{1}', '1 h', 1) = '{1}'")) })

@@ -44,5 +44,13 @@ ended($run);
 like($run->{err}, qr/WARNING:  55P03: lock "stuck" was not released\nDETAIL:  canceling statement due to lock timeout\n.*ERROR:  22012:/s, "a run's own error reaches the caller, and a WARNING tells that the lock was not released");
 $other->query_safe('COMMIT');
 $other->quit;
+# What a completion says of a lease that is over is what a run says.
+sql("SELECT shedlock_acquire_token('over', '1 ms'); SELECT pg_sleep(0.002)");
+for my $completes ("SELECT shedlock_complete_token('over', token) FROM shedlock_locks WHERE name = 'over'", "CALL shedlock_run('over', 'SELECT pg_sleep(0.002)', '1 ms')")
+{
+	my (undef, undef, $said) = $server->psql('postgres', "\\set VERBOSITY verbose\n$completes");
+	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody had taken the lock, so the transaction may commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
+		"by how much it overran: $completes");
+}
 $server->stop;
 done_testing();

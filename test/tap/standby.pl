@@ -10,17 +10,19 @@ my $primary = new_server('primary', "max_prepared_transactions = 10\n", allows_s
 my $standby = new_standby($primary, 'standby');
 $standby->start;
 
-$primary->safe_psql('postgres', "SELECT shedlock_acquire('j', '1 h')");
+$primary->safe_psql('postgres', "SELECT shedlock_acquire('j', '1 h'); SELECT shedlock_acquire('e', '1 h', ends_with_session => true)");
+$primary->poll_query_until('postgres', "SELECT NOT holder_alive FROM shedlock_locks WHERE name = 'e'");
+is($primary->safe_psql('postgres', "SELECT state FROM shedlock_locks WHERE name = 'e'"), 'free', 'a lease that ended with its session is over on the primary');
 $primary->wait_for_catchup($standby);
 
 for my $call ("shedlock_acquire('j', '1 min')", "shedlock_acquire_token('j', '1 min')", "shedlock_extend('j', '1 min')",
-	"shedlock_release('j')", "shedlock_guard('j')", "shedlock_acquire(NULL::text)")
+	"shedlock_release('j')", "shedlock_guard('j')", "shedlock_complete('j')", "shedlock_complete_token('j', 1)", "shedlock_acquire(NULL::text)")
 {
 	my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
 	like($err, qr/ERROR:  25006: cannot execute shedlock_\w+ on a standby.*HINT: .*target_session_attrs=read-write/s, $call);
 }
-is($standby->safe_psql('postgres', "SELECT name, state, holder_pid IS NOT NULL, holder_alive IS NULL FROM shedlock_locks"),
-	'j|held|t|t', 'shedlock_locks works on a standby; whose backends these are it cannot tell');
+is($standby->safe_psql('postgres', "SELECT name, state, holder_pid IS NOT NULL, holder_alive IS NULL, ends_with_session FROM shedlock_locks ORDER BY name"),
+	"e|held|t|t|t\nj|held|t|t|f", 'shedlock_locks works on a standby; whose backends these are it cannot tell');
 
 # Synchronous replication, and sessions that would not wait for it.
 sub start_session
@@ -55,6 +57,7 @@ $primary->wait_for_catchup($standby);
 $primary->stop('immediate');
 $standby->promote;
 is($standby->safe_psql('postgres', "SELECT shedlock_acquire('$_', '1 h')"), 'f', "a lock held before the fail-over is held after it: $_") for 'k', 'p';
+is($standby->safe_psql('postgres', "SELECT shedlock_acquire('e', '1 h')"), 't', '... but one that ends with its session is free at once');
 cmp_ok($standby->safe_psql('postgres', "SELECT shedlock_acquire_token('t', '1 min')"), '>', $token, 'I6 tokens grow over a fail-over');
 
 $standby->stop;

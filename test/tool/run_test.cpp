@@ -217,6 +217,70 @@ TEST(run, takes_a_command_for_failed_that_was_stopped)
     EXPECT_EQ(last_outcome(), "failed");
 }
 
+// Completed by the command: in the transaction that did its work
+
+namespace {
+
+std::string psql(std::string const &sql)
+{
+    return "psql -qAtX -v ON_ERROR_STOP=1 -c \"" + sql + "\" >/dev/null || exit 99; ";
+}
+auto const complete = psql("SELECT shedlock_complete_token('$SHEDLOCK_NAME', $SHEDLOCK_TOKEN)");
+auto const acquire_again = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min')");
+
+} // namespace
+
+TEST(run, passes_on_the_status_of_a_command_that_has_completed_the_lock)
+{
+    for (int const status : {0, 7}) {
+        auto const seen = run(under_lock(sh(complete + "exit " + std::to_string(status))));
+        EXPECT_EQ(seen.status, status);
+        EXPECT_EQ(seen.err, "");
+        EXPECT_EQ(state(), "free");
+        EXPECT_EQ(last_outcome(), "done") << "by the commit, whatever the status";
+    }
+}
+
+TEST(run, lets_a_command_go_on_that_has_completed_the_lock)
+{
+    auto const go_on = "echo completed; sleep 4; echo over; exit 7";
+    process tool{under_lock(sh(complete + go_on), {"--at-most", "3s"})}; // to be extended every second
+    ASSERT_TRUE(tool.says("completed"));
+    EXPECT_NE(acquire(), "") << "by the next, who does not wait for it";
+    auto const seen = tool.wait();
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_EQ(seen.out, "completed\nover\n");
+    EXPECT_EQ(seen.err, "");
+    EXPECT_EQ(state(), "held");
+}
+
+TEST(run, is_not_misled_when_a_completed_lock_was_acquired_again_before_the_command_ends)
+{
+    auto const seen = run(under_lock(sh(complete + acquire_again + "exit 7")));
+    EXPECT_EQ(seen.status, 7);
+    EXPECT_EQ(seen.err, "");
+    EXPECT_EQ(state(), "held");
+}
+
+// The server does not know it any more, and says that it was taken over.
+TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
+{
+    auto const next = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min', tick => now())");
+    auto const seen =
+        run(under_lock(sh(complete + next), a_minute({"--tick", "2026-11-20T22:30:00Z", "--no-keep-alive"})));
+    EXPECT_EQ(seen.status, 124);
+    EXPECT_NE(seen.err.find("taken over"), std::string::npos) << seen.err;
+    EXPECT_NE(seen.err.find("the command itself has completed or released it"), std::string::npos) << seen.err;
+}
+
+TEST(run, retries_no_tick_that_the_command_has_completed)
+{
+    auto const once = a_minute({"--tick", "2026-11-20T22:30:00Z", "--retry"});
+    EXPECT_EQ(run(under_lock(sh("exit 3"), once)).status, 3);
+    EXPECT_EQ(run(under_lock(sh(complete + "exit 3"), once)).status, 3);
+    EXPECT_EQ(run(under_lock(say_ran, once)).out, "");
+}
+
 TEST(run, skips_in_silence_when_the_lock_is_held)
 {
     auto const token = acquire();

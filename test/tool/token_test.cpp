@@ -180,7 +180,25 @@ TEST(release, by_the_token_in_another_process)
     auto const token = acquired();
     EXPECT_EQ(tool("release", {"--token", token}).status, 0);
     EXPECT_EQ(state(), "free");
-    expect_lost(tool("release", {"--token", token}));
+    auto const again = tool("release", {"--token", token});
+    EXPECT_EQ(again.status, 0) << "it was released as done";
+    EXPECT_EQ(again.err, "");
+    auto const failed = acquired();
+    EXPECT_EQ(tool("release", {"--token", failed, "--failed"}).status, 0);
+    expect_lost(tool("release", {"--token", failed}));
+}
+
+TEST(release, takes_what_was_completed)
+{
+    auto const token = acquired();
+    ask("SELECT shedlock_complete_token(" + literal(name()) + ", " + token + ')');
+    expect_lost(tool("extend", {"--token", token, "--at-most", "1m"}));
+    for (auto const &how : {words{}, words{"--failed"}}) {
+        words options{"--token", token};
+        options.insert(options.end(), how.begin(), how.end());
+        EXPECT_EQ(tool("release", options).status, 0);
+        EXPECT_EQ(last_outcome(), "done");
+    }
 }
 
 TEST(release, I4_by_another_token_is_1_and_says_why)

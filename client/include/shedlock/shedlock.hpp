@@ -28,10 +28,6 @@
 #include <utility>
 #include <vector>
 
-namespace pqxx {
-class sql_error;
-}
-
 namespace shedlock {
 
 // ---- Values ----
@@ -126,59 +122,67 @@ struct core;
 class lease;
 } // namespace internal
 
-// An acquisition of ours. Move-only; moved-from, released or detached it is inert: held() is false, release() does
-// nothing, extend() and guard() throw usage_error. May outlive its client. held(), deadline() and stop_token() may be
-// called by any thread while another uses the lock, unless that moves or destroys it; all else by one thread at a time.
+// An acquisition of ours. Move-only; moved-from, released, completed or detached it is inert: held() is false,
+// release() and completed() do nothing, extend() and the statements throw usage_error. May outlive its client. held(),
+// deadline() and stop_token() may be called by any thread while another uses the lock, unless that moves or destroys
+// it; all else by one thread at a time.
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
     lock &operator=(lock &&) noexcept; // releases what it had
-    // Releases; as failed when an exception ends its scope, or held() is false. Never throws: what went wrong goes to
-    // on_event, and the lease ends by itself. Waits for the server half as long as client_settings::timeout, and half
-    // of that after each time that it did not answer: many locks together take no longer than one call.
+    // Releases; as failed when an exception ends its scope, held() is false, or complete_statement() was called. Never
+    // throws: what went wrong goes to on_event, and the lease ends by itself. Waits for the server half as long as
+    // client_settings::timeout, and half of that after each time that it did not answer: many locks together take no
+    // longer than one call.
     ~lock();
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays so, even
-    // if the lease is extended.
+    // if the lease is extended. False, too, once keep-alive or extend() has learned that the lock was released as done
+    // by somebody else who has the token (shedlock_complete_token): others may have it. Of several names, those that
+    // are not done yet are still kept.
     [[nodiscard]] bool held() const noexcept;
     // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
     // than the server's lock_until, for clocks that run differently and for stopping the work.
     [[nodiscard]] clock::time_point deadline() const noexcept;
-    // Requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release. Callbacks run
-    // on a thread of the library, which blocks all signals. One that takes long delays no other lock's.
+    // Requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release, nor because
+    // the lock turns out to be released as done. Callbacks run on a thread of the library, which blocks all signals.
+    // One that takes long delays no other lock's.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
     [[nodiscard]] shedlock::names const &names() const;
+    // options.tick, or what the server computed for options.every.
+    [[nodiscard]] std::optional<instant> tick() const;
 
     // The lease lasts for at_most from now, and is kept for at_least from now if that is given. From now on keep-alive
-    // extends by at_most, too. Throws lock_lost; connection_error or in_doubt when it is not known to have happened.
-    // Then the shorter of the two leases is trusted. And the request may still be carried out, even after later ones:
-    // so no later extend is trusted for longer than its at_most, and keep-alive extends as often as that needs.
+    // extends by at_most, too. Throws lock_lost, with SQLSTATE SL002 if the lock was released as done before;
+    // connection_error or in_doubt when it is not known to have happened. Then the shorter of the two leases is
+    // trusted. And the request may still be carried out, even after later ones: so no later extend is trusted for
+    // longer than its at_most, and keep-alive extends as often as that needs.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
     // Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be told:
-    // then the lease ends by itself. The lock is inert in any case.
+    // then the lease ends by itself. If the lock was released as done before, that is as good, and stays so whatever
+    // the outcome. The lock is inert in any case.
     void release(outcome = outcome::done);
 
-    // From here on the transaction commits only if no other acquisition of these locks has happened since ours. Takes
-    // any transaction of libpqxx, and needs nothing but that. Throws lock_lost; what else goes wrong is thrown by
-    // libpqxx, also SQLSTATE SL001 if you commit by its own commit().
-    template <typename Transaction> void guard(Transaction &transaction) const
-    {
-        with_lock_lost<Transaction>([&] { transaction.exec(guard_statement()); });
-    }
-
-    // Guards and commits. Throws lock_lost: nothing was committed.
-    template <typename Transaction> void commit(Transaction &transaction) const
-    {
-        guard(transaction);
-        with_lock_lost<Transaction>([&] { transaction.commit(); });
-    }
-
-    // The same for other drivers: a statement for your transaction. SQLSTATE SL001, from it or from the commit, says
-    // that the lock was lost.
+    // Statements for transactions of the application, by any driver; for libpqxx there are shedlock::guard(lock, tx)
+    // and shedlock::commit(lock, tx) in <shedlock/pqxx.hpp>. Each is one line of ASCII. SQLSTATE SL001, from the
+    // statement or from the commit, means that the lock was lost, and that nothing was committed.
+    //
+    // From this statement on, the transaction commits only if no other acquisition of these locks has happened since
+    // ours.
     [[nodiscard]] std::string guard_statement() const;
+    // The same, and the commit releases the lock as done. Execute it last, and call completed() when the commit has
+    // succeeded. If it failed, the lock is still held, and another transaction may complete it.
+    //
+    // From this call on, the work is done only if such a commit has succeeded, which the client cannot see. So the
+    // destructor and client::run release as failed, which changes nothing after the commit. Keep-alive goes on, in case
+    // the commit fails. But what it learns may be due to the commit, so it reports neither trouble nor loss, and
+    // requests no stop; held() is then false.
+    [[nodiscard]] std::string complete_statement();
+    // The transaction has committed: the lock is inert from now on.
+    void completed() noexcept;
 
     // Gives the acquisition away without releasing it, to whoever uses the token from now on. Ends keep-alive.
     shedlock::token detach();
@@ -189,20 +193,8 @@ private:
     internal::lease &require() const;
     void end() noexcept;
     void release_quietly() noexcept;
+    bool give_back(outcome);
     void tell_unreleased(std::exception const &) const noexcept;
-
-    // The application's libpqxx, whichever that is: complete where this is instantiated.
-    template <typename> struct libpqxx {
-        using sql_error = pqxx::sql_error;
-    };
-    template <typename Transaction, typename Work> static void with_lock_lost(Work const &work)
-    try {
-        work();
-    } catch (typename libpqxx<Transaction>::sql_error const &failure) {
-        if (failure.sqlstate() == "SL001")
-            throw lock_lost{failure.what(), "SL001"};
-        throw;
-    }
 
     std::shared_ptr<internal::core> core_;
     std::shared_ptr<internal::lease> lease_;
@@ -226,10 +218,7 @@ public:
     // of the library, perhaps by several at once; what it throws is told as connection_error.
     template <std::invocable Source>
     requires std::convertible_to<std::invoke_result_t<Source &>, std::string>
-    explicit client(Source source, client_settings settings = {})
-        : client{connection_source{std::move(source)}, std::move(settings)}
-    {
-    }
+    explicit client(Source source, client_settings settings = {}) : core_{make_core(std::move(source), settings)} {}
     client(client &&) noexcept;
     client &operator=(client &&) noexcept;
     ~client();
@@ -248,7 +237,8 @@ public:
 
     // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through,
     // and the lock is released as failed. If the lock was not held until the end of the work, it is released as failed,
-    // too, and lock_lost is thrown. If it was, but the server could not be told, that is an event (not_released).
+    // too, and lock_lost is thrown, unless it was released as done before. If it was held, but the server could not be
+    // told, that is an event (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
@@ -275,8 +265,8 @@ public:
     [[nodiscard]] shedlock::edition edition();
 
 private:
-    using connection_source = std::function<std::string()>;
-    client(connection_source, client_settings);
+    // No constructor: {} would fit that as well as a string.
+    static std::shared_ptr<internal::core> make_core(std::function<std::string()>, client_settings const &);
     internal::core &require() const;
     static void finish(lock &);
     std::shared_ptr<internal::core> core_;

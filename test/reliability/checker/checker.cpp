@@ -21,7 +21,7 @@ history::record with_what_may_have_been_done(history::record record)
 
 std::vector<violation> check(history::record const &given)
 {
-    auto const record = with_runs_taken_apart(with_what_may_have_been_done(given));
+    auto const record = with_completions_taken_apart(with_runs_taken_apart(with_what_may_have_been_done(given)));
     world const world{record};
     found all;
     for (auto const &[name, about] : world.names) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array actions{"start",  "commit",  "rollback", "prepare", "savepoint", "keep",
                              "undo",   "acquire", "extend",   "release", "guard",     "look",
-                             "revoke", "force",   "run",      "gone",    "effects"};
+                             "revoke", "force",   "run",      "gone",    "effects",   "complete"};
 constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
 constexpr std::array levels{"committed", "repeatable", "serializable"};

@@ -14,10 +14,11 @@
 //                 RELEASE and ROLLBACK TO it; acquire extend release; guard: and a row written to the ledger in the
 //                 same statement; look: what the rows say; revoke: rows deleted; force: released by force
 //                 run: shedlock_run of a command that writes a row to the ledger; gone: the session of a run whose
-//                 reply was lost was seen to be no more; effects: what runs have left in the ledger
+//                 reply was lost was seen to be no more; complete: and a row written to the ledger in the same
+//                 statement; effects: what runs and completions have left in the ledger
 //     by          session token java library: whose functions
 //     tx          of this client; 0: a transaction of its own
-//     of          extend, release, guard: the number of the acquire that is meant; 0: none; gone: of the run
+//     of          extend, release, guard, complete: the number of the acquire that is meant; 0: none; gone: of the run
 //     done        no: released as not done; a command that is told to fail
 //     result      yes no error lost. no: refused, not ours, not held (force), or no row to delete
 //     allow       codes of errors that are to be expected, besides those that the rules know
@@ -30,7 +31,7 @@
 //     trust       until when (monotonic clock) the client library trusts its lease; release: its holder counted on it
 //     begun,      run: the server's clock at the beginning and at the end of its command, whatever became of it
 //     ended
-//     rows        look: name:token:lock_until,... effects: name:token:number of the run,...
+//     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,8 @@ enum class action {
     force,
     run,
     gone,
-    effects
+    effects,
+    complete
 };
 enum class maker { session, token, java, library };
 enum class result { none, yes, no, error, lost };
@@ -75,7 +77,7 @@ struct moment {
 struct row {
     std::string name;
     microseconds token;
-    microseconds until; // of an effect: the number of the run
+    microseconds until; // of an effect: the number of what left it
 };
 
 struct operation {
@@ -93,8 +95,9 @@ struct operation {
     bool keep_alive = false;
     int of = 0;
     history::level level = history::level::committed;
-    outcome as = outcome::done; // release
-    bool is_of_run = false;     // what the checker makes of a run
+    outcome as = outcome::done;    // release
+    bool is_of_run = false;        // what the checker makes of a run
+    bool is_of_completion = false; // ... of a completion
     moment called{};
 
     // The answer.

@@ -94,12 +94,13 @@ void world::find_fates()
             fates_[places_[op.number]].by = ever;
 }
 
-// What is done of a tick is flushed. A run's work is, too; where nothing came of it, its session is gone after a crash.
+// What is done of a tick is flushed. So is the work of a run or a completion; where nothing came of a run, its session
+// is gone after a crash.
 bool world::may_be_lost_in_a_crash(operation const &release) const
 {
     auto const acquire = places_.find(release.of);
     bool const has_tick = acquire != places_.end() && record_.operations[acquire->second].tick;
-    return !release.is_of_run && !(has_tick && release.as == history::outcome::done);
+    return !release.is_of_run && !release.is_of_completion && !(has_tick && release.as == history::outcome::done);
 }
 
 void world::close_transaction(std::vector<operation const *> const &operations)

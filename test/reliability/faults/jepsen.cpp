@@ -11,6 +11,7 @@
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
+#include "shedlock/pqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 #include <array>
@@ -80,7 +81,11 @@ private:
         pqxx::work work{data_};
         work.exec("UPDATE added SET elements = '" + before + "'::int[] || " + std::to_string(element) +
                   how_.at_my_row());
-        how_.is_guarded ? lock.commit(work) : work.commit();
+        shedlock::libpqxx::or_lost([&] {
+            if (how_.is_guarded)
+                shedlock::guard(lock, work);
+            work.commit();
+        });
         all_.acknowledged.at(element) = true;
     } catch (shedlock::lock_lost const &) {
         ++all_.refused;

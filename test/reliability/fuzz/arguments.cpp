@@ -70,8 +70,14 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     bool const has_row = known.count(*name) > 0;
     if (name->empty() && !(has_row && is_for_administrators(made.what)))
         errors.must("22023");
-    if (!has_row && is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit)
-        errors.must("22001");
+    if (!has_row && is_valid(about.of_database, *name) &&
+        count_characters(about.of_database, *name) > about.name_limit) {
+        // Of several names one may be refused, or lost, before that is found.
+        bool const is_first = !made.is_array || !about.is_portable;
+        errors.may_or_must(is_first, "22001");
+        if (made.what == function::complete || made.what == function::complete_token)
+            errors.may("SL001"); // of a name before it
+    }
 }
 
 void check_names(call const &made, circumstances const &about, rows const &known, expected_errors &errors)
@@ -97,9 +103,24 @@ void check_names(call const &made, circumstances const &about, rows const &known
         errors.must("22023");
 }
 
+// Timestamps, of which those of a tick can be.
+constexpr moment first = -211'813'488'000'000'000, end = 9'223'371'331'200'000'000; // 4713 BC, 294277 AD
+
+// The portable edition makes a timestamp of the token that a guard or a completion names, and calculates with it.
+void check_token(std::optional<std::int64_t> token, call const &made, circumstances const &about,
+                 expected_errors &errors)
+{
+    bool const is_change = made.what == function::extend_token || made.what == function::release_token;
+    if (!token)
+        errors.must("22004");
+    else if (about.is_portable && !is_change && (*token < first + epoch_difference || *token >= end))
+        errors.may("22008");
+    if (about.is_portable && token == INT64_MIN)
+        errors.may("22003");
+}
+
 void check_tick(std::optional<moment> const &tick, moment before, moment after, expected_errors &errors)
 {
-    constexpr moment first = -211'813'488'000'000'000, end = 9'223'371'331'200'000'000; // 4713 BC, 294277 AD
     if (!tick)
         return;
     if (*tick == infinity || *tick == minus_infinity)
@@ -153,8 +174,7 @@ expected_errors errors_of(call const &made, session const &caller, circumstances
             check_names(made, about, known, errors);
             break;
         case 'k':
-            if (!made.token)
-                errors.must("22004");
+            check_token(made.token, made, about, errors);
             break;
         case 'm':
             check_lease(made, caller, about, is_extend, errors);
@@ -173,6 +193,10 @@ expected_errors errors_of(call const &made, session const &caller, circumstances
             break;
         case 'd':
             if (!made.done)
+                errors.must("22004");
+            break;
+        case 'e':
+            if (!made.ends_with_session)
                 errors.must("22004");
             break;
         case 'x':

@@ -6,25 +6,26 @@
 namespace {
 
 constexpr signature signatures[functions] = {
-    {"shedlock_acquire", "nmlwtr", true}, {"shedlock_acquire_token", "nmlwtrx", true},
-    {"shedlock_extend", "nml", true},     {"shedlock_extend_token", "nkml", true},
-    {"shedlock_release", "nd", true},     {"shedlock_release_token", "nkd", true},
-    {"shedlock_guard", "n", false},       {"shedlock_guard_token", "nk", false},
-    {"shedlock_run", "nxmlwtr", false},   {"shedlock_pause", "nxw", false},
-    {"shedlock_resume", "n", false},      {"shedlock_force_release", "n", false},
+    {"shedlock_acquire", "nmlwtre", true}, {"shedlock_acquire_token", "nmlwtrxe", true},
+    {"shedlock_extend", "nml", true},      {"shedlock_extend_token", "nkml", true},
+    {"shedlock_release", "nd", true},      {"shedlock_release_token", "nkd", true},
+    {"shedlock_guard", "n", false},        {"shedlock_guard_token", "nk", false},
+    {"shedlock_complete", "n", true},      {"shedlock_complete_token", "nk", true},
+    {"shedlock_run", "nxmlwtr", false},    {"shedlock_pause", "nxw", false},
+    {"shedlock_resume", "n", false},       {"shedlock_force_release", "n", false},
 };
 
 constexpr command commands[] = {
     {"SELECT 1", nullptr},
     {"SELECT 1; SELECT 'a''b;c'", nullptr},
-    {"DO $$ BEGIN COMMIT; END $$", nullptr},
+    {"DO $$ BEGIN COMMIT; END $$", nullptr, "2D000"},
     {"SELECT 1/0", "22012"},
     {"DO $$ BEGIN PERFORM 1/0; END $$", "22012"},
     {"DO $$ BEGIN RAISE SQLSTATE 'SL001'; END $$", "SL001"},
     {"SELEKT", "42601"},
     {"'", "42601"},
     {"SELECT %s %n", "42601"},
-    {"COMMIT", "2D000"},
+    {"COMMIT", "2D000", "0A000"},
     {"COPY (SELECT 1) TO STDOUT", "0A000"},
     {"SELECT * FROM no_such_table", "42P01"},
     {"", "22023"},
@@ -232,9 +233,15 @@ std::optional<bool> mostly(random_numbers &random, bool usual)
 std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &about, call const &made)
 {
     auto const found = found_row(about, made);
-    switch (random.between(1, 20)) {
+    switch (random.between(1, 22)) {
     case 1:
         return std::nullopt;
+    case 21: // that of an earlier acquisition, perhaps, which is known to be done
+    case 22:
+        if (found != about.known.end() && found->second.last_done_tick)
+            return static_cast<std::int64_t>(static_cast<std::uint64_t>(*found->second.last_done_tick) +
+                                             static_cast<std::uint64_t>(epoch_difference));
+        return 0;
     case 2:
         return random.any_of(std::vector<std::int64_t>{INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX});
     case 3:
@@ -258,7 +265,7 @@ std::string number_near(random_numbers &random, row const *of)
     auto const token =
         of ? static_cast<std::uint64_t>(of->locked_at) + static_cast<std::uint64_t>(epoch_difference) : std::uint64_t{};
     auto const number = std::to_string(static_cast<std::int64_t>(token));
-    switch (random.between(1, 24)) {
+    switch (random.between(1, 36)) {
     case 1:
         return "0" + number;
     case 2:
@@ -322,10 +329,32 @@ command const &any_command(random_numbers &random)
     return random.any_of(commands);
 }
 
-char const *sqlstate_of_command(std::string const &sql)
+char const *sqlstate_of_command(std::string const &sql, bool is_portable)
 {
-    return std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; })
-        ->sqlstate;
+    auto const *const found =
+        std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; });
+    return is_portable && found->on_portable ? found->on_portable : found->sqlstate;
+}
+
+std::string near_session(random_numbers &random, knowledge const &about)
+{
+    static constexpr std::string_view pids[] = {"0", "1", "01", "999999999", "1234567890", "", "+1", "1 "};
+    static constexpr std::string_view starts[] = {
+        "0", "1", "01", "999999999999999999", "1234567890123456789", "", "-1", "946684800000000"};
+    static constexpr std::string_view dots[] = {",", ",", ",", ":", "", ".."};
+    static constexpr std::string_view servers[] = {"00000000", "ffffffff",  "0123abcd", "FFFFFFFF",
+                                                   "1234567",  "123456789", "",         "abcdefgh"};
+    auto const &own = random.any_of(about.sessions);
+    auto const dot = own.find('.'), last_dot = own.rfind('.');
+    auto const mostly = [&](std::string const &usual, auto const &others) {
+        return random.one_in(9) ? std::string{random.any_of(others)} : usual;
+    };
+    auto text = mostly("/", std::vector{"", "//"}) + mostly(own.substr(1, dot - 1), pids) + mostly(".", dots) +
+                mostly(own.substr(dot + 1, last_dot - dot - 1), starts) + mostly(".", dots) +
+                mostly(own.substr(last_dot + 1), servers);
+    if (random.one_in(8))
+        text.insert(std::min<std::size_t>(text.size(), 1), "0");
+    return text;
 }
 
 std::string near_ours(random_numbers &random, knowledge const &about, row const *of)
@@ -353,22 +382,17 @@ std::string near_ours(random_numbers &random, knowledge const &about, row const 
                                                  "host/1.2",
                                                  "10.0.0.1",
                                                  "2026-01-01 00:00:00",
-                                                 "x/1.2:3/4.5"};
-    static constexpr std::string_view sessions[] = {"/1.1",          "/999999999.999999999999999999",
-                                                    "/1234567890.1", "/1.1234567890123456789",
-                                                    "/0.0",          "/.",
-                                                    "/1.",           "/.1",
-                                                    "1.1",           "/+1.1",
-                                                    "/1.-1",         "/1,1",
-                                                    "/1.1.1",        "/01.01"};
-    static constexpr std::string_view marks[] = {":",  "!",  "#",  "#", "*", "*", "*",
+                                                 "x/1.2:3/4.5",
+                                                 "a/1.2&3",
+                                                 "a/1.2.3:4",
+                                                 "a/1.2.01234567:8",
+                                                 "R&D"};
+    static constexpr std::string_view marks[] = {":",  "!",  "&",  "#", "#", "*", "*", "*",
                                                  "::", "!:", "*#", "",  "/", "=", ": "};
     auto text = std::string{random.any_of(heads)};
     if (random.one_in(2)) {
-        auto session = random.one_in(2) ? random.any_of(about.sessions) : std::string{random.any_of(sessions)};
-        if (random.one_in(8))
-            session.insert(1, "0");
-        text += session + std::string{random.any_of(std::vector{":", "!", "!", "", "#"})};
+        text += near_session(random, about);
+        text += random.any_of(std::vector{":", "!", "!", "&", "&", "", "#"});
     } else {
         text += random.any_of(marks);
     }
@@ -378,7 +402,8 @@ std::string near_ours(random_numbers &random, knowledge const &about, row const 
 call random_call(random_numbers &random, knowledge const &about)
 {
     static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
-                                         function::extend_token, function::release,       function::release_token};
+                                         function::extend_token, function::release,       function::release_token,
+                                         function::complete,     function::complete_token};
     call made{random.one_in(3) ? static_cast<function>(random.between(0, functions - 1)) : random.any_of(often)};
     choose_names(random, about, made);
     made.at_most = any_interval(random, usual_at_most(random));
@@ -387,6 +412,7 @@ call random_call(random_numbers &random, knowledge const &about)
     made.tick = any_tick(random, about, made);
     made.retry = made.tick || random.one_in(20) ? mostly(random, true) : false;
     made.done = mostly(random, true);
+    made.ends_with_session = mostly(random, false);
     made.wait = any_wait(random, about, made);
     made.token = any_token(random, about, made);
     made.text = any_text(random, about, made);

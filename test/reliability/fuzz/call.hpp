@@ -39,15 +39,17 @@ enum class function {
     release_token,
     guard,
     guard_token,
+    complete,
+    complete_token,
     run,
     pause,
     resume,
     force_release,
 };
-inline constexpr int functions = 12;
+inline constexpr int functions = 14;
 
-// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, d done, x holder, reason or
-// command.
+// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, d done, e ends_with_session,
+// x holder, reason or command.
 struct signature {
     char const *name;
     std::string_view arguments;
@@ -64,7 +66,7 @@ struct call {
     std::vector<std::optional<std::string>> names{};
     std::optional<interval> at_most{}, at_least{}, wait{};
     std::optional<moment> tick{};
-    std::optional<bool> retry{}, done{};
+    std::optional<bool> retry{}, done{}, ends_with_session{};
     std::optional<std::int64_t> token{};
     std::optional<std::string> text{};
 };
@@ -73,10 +75,11 @@ std::string description(call const &);
 
 struct command {
     char const *sql;
-    char const *sqlstate; // null: it works
+    char const *sqlstate;              // null: it works
+    char const *on_portable = nullptr; // if it is another
 };
 command const &any_command(random_numbers &);
-char const *sqlstate_of_command(std::string const &sql);
+char const *sqlstate_of_command(std::string const &sql, bool is_portable);
 
 // What a caller knows who means harm, or does it.
 struct knowledge {
@@ -85,8 +88,11 @@ struct knowledge {
     std::vector<std::string> names; // used again and again, so that locks are met in every state
     rows const &known;
     moment now;
-    std::vector<std::string> sessions; // as locked_by has them
+    std::vector<std::string> sessions; // as locked_by has them, "/pid.start.server"
 };
+
+// Text that could be taken for a session in locked_by, and may be one.
+std::string near_session(random_numbers &, knowledge const &);
 
 // Text that could be taken for the locked_by of a row of ours, which it may become.
 std::string near_ours(random_numbers &, knowledge const &, row const *);

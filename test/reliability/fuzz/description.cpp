@@ -50,6 +50,7 @@ std::string description(call const &made)
                   : letter == 't' ? " tick " + described(made.tick)
                   : letter == 'r' ? " retry " + described(made.retry)
                   : letter == 'd' ? " done " + described(made.done)
+                  : letter == 'e' ? " ends_with_session " + described(made.ends_with_session)
                                   : " text " + described(made.text);
     return result;
 }

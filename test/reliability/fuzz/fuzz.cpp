@@ -49,8 +49,13 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
                             "coalesce(host(inet_client_addr()), '[local]'),"
                             " (SELECT CASE WHEN atttypmod > 0 THEN atttypmod - 4 ELSE 1000 END FROM pg_attribute"
                             " WHERE attrelid = 'shedlock'::regclass AND attname = 'name')")[0];
-    about_ = {encoding_named(facts[0]), static_cast<std::size_t>(std::stoi(facts[3])), std::stoi(facts[1]), facts[2],
-              facts[4]};
+    auto const edition = sessions_[0]->query("SELECT edition = 'portable' FROM shedlock_version()")[0][0];
+    about_ = {encoding_named(facts[0]),
+              static_cast<std::size_t>(std::stoi(facts[3])),
+              std::stoi(facts[1]),
+              facts[2],
+              facts[4],
+              edition == "t"};
     longest_name_ = static_cast<std::size_t>(std::stoi(facts[5]));
     while (names_.size() < 24)
         if (auto name = nasty_text(random_); is_valid(about_.of_database, name))
@@ -63,7 +68,7 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
 void fuzzer::connect(std::size_t i)
 {
     static constexpr char const *isolation[] = {"read committed", "repeatable read", "serializable"};
-    sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "0");
+    sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "");
     if (i == 2)
         sessions_[i]->default_at_most = interval{300 * second, 0, 0};
 }
@@ -81,6 +86,8 @@ void fuzzer::count(call const &made, outcome const &seen)
                       : seen.is_true()                       ? "true"
                                                              : "false";
     counts_[std::string{signature_of(made.what).name} + " " + what]++;
+    for (auto const &warning : seen.warnings)
+        counts_["warning " + warning]++;
     if (seen.error)
         counts_[what]++;
     else if (auto const &name = made.names.front().value(); !made.is_array && name.empty())
@@ -165,8 +172,9 @@ void fuzzer::edit()
         "last_done_tick = 'infinity'",
         "last_done_tick = '-infinity'",
         "last_done_tick = '294276-12-31 23:59:59.999999'",
-        "last_done_tick = last_tick - interval '1 us'",
-        "last_done_tick = last_tick + interval '1 us'",
+        "last_done_tick = GREATEST(last_tick, '1900-01-01') - interval '1 us'",
+        "last_done_tick = LEAST(last_tick, '2100-01-01') + interval '1 us'",
+        "last_done_tick = LEAST(locked_at, '2100-01-01'), locked_at = LEAST(locked_at, '2100-01-01') + interval '1 us'",
         "last_done_at = NULL",
         "last_done_at = 'infinity'",
         "last_done_at = '4713-01-01 BC'",
@@ -178,10 +186,14 @@ void fuzzer::edit()
     auto &editor = *random_.any_of(sessions_);
     bool const is_imitation = random_.one_in(2);
     auto const assignments = is_imitation ? imitation(known) : random_.any_of(edits);
+    // SQL cannot calculate with these, and the portable edition fails with 22008.
+    static std::regex const extreme{"294276|4713|33658|locked_at = 'infinity'|lock_until = '-infinity'"};
+    if (about_.is_portable && std::regex_search(assignments, extreme))
+        return;
     editor.edit(name, assignments);
     note_edit(editor, name, "an edit: " + assignments);
     if (auto const found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
-        counts_[std::string{"imitations of "} + to_text(ending_of(found->second).kind)]++;
+        counts_[std::string{"imitations of "} + to_text(ending_of(found->second))]++;
 }
 
 // Somebody's locked_by, over a row in any state, or one that is held and not released.
@@ -190,7 +202,7 @@ std::string fuzzer::imitation(row const &known)
     auto const text = near_ours(random_, knowledge_now(), &known);
     static std::string const later = "timezone('utc', clock_timestamp()) + interval '1 h'";
     return "locked_by = '" + text + "'" + (random_.one_in(2) ? ", lock_until = " + later : "") +
-           (random_.one_in(2) ? ", lock_at_least_until = '2026-01-01'" : "");
+           (random_.one_in(2) ? ", lock_at_least_until = " + (random_.one_in(2) ? later : "'2020-01-01'") : "");
 }
 
 void fuzzer::note_edit(session &editor, std::string const &name, std::string const &what)
@@ -207,7 +219,11 @@ void fuzzer::look_at_all()
 {
     auto &any = *random_.any_of(sessions_);
     require(oracle_->settle(any.all_rows()), last_call_ + " or an earlier call");
-    require(judge_view(any, oracle_->known), "a look");
+    require(judge_view(any, oracle_->known, about_), "a look");
+    std::vector<std::string> texts;
+    while (texts.size() < 20)
+        texts.push_back(near_session(random_, knowledge_now()));
+    require(judge_sessions(any, texts), "a look");
     require(judge_protection(any, oracle_->known), "a look");
     require(judge_portable_parser(any, oracle_->known), "a look");
     counts_["looks at all"]++;

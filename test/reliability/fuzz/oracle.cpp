@@ -48,7 +48,7 @@ std::string oracle::judge_error(call const &made, session const &caller, outcome
     if (!errors.possible.count(*seen.error))
         return "error " + *seen.error;
     auto const failed_command =
-        made.what == function::run && good_arguments ? sqlstate_of_command(*made.text) : nullptr;
+        made.what == function::run && good_arguments ? sqlstate_of_command(*made.text, about_.is_portable) : nullptr;
     bool const has_run = failed_command && *seen.error == failed_command;
     if (has_run)
         return judge_taken(made, caller, seen);
@@ -83,6 +83,9 @@ std::string oracle::judge_result(call const &made, session const &caller, outcom
     case function::guard:
     case function::guard_token:
         return judge_guard(made, caller, seen, errors);
+    case function::complete:
+    case function::complete_token:
+        return judge_complete(made, caller, seen, errors);
     case function::force_release:
         return judge_force(made, seen);
     default:

@@ -25,6 +25,7 @@ struct circumstances {
     int server_version;
     std::string role;
     std::string default_holder;
+    bool is_portable = false;
 };
 
 // Of the arguments, and of names that have no row.
@@ -53,6 +54,7 @@ private:
     std::string judge_acquire(call const &, session const &, outcome const &, expected_errors &) const;
     std::string judge_change(call const &, session const &, outcome const &) const;
     std::string judge_guard(call const &, session const &, outcome const &, expected_errors &) const;
+    std::string judge_complete(call const &, session const &, outcome const &, expected_errors &) const;
     std::string judge_force(call const &, outcome const &) const;
     std::string judge_resume(call const &, outcome const &) const;
     std::string judge_taken(call const &, session const &, outcome const &) const;
@@ -62,8 +64,11 @@ private:
     circumstances about_;
 };
 
+// Whether those sessions are said to be alive that are, of texts like those in locked_by. Empty, or what is wrong.
+std::string judge_sessions(session &, std::vector<std::string> const &texts);
+
 // What the view says of the rows, and whether shedlock_doctor can look at them. Empty, or what is wrong.
-std::string judge_view(session &, rows const &known);
+std::string judge_view(session &, rows const &known, circumstances const &);
 
 // Which rows shedlock_protect keeps from others' SQL. Empty, or what is wrong.
 std::string judge_protection(session &, rows const &known);

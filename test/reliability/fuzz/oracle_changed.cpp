@@ -6,31 +6,78 @@ bool is_ours(row const &found, call const &made, session const &caller)
 {
     auto const end = ending_of(found);
     return is_by_token(made.what) ? end.kind == kinds::token && token_of(found.locked_at) == *made.token
-                                  : end.is_of_session() && end.session == caller.mark();
+                                  : end.kind == kinds::session && end.session == caller.mark();
 }
 
 verdict is_ours_and_live(row const &found, call const &made, session const &caller, outcome const &seen)
 {
     if (is_forever(found.lock_until) || !is_ours(found, made, caller) || is_released(found))
         return verdict::no;
-    auto const past = is_past(found.lock_until, seen);
-    return past == verdict::yes ? verdict::no : past == verdict::no ? verdict::yes : verdict::either;
+    // Its at_least, too, keeps only others away when it has ended with its session.
+    auto const past = is_past(found.lock_until, seen), gone = is_abandoned(found);
+    return past == verdict::yes || gone == verdict::yes ? verdict::no
+           : past == verdict::no && gone == verdict::no ? verdict::yes
+                                                        : verdict::either;
+}
+
+// Whether the row says that the caller's acquisition was released as done: it still bears it, or its token is the last
+// tick that was done.
+bool is_known_to_be_done(row const &found, call const &made, session const &caller)
+{
+    if (is_by_token(made.what) && token_of(found.locked_at) > *made.token)
+        return found.last_done_tick && token_of(*found.last_done_tick) == *made.token;
+    return is_ours(found, made, caller) && !is_forever(found.lock_until) && !found.lock_at_least_until;
+}
+
+// Of all names: whether a caller that was refused hears that it has lost one, or that all the others were done.
+struct complaint {
+    verdict ours = verdict::yes; // and live
+    bool is_lost = false, may_be_lost = false, is_done = false;
+
+    bool allows(std::string const &sqlstate) const
+    {
+        return sqlstate == "SL001" ? may_be_lost : sqlstate == "SL002" && is_done && !is_lost;
+    }
+};
+
+complaint complaint_of(rows const &known, std::set<std::string> const &names, call const &made, session const &caller,
+                       outcome const &seen)
+{
+    complaint result;
+    for (auto const &name : names) {
+        auto const found = known.find(name);
+        auto const ours = found == known.end() ? verdict::no : is_ours_and_live(found->second, made, caller, seen);
+        bool const is_done = found != known.end() && is_known_to_be_done(found->second, made, caller);
+        result.ours = both(result.ours, ours);
+        result.is_done |= is_done;
+        result.is_lost |= ours == verdict::no && !is_done;
+        bool const is_no_token = made.token == INT64_MIN || made.token == INT64_MAX; // but some row may have it
+        result.may_be_lost |= ours != verdict::yes && (!is_done || is_no_token);
+    }
+    return result;
+}
+
+// After a release as done, or a completion.
+bool was_released_as_done(row const &now, row const &old, outcome const &seen)
+{
+    auto const keep = *old.lock_at_least_until;
+    bool const same = (now.locked_at == old.locked_at || (is_forever(now.locked_at) && is_forever(old.locked_at))) &&
+                      now.locked_by == old.locked_by;
+    bool const is_free = is_within(now.lock_until, std::max(seen.before, keep), std::max(seen.after, keep)) ||
+                         (is_forever(now.lock_until) && is_forever(keep));
+    return same && is_free && !now.lock_at_least_until && was_done(now, old.last_tick, seen);
 }
 
 } // namespace
 
 std::string oracle::judge_change(call const &made, session const &caller, outcome const &seen) const
 {
-    auto ours = verdict::yes;
-    for (auto const &name : names_of(made)) {
-        auto const found = known.find(name);
-        ours = both(ours, found == known.end() ? verdict::no : is_ours_and_live(found->second, made, caller, seen));
-    }
+    auto const expected = complaint_of(known, names_of(made), made, caller, seen);
     if (seen.error)
         return {};
-    if (!allows(ours, seen.is_true()))
+    if (!allows(expected.ours, seen.is_true()))
         return seen.is_true() ? "done, though it was not ours and live" : "not done, though it was ours and live";
-    if (seen.warnings != (seen.is_true() ? std::vector<std::string>{} : std::vector<std::string>{"SL001"}))
+    if (seen.is_true() ? !seen.warnings.empty() : seen.warnings.size() != 1 || !expected.allows(seen.warnings[0]))
         return "the warnings are wrong";
     if (!seen.is_true())
         return unchanged(made, seen);
@@ -73,6 +120,36 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
     if (!ours)
         errors.must("SL001");
     return seen.error ? "" : unchanged(made, seen);
+}
+
+// The statement is a transaction of its own, so the commit has released what it completes.
+std::string oracle::judge_complete(call const &made, session const &caller, outcome const &seen,
+                                   expected_errors &errors) const
+{
+    std::size_t least = 0, most = 0; // that have overrun
+    for (auto const &name : names_of(made)) {
+        auto const found = known.find(name);
+        if (found == known.end() || is_forever(found->second.lock_until) || is_released(found->second) ||
+            !is_ours(found->second, made, caller)) {
+            errors.must("SL001");
+            continue;
+        }
+        auto const end = std::max(found->second.lock_until, found->second.locked_at);
+        least += end < seen.before;
+        most += end < seen.after;
+    }
+    if (seen.error)
+        return {};
+    if (errors.certain)
+        return "completed, though it was not ours, or had been released";
+    if (seen.warnings.size() < least || seen.warnings.size() > most ||
+        std::any_of(seen.warnings.begin(), seen.warnings.end(), [](auto const &one) { return one != "01000"; }))
+        return "the warnings are wrong";
+    for (auto const &name : names_of(made))
+        if (auto const now = seen.found.find(name);
+            now == seen.found.end() || !was_released_as_done(now->second, known.at(name), seen))
+            return "not released as done";
+    return {};
 }
 
 std::string oracle::judge_force(call const &made, outcome const &seen) const

@@ -38,8 +38,8 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
         is_free = both(is_free, free);
     }
     bool const is_endless = errors.possible.count("55000") > 0;
-    if (made.what == function::run && is_free != verdict::no && sqlstate_of_command(*made.text))
-        errors.may_or_must(is_free == verdict::yes && !is_endless, sqlstate_of_command(*made.text));
+    if (made.what == function::run && is_free != verdict::no && sqlstate_of_command(*made.text, about_.is_portable))
+        errors.may_or_must(is_free == verdict::yes && !is_endless, sqlstate_of_command(*made.text, about_.is_portable));
     if (seen.error)
         return {};
     bool const granted = made.what == function::acquire_token ? !seen.is_null : seen.is_true();
@@ -53,10 +53,15 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
 std::string oracle::expected_holder(call const &made, session const &caller, moment locked_at) const
 {
     auto const number = std::to_string(token_of(locked_at));
-    auto const end = made.what == function::acquire ? caller.mark() + ":" + number
-                     : made.what == function::run   ? caller.mark() + "!" + number
-                     : made.what == function::pause ? "*" + number
-                                                    : "#" + number;
+    bool const is_token = made.what == function::acquire_token;
+    bool const ends = made.what == function::run || made.ends_with_session.value_or(false);
+    auto const end = made.what == function::pause ? "*" + number
+                     : is_token && !ends          ? "#" + number
+                                                  : caller.mark() +
+                                               (is_token ? "&"
+                                                : ends   ? "!"
+                                                         : ":") +
+                                               number;
     auto const text = made.text.value_or("");
     auto const holder = made.what == function::pause ? "paused: " + about_.role + (text.empty() ? "" : ": " + text)
                         : made.what != function::acquire_token || text.empty() ? about_.default_holder

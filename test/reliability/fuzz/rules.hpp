@@ -24,38 +24,38 @@ inline bool is_same(std::optional<moment> a, std::optional<moment> b)
     return a == b || (a && b && is_forever(*a) && is_forever(*b));
 }
 
-enum class kinds { java, token, session, run, administrator };
-
-inline char const *to_text(kinds kind)
-{
-    constexpr char const *texts[] = {"Java", "tokens", "sessions", "runs", "administrators"};
-    return texts[static_cast<int>(kind)];
-}
+enum class kinds { java, token, session, administrator };
 
 // How locked_by ends, if the row is one of ours: with the row's own locked_at, behind what tells the kind.
 struct ending {
     kinds kind = kinds::java;
-    std::string session{}; // "/pid.start"
+    bool ends_with_session = false;
+    std::string session{}; // "/pid.start.server"
     std::size_t length = 0;
 
     bool is_ours() const { return kind != kinds::java; }
     bool is_of_run() const { return is_ours() && kind != kinds::administrator; }
-    bool is_of_session() const { return kind == kinds::session || kind == kinds::run; }
 };
+
+inline char const *to_text(ending const &end)
+{
+    return end.kind == kinds::java            ? "Java"
+           : end.kind == kinds::administrator ? "administrators"
+           : end.kind == kinds::token         ? end.ends_with_session ? "tokens that end with a session" : "tokens"
+           : end.ends_with_session            ? "sessions whose locks end with them"
+                                              : "sessions";
+}
 
 inline ending ending_of(row const &r)
 {
-    static std::regex const end{"(?:(/[0-9]{1,9}[.][0-9]{1,18})([:!])|([#*]))(-?[0-9]+)$"};
+    static std::regex const end{"(?:(/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8})([:!&])|([#*]))(-?[0-9]+)$"};
     std::smatch found;
     if (r.locked_at == minus_infinity || is_forever(r.locked_at) || !std::regex_search(r.locked_by, found, end) ||
         found[4].str() != std::to_string(token_of(r.locked_at)))
         return {};
     auto const mark = found[2].matched ? found[2].str() : found[3].str();
-    auto const kind = mark == "#"   ? kinds::token
-                      : mark == "*" ? kinds::administrator
-                      : mark == ":" ? kinds::session
-                                    : kinds::run;
-    return {kind, found[1].str(), static_cast<std::size_t>(found[0].length())};
+    auto const kind = mark == "#" || mark == "&" ? kinds::token : mark == "*" ? kinds::administrator : kinds::session;
+    return {kind, mark == "!" || mark == "&", found[1].str(), static_cast<std::size_t>(found[0].length())};
 }
 
 inline bool is_released(row const &r)
@@ -121,21 +121,43 @@ inline verdict is_past(moment t, outcome const &seen)
     return t <= seen.before ? verdict::yes : t <= seen.after && !is_forever(t) ? verdict::either : verdict::no;
 }
 
-// Whether it is the lock of a run that was not released and whose session is gone. Leading zeros make no other session.
-inline verdict is_of_dead_run(row const &r)
+inline std::string process_of(std::string const &session)
+{
+    return session.substr(1, session.find('.') - 1);
+}
+
+// Whether that session, as it is in locked_by, is gone. Leading zeros make no other session. One of another server
+// counts as alive, and one whose beginning is not known as long as some session has its process id.
+inline verdict is_gone(std::string const &session)
 {
     static std::regex const leading_zeros{"([/.])0+([0-9])"};
-    auto const end = ending_of(r);
-    if (end.kind != kinds::run || is_released(r))
+    auto const asked = std::regex_replace(session, leading_zeros, "$1$2");
+    auto const &all = session::sessions();
+    auto const dot = asked.size() - 9;
+    if (asked.substr(dot + 1) != all.begin()->first.substr(all.begin()->first.rfind('.') + 1))
         return verdict::no;
-    auto const known = session::sessions().find(std::regex_replace(end.session, leading_zeros, "$1$2"));
-    return known == session::sessions().end() ? verdict::yes : known->second ? verdict::no : verdict::either;
+    if (asked[dot] == '.') {
+        auto const known = all.find(asked);
+        return known == all.end() ? verdict::yes : known->second ? verdict::no : verdict::either;
+    }
+    auto const pid = process_of(asked);
+    bool const is_open = std::any_of(all.begin(), all.end(),
+                                     [&](auto const &one) { return one.second && process_of(one.first) == pid; });
+    constexpr int most = 4'194'304; // of Linux
+    return is_open ? verdict::no : pid == "0" || pid == "1" || std::stoi(pid) > most ? verdict::yes : verdict::either;
+}
+
+// Whether it is a lock that was to end with a session that is gone, and that was not released.
+inline verdict is_abandoned(row const &r)
+{
+    auto const end = ending_of(r);
+    return end.ends_with_session && !is_released(r) ? is_gone(end.session) : verdict::no;
 }
 
 inline verdict is_over(row const &r, outcome const &seen)
 {
     auto const lease = is_past(r.lock_until, seen);
-    auto const dead = is_of_dead_run(r);
+    auto const dead = is_abandoned(r);
     if (dead == verdict::no)
         return lease;
     auto const rest = is_past(std::min(r.lock_until, *r.lock_at_least_until), seen);
@@ -145,5 +167,5 @@ inline verdict is_over(row const &r, outcome const &seen)
 inline bool is_by_token(function what)
 {
     return what == function::acquire_token || what == function::extend_token || what == function::release_token ||
-           what == function::guard_token;
+           what == function::guard_token || what == function::complete_token;
 }

@@ -77,6 +77,8 @@ std::optional<std::string> argument(call const &made, char letter)
         return encoded(made.retry);
     case 'd':
         return encoded(made.done);
+    case 'e':
+        return encoded(made.ends_with_session);
     default:
         return made.text;
     }
@@ -87,7 +89,7 @@ Oid type_of(char letter, bool is_array)
     return letter == 'n'                                     ? (is_array ? text_array_type : text_type)
            : letter == 'k'                                   ? int8_type
            : letter == 't'                                   ? timestamptz_type
-           : letter == 'r' || letter == 'd'                  ? bool_type
+           : letter == 'r' || letter == 'd' || letter == 'e' ? bool_type
            : letter == 'm' || letter == 'l' || letter == 'w' ? interval_type
                                                              : text_type;
 }
@@ -162,9 +164,11 @@ session::session(std::string const &database, std::string const &isolation, std:
     // A lock that is wrongly waited for must not hang the test.
     query("SET statement_timeout = '5min'; SET client_min_messages = warning; SET default_transaction_isolation = '" +
           isolation + "'");
-    query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
-    mark_ = query("SELECT '/' || pid || '.' || (extract(epoch FROM backend_start) * 1000000)::bigint FROM "
-                  "pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
+    if (!default_at_most_setting.empty())
+        query("SET shedlock.default_at_most = '" + default_at_most_setting + "'");
+    mark_ = query("SELECT concat('/', pid, '.', (extract(epoch FROM backend_start) * 1000000)::bigint, '.', "
+                  "lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0')) FROM pg_stat_activity "
+                  "WHERE pid = pg_backend_pid()")[0][0];
     sessions()[mark_] = true;
     prepare();
     PQenterPipelineMode(connection_.get());

@@ -38,7 +38,7 @@ public:
     void insert(std::string const &name);                               // a free row, unless there is one
     rows all_rows();
 
-    std::string const &mark() const { return mark_; } // "/pid.start", as in the locked_by of what it acquires
+    std::string const &mark() const { return mark_; } // "/pid.start.server", as in the locked_by of what it acquires
     std::optional<interval> default_at_most{};
 
 private:

@@ -4,7 +4,7 @@ namespace {
 
 std::string state_of(row const &known, moment now)
 {
-    bool const is_dead = is_of_dead_run(known) == verdict::yes;
+    bool const is_dead = is_abandoned(known) == verdict::yes;
     auto const until = is_dead ? std::min(known.lock_until, *known.lock_at_least_until) : known.lock_until;
     if (until <= now)
         return "free";
@@ -47,6 +47,30 @@ std::string is_time(std::string const &column)
     return "trunc((extract(epoch FROM " + column + ") - 946684800) * 1000000)";
 }
 
+char const *mark_of(ending const &end)
+{
+    bool const ends = end.ends_with_session;
+    return end.kind == kinds::java            ? ""
+           : end.kind == kinds::administrator ? "*"
+           : end.kind == kinds::token         ? ends ? "&" : "#"
+           : ends                             ? "!"
+                                              : ":";
+}
+
+bool is_session(std::string const &text)
+{
+    static std::regex const form{"/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}"};
+    return std::regex_match(text, form);
+}
+
+// What is said of a session; none if that is not known, since it is another server's.
+std::string alive_text(std::string const &session)
+{
+    auto const own = session::sessions().begin()->first;
+    bool const is_here = !session.empty() && session.substr(session.size() - 8) == own.substr(own.size() - 8);
+    return !is_here ? "" : is_gone(session) == verdict::yes ? "f" : "t";
+}
+
 moment clock_of(session &any)
 {
     return std::stoll(
@@ -55,24 +79,32 @@ moment clock_of(session &any)
 
 } // namespace
 
-std::string judge_view(session &any, rows const &known)
+std::string judge_view(session &any, rows const &known, circumstances const &about)
 {
     auto const before = clock_of(any);
     auto const lines = any.query("SELECT name, state, holder, token, locked_at, lock_until, remaining, held_for, "
                                  "holder_pid, holder_alive, last_duration, last_outcome, " +
                                  is_time("last_done_at") + ", " + is_time("last_tick") + ", " +
-                                 is_time("last_done_tick") + " FROM shedlock_locks");
+                                 is_time("last_done_tick") + ", ends_with_session FROM shedlock_locks");
     auto const after = clock_of(any);
     any.query("SELECT count(*), string_agg(finding, hint) FROM shedlock_doctor()");
-    any.query("SELECT * FROM shedlock_stats");
+    if (!about.is_portable)
+        any.query("SELECT * FROM shedlock_stats");
     if (lines.size() != known.size())
         return "the view has " + std::to_string(lines.size()) + " rows of " + std::to_string(known.size());
     for (auto const &line : lines) {
         auto const found = known.find(line[0]);
         if (found == known.end())
             return "the view knows \"" + printable(line[0]) + "\"";
-        if (is_of_dead_run(found->second) == verdict::either)
+        auto const end = ending_of(found->second);
+        auto const gone = end.session.empty() ? verdict::no : is_gone(end.session);
+        if (gone == verdict::either)
             continue;
+        if (line[8] != (end.session.empty() ? "" : std::to_string(std::stoi(process_of(end.session)))) ||
+            line[9] != alive_text(end.session))
+            return "the view says of the session of \"" + printable(line[0]) + "\": " + line[8] + ", " + line[9];
+        if (line[15] != (end.is_of_run() ? end.ends_with_session ? "t" : "f" : ""))
+            return "the view says that \"" + printable(line[0]) + "\" ends with its session: " + line[15];
         if (line[11] != outcome_of(found->second, line[1]))
             return "the view says that \"" + printable(line[0]) + "\" was last " + line[11];
         if (line[1] != state_of(found->second, before) && line[1] != state_of(found->second, after))
@@ -87,6 +119,18 @@ std::string judge_view(session &any, rows const &known)
             (!is_endless && (!is_shown(past.last_tick, line[13]) || !is_shown(past.last_done_tick, line[14]))))
             return "the view says of the runs of \"" + printable(line[0]) + "\": " + line[12] + ", " + line[13] + ", " +
                    line[14];
+    }
+    return {};
+}
+
+std::string judge_sessions(session &any, std::vector<std::string> const &texts)
+{
+    for (auto const &text : texts) {
+        auto const said = any.query("SELECT shedlock_session_alive('" + text + "')")[0][0];
+        if (is_session(text) && is_gone(text) == verdict::either)
+            continue;
+        if (said != (is_session(text) ? alive_text(text) : ""))
+            return "shedlock_session_alive says of " + text + ": " + said;
     }
     return {};
 }
@@ -113,13 +157,11 @@ std::string judge_protection(session &any, rows const &known)
 
 std::string judge_portable_parser(session &any, rows const &known)
 {
-    static std::map<kinds, std::string> const marks{
-        {kinds::java, ""}, {kinds::token, "#"}, {kinds::session, ":"}, {kinds::run, "!"}, {kinds::administrator, "*"}};
     for (auto const &line : any.query("SELECT s.name, o.is_ours, o.kind, o.session, o.holder FROM shedlock s, "
                                       "portable.shedlock__origin(s.locked_by, s.locked_at) o")) {
         auto const &row = known.at(line[0]);
         auto const end = ending_of(row);
-        if ((line[1] == "t") != end.is_ours() || line[2] != marks.at(end.kind) || line[3] != end.session ||
+        if ((line[1] == "t") != end.is_ours() || line[2] != mark_of(end) || line[3] != end.session ||
             line[4] != holder_of(row))
             return "the portable edition takes the row of \"" + printable(line[0]) + "\" for " + line[2];
     }

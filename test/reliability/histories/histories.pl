@@ -23,11 +23,13 @@ cmp_ok($saw{granted}, '>', (is_portable() ? 20 : 50) * $saw{histories}, 'locks w
 cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
 cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
   for 'session prepare yes', 'token undo yes', 'library guard yes', 'java extend yes', 'token extend no', 'state SL001',
-  'session run yes', 'session run no', 'state 22012', is_portable() ? 'state 40001' : 'session commit error';
+  'session run yes', 'session run no', 'state 22012', 'session complete yes', 'session complete error', 'token complete yes', 'token complete error', is_portable() ? 'state 40001' : 'session commit error';
 my $bound = sprintf '%.2g', 3 / $saw{histories};
 seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
 	  . "the rate of histories with a violation is below $bound (95 %)");
 seen(43, $saw{'session run yes'}, 'runs done in these histories, beside ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
+seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, beside ' . ($saw{'session complete error'} + $saw{'token complete error'})
+	  . ' that were refused: the work was there if and only if its transaction was committed, and no tick had two effects');
 seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java's statements in these histories: no overlap");
 seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
 

@@ -4,6 +4,7 @@
 #include "crowd.hpp"
 #include "statements.hpp"
 
+#include "shedlock/pqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 namespace crowd {
@@ -197,7 +198,10 @@ private:
         pqxx::work work{*connection_};
         shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2)",
                                 {op.names[0], std::to_string(term_.token.value())});
-        lock_->commit(work);
+        shedlock::libpqxx::or_lost([&] {
+            shedlock::guard(*lock_, work);
+            work.commit();
+        });
     }
 
     void ask_to_release(operation &op) override

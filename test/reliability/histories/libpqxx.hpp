@@ -1,6 +1,8 @@
 // The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
 #pragma once
 
+#include <shedlock/types.hpp>
+
 #include <new>
 #include <optional>
 #include <pqxx/pqxx>
@@ -65,6 +67,16 @@ inline std::string sqlstate(pqxx::failure const &failure)
     if (dynamic_cast<pqxx::deadlock_detected const *>(&failure))
         return "40P01";
     return {};
+}
+
+// Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, also if it comes from a commit of libpqxx's own.
+template <typename Work> void or_lost(Work const &work)
+try {
+    work();
+} catch (pqxx::failure const &failure) {
+    if (sqlstate(failure) == "SL001")
+        throw lock_lost{failure.what(), "SL001"};
+    throw;
 }
 
 // What the server says beside its answers; on no account on stderr.

@@ -2,6 +2,7 @@
 #include "crowd.hpp"
 #include "statements.hpp"
 
+#include "shedlock/pqxx.hpp"
 #include "shedlock/shedlock.hpp"
 
 namespace crowd {
@@ -151,7 +152,7 @@ private:
         });
         if (start.result == result::yes)
             record(recorder_, guarding, [&] {
-                mine.lock.guard(*work);
+                shedlock::guard(mine.lock, *work);
                 shedlock::libpqxx::exec(*work, "INSERT INTO ledger VALUES ($1, $2)",
                                         {name, std::to_string(number_of(mine.lock.token()))});
             });

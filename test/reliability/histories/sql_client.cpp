@@ -94,7 +94,7 @@ private:
         if (scene_.is_shared && by_ == maker::token) {
             take_part();
             if (!held_.empty() && !random_.one_in(20))
-                return static_cast<void>(random_.one_in(2) ? change(0) : guard(0));
+                return static_cast<void>(random_.one_in(80) ? complete(0) : random_.one_in(2) ? change(0) : guard(0));
         }
         if (orphan_)
             return watch_it_go();
@@ -103,8 +103,10 @@ private:
         auto const dice = random_.between(1, 100);
         if (dice <= 60 || (scene_.needs_leases && dice <= 75))
             attempt(0, levels[0]);
-        else if (dice <= 82)
+        else if (dice <= 79)
             change(0);
+        else if (dice <= 82)
+            complete(0);
         else if (dice <= 84)
             pause(random_.between(100, 3000));
         else
@@ -188,8 +190,8 @@ private:
 
     bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
     {
-        auto const made = make_statement(op, token, manner);
         return recorded(op, [&] {
+            auto const made = make_statement(op, token, manner); // has the number that the operation has by now
             auto rows = send(made.sql, made.values);
             if (manner.how == wrapping::cursor) {
                 rows = send("FETCH FROM one_row");
@@ -326,6 +328,24 @@ private:
         return went_well;
     }
 
+    // Its work, which is the row, and its release as done are one.
+    bool complete(int tx)
+    {
+        if (held_.empty() || by_ == maker::java || !scene_.has_guards)
+            return true;
+        auto const mine = one_of_mine();
+        if (!mine.token)
+            return true;
+        operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
+        op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
+        bool const went_well = statement_of(op, mine.token, {});
+        // Some are asked for again, and answer that they are done.
+        if (went_well && op.names == mine.names && !random_.one_in(4))
+            std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
+        forget_lost(op);
+        return went_well;
+    }
+
     bool control(int tx, action what, std::string const &sql, history::level level = history::level::committed)
     {
         operation op{.tx = tx, .what = what, .by = by_, .level = level};
@@ -359,8 +379,10 @@ private:
             return attempt(tx, level);
         if (dice <= 55)
             return change(tx);
-        if (dice <= 75)
+        if (dice <= 67)
             return guard(tx);
+        if (dice <= 80)
+            return complete(tx);
         if (dice <= 90)
             return savepoint(tx, level);
         pause(random_.between(0, 2000));
@@ -372,7 +394,7 @@ private:
         auto const before = held_;
         if (!control(tx, action::savepoint, "SAVEPOINT one"))
             return false;
-        bool const went_well = random_.one_in(2) ? attempt(tx, level) : change(tx);
+        bool const went_well = random_.one_in(2) ? attempt(tx, level) : random_.one_in(2) ? change(tx) : complete(tx);
         if (!connection_)
             return false;
         if (went_well && random_.one_in(2))

@@ -159,6 +159,15 @@ statement guard(operation const &op, std::optional<microseconds> token)
             {op.names[0], std::to_string(token.value_or(0))}};
 }
 
+// Its work is a row, which has the number of the completion.
+statement complete(operation const &op, std::optional<microseconds> token)
+{
+    auto const call = (op.by == maker::session ? "shedlock_complete($1::" : "shedlock_complete_token($1::") +
+                      names_type(op) + (op.by == maker::session ? ")" : ", $3::bigint)");
+    return {"INSERT INTO ledger SELECT $2::text, $3::bigint, $4::int FROM " + call,
+            {names_value(op), op.names[0], std::to_string(token.value_or(0)), std::to_string(op.number)}};
+}
+
 // Word for word what ShedLock sends, but for RETURNING, by which we learn what was written.
 #define JAVA_NOW "timezone('utc', CURRENT_TIMESTAMP)"
 constexpr char const *java_returning =
@@ -223,6 +232,8 @@ statement make_statement(operation const &op, std::optional<microseconds> token,
         return run(op, manner);
     if (op.what == action::guard)
         return guard(op, token);
+    if (op.what == action::complete)
+        return complete(op, token);
     if (op.by == maker::java)
         return op.what == action::acquire ? java_acquire(op, manner) : java_change(op, manner);
     return op.what == action::acquire ? acquire(op, manner) : change(op, token);
@@ -230,7 +241,7 @@ statement make_statement(operation const &op, std::optional<microseconds> token,
 
 void read_answer(operation &op, pqxx::result const &rows)
 {
-    if (op.by == maker::java || op.what == action::guard) {
+    if (op.by == maker::java || op.what == action::guard || op.what == action::complete) {
         op.result = rows.affected_rows() > 0 ? result::yes : result::no;
         if (op.what == action::acquire && op.result == result::yes) {
             op.token = rows[0][0].as<microseconds>();

@@ -162,7 +162,7 @@ void must_not_be_done(world const &world, biography const &about, acquisition co
     } else if (auto const *const before = earlier_release(world, *mine, change)) {
         all.push_back({"I4", "done, although it had been released", {*mine->op, *before, change}});
     } else if (auto const until = world.lease_at(*mine, change).until_high;
-               until != ever && until + world.tolerance < world.earliest(change)) {
+               !change.is_of_completion && until != ever && until + world.tolerance < world.earliest(change)) {
         all.push_back({"I4", "done, although its lease had ended", {*mine->op, change}});
     }
 }

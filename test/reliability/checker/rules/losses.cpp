@@ -51,10 +51,16 @@ bool is_latest_throughout(world const &world, biography const &about, acquisitio
                         [&](auto const *other) { return may_take_over(world, *other, mine, op); });
 }
 
+// A completion asks as a guard does, and whether anybody has released it.
+bool is_completable_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
+{
+    return is_latest_throughout(world, about, mine, op) && !world.lease_at(mine, op).is_released;
+}
+
 using judgement = bool(world const &, biography const &, acquisition const &, operation const &);
 
 // What `asked` is about, judged at the time of `op`. Of several names, one that is lost is a reason.
-void must_be_lost(world const &world, operation const &asked, operation const &op, judgement is_ours, found &all)
+void must_be_lost(world const &world, operation const &asked, operation const &op, judgement *is_ours, found &all)
 {
     std::vector<operation> proof;
     for (auto const &name : asked.names) {
@@ -68,6 +74,11 @@ void must_be_lost(world const &world, operation const &asked, operation const &o
     all.push_back({"unexplained", "not done, although it was the holder's", proof});
 }
 
+judgement *judgement_of(operation const &guard)
+{
+    return guard.is_of_completion ? is_completable_throughout : is_latest_throughout;
+}
+
 // Of all that the transaction guards, one must be lost.
 void must_have_lost_a_guard(world const &world, history::record const &record, operation const &end, found &all)
 {
@@ -76,7 +87,7 @@ void must_have_lost_a_guard(world const &world, history::record const &record, o
         if (op.what == action::guard && in_one_transaction(op, end) && op.result == result::yes &&
             world.fate_of(op).until >= end.called.at) {
             auto const before = none_lost.size();
-            must_be_lost(world, op, end, is_latest_throughout, none_lost);
+            must_be_lost(world, op, end, judgement_of(op), none_lost);
             if (none_lost.size() == before)
                 return;
         }
@@ -115,7 +126,7 @@ void losses_have_reasons(world const &world, history::record const &record, foun
         if (op.result == result::no && (op.what == action::extend || op.what == action::release))
             must_be_lost(world, op, op, is_live_throughout, all);
         else if (op.what == action::guard && (is_lost || op.result == result::no))
-            must_be_lost(world, op, op, is_latest_throughout, all);
+            must_be_lost(world, op, op, judgement_of(op), all);
         else if (is_lost && (op.what == action::commit || op.what == action::prepare))
             must_have_lost_a_guard(world, record, op, all);
         else if (op.result == result::no && op.what == action::force)

@@ -23,11 +23,14 @@ void errors_are_expected(world const &, history::record const &, found &); // I2
 void clients_do_not_trust_too_long(world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
-void effects_are_exact(world const &, history::record const &with_runs, found &);
+void effects_are_exact(world const &, history::record const &given, found &);
 void losses_have_reasons(world const &, history::record const &, found &);
 
 // A run as an acquire, a guard and a release: what the other rules know.
 history::record with_runs_taken_apart(history::record const &);
+
+// A completion as a guard and a release, which the extension writes at the commit.
+history::record with_completions_taken_apart(history::record const &);
 
 // What may differ on the portable edition.
 bool may_be_out_of_date(world const &, history::operation const &);

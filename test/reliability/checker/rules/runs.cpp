@@ -1,4 +1,5 @@
-// Runs: what a run says of its lock, in the words of those who acquire, guard and release, and what became of its work.
+// Runs: what a run says of its lock, in the words of those who acquire, guard and release.
+#include "effects.hpp"
 #include "rules.hpp"
 
 #include <algorithm>
@@ -9,28 +10,6 @@ namespace checker {
 using namespace history;
 
 namespace {
-
-// By the number of the run.
-using effects_of_runs = std::map<int, std::vector<row>>;
-
-// None: nobody looked.
-operation const *last_look(record const &record)
-{
-    operation const *last = nullptr;
-    for (auto const &op : record.operations)
-        if (op.what == action::effects && op.result == result::yes)
-            last = &op;
-    return last;
-}
-
-effects_of_runs effects_in(operation const *look)
-{
-    effects_of_runs all;
-    if (look)
-        for (auto const &one : look->rows)
-            all[static_cast<int>(one.until)].push_back(one);
-    return all;
-}
 
 bool is_answered(operation const &run)
 {
@@ -140,50 +119,17 @@ private:
     }
 
     operation const *look_;
-    effects_of_runs effects_;
+    effects effects_;
     microseconds slack_;
     std::map<int, operation const *> gone_; // by the number of the run
     record made_;
 };
-
-// A cancel, or a timeout, that strikes when the work has just been committed.
-bool may_come_too_late(record const &given, operation const &run)
-{
-    return std::find(given.allowed.begin(), given.allowed.end(), run.state) != given.allowed.end();
-}
 
 } // namespace
 
 record with_runs_taken_apart(record const &given)
 {
     return dissection{given}.made();
-}
-
-// The ledger has no constraint that would help.
-void effects_are_exact(world const &world, record const &given, found &all)
-{
-    auto const *const look = last_look(given);
-    if (!look)
-        return;
-    auto const effects = effects_in(look);
-    std::map<std::pair<std::string, microseconds>, operation const *> had; // by name and tick
-    for (auto const &run : given.operations) {
-        if (run.what != action::run)
-            continue;
-        auto const own = effects.find(run.number);
-        auto const count = own == effects.end() ? 0 : own->second.size();
-        if (count > 1)
-            all.push_back({"effect", "the work of one run is there " + std::to_string(count) + " times", {run}});
-        if (run.result == result::yes && count == 0)
-            all.push_back({"effect", "said to be done, but its work is not there", {run}});
-        if (is_answered(run) && run.result != result::yes && count > 0 && !may_come_too_late(given, run))
-            all.push_back({"effect", "said not to be done, but its work is there", {run}});
-        if (!run.tick || count == 0)
-            continue;
-        auto const [first, is_new] = had.try_emplace({run.names.front(), *run.tick}, &run);
-        if (!is_new && !was_deleted_between(world.names.at(run.names.front()), *first->second, run))
-            all.push_back({"effect", "one tick, two effects", {*first->second, run}});
-    }
 }
 
 } // namespace checker

@@ -1,0 +1,404 @@
+// A lock that was released as done by a transaction's commit: it is ours no more, and that is no loss.
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <functional>
+#include <future>
+
+namespace {
+
+// Extended every second.
+shedlock::options const kept{.at_most = 3s, .keep_alive = true};
+
+} // namespace
+
+class completion_test : public with_server {
+protected:
+    // By SQL, as the holder of the token may do it.
+    void complete(shedlock::lock const &mine) const
+    {
+        for (auto const &one : mine.names().list())
+            server::ask("SELECT shedlock_complete_token(" + server::literal(one) + ", " +
+                        std::to_string(number(mine.token())) + ")");
+    }
+
+    // Keep-alive learns of it; then nothing happens, neither at the deadline nor after it.
+    void expect_dropped_in_silence(shedlock::lock const &mine, shedlock::clock::time_point deadline)
+    {
+        EXPECT_TRUE(server::comes_true([&] { return !mine.held(); }));
+        EXPECT_LT(shedlock::clock::now(), deadline) << "keep-alive has learned of it";
+        while (shedlock::clock::now() < deadline + 100ms)
+            std::this_thread::sleep_for(10ms);
+        EXPECT_FALSE(mine.stop_token().stop_requested()) << "the work may go on";
+        EXPECT_FALSE(mine.held());
+        EXPECT_EQ(heard.texts(), "");
+    }
+};
+
+// Completed by somebody else who has the token
+
+TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
+{
+    auto mine = locks.try_acquire(name, kept);
+    auto const deadline = mine->deadline();
+    complete(*mine);
+    expect_dropped_in_silence(*mine, deadline);
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_NO_THROW(mine->release());
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(completion_test, keep_alive_drops_it_in_silence_although_it_was_acquired_again)
+{
+    auto mine = locks.try_acquire(name, kept);
+    auto const deadline = mine->deadline();
+    complete(*mine);
+    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    expect_dropped_in_silence(*mine, deadline);
+    mine.reset();
+    EXPECT_EQ(heard.texts(), "");
+    EXPECT_EQ(server::token(name), number(next->token())) << "and leaves the next holder alone";
+}
+
+TEST_F(completion_test, keep_alive_tells_a_completed_lock_from_a_lost_and_from_a_held_one)
+{
+    auto const held = locks.try_acquire(name + " held", kept);
+    auto const completed = locks.try_acquire({name + " a", name + " b"}, kept);
+    auto const lost = locks.try_acquire(name + " lost", kept);
+    auto const failed = locks.try_acquire(name + " failed", kept);
+    auto const also_completed = locks.try_acquire(name + " also", kept);
+    complete(*completed);
+    locks.force_release(name + " lost");
+    locks.release(name + " failed", failed->token(), shedlock::outcome::failed);
+    complete(*also_completed);
+    for (auto const *const one : {&*lost, &*failed})
+        EXPECT_TRUE(server::comes_true([&] { return one->stop_token().stop_requested(); }));
+    for (auto const *const one : {&*completed, &*also_completed}) {
+        EXPECT_TRUE(server::comes_true([&] { return !one->held(); }));
+        EXPECT_FALSE(one->stop_token().stop_requested()) << one->names().to_text();
+    }
+    std::this_thread::sleep_for(3s);
+    EXPECT_TRUE(held->held());
+    EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
+    for (auto const &one : heard.all()) {
+        EXPECT_EQ(one.what, event::kind::lost) << one.text;
+        EXPECT_NE(one.text.find(one.lock.list().front()), std::string::npos) << one.text;
+        EXPECT_TRUE(one.lock.list() == lost->names().list() || one.lock.list() == failed->names().list()) << one.text;
+    }
+}
+
+TEST_F(completion_test, a_completed_lock_may_be_released_in_any_way)
+{
+    auto const completed = [&] {
+        auto mine = locks.try_acquire(name, {.at_most = 1min});
+        complete(*mine);
+        return mine;
+    };
+    for (auto const how : {shedlock::outcome::done, shedlock::outcome::failed}) {
+        EXPECT_NO_THROW(completed()->release(how));
+        EXPECT_EQ(server::last_outcome(name), "done");
+        EXPECT_NO_THROW(locks.release(name, completed()->detach(), how));
+        EXPECT_EQ(server::last_outcome(name), "done");
+    }
+    completed().reset();
+    try {
+        auto const mine = completed();
+        throw std::out_of_range{"work"};
+    } catch (std::out_of_range const &) {
+    }
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(completion_test, a_completed_lock_cannot_be_extended)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    complete(*mine);
+    auto const state = [](std::function<void()> const &extend) -> std::string {
+        try {
+            extend();
+            return "";
+        } catch (shedlock::lock_lost const &failure) {
+            return failure.sqlstate();
+        }
+    };
+    EXPECT_EQ(state([&] { locks.extend(name, mine->token(), 1min); }), "SL002");
+    EXPECT_TRUE(mine->held()) << "the lock was not asked";
+    EXPECT_EQ(state([&] { mine->extend(1min); }), "SL002");
+    EXPECT_FALSE(mine->held());
+    EXPECT_FALSE(mine->stop_token().stop_requested());
+    auto lost = locks.try_acquire(name, {.at_most = 1min});
+    EXPECT_EQ(state([&] { mine->extend(1min); }), "SL002") << "although it was acquired again";
+    mine.reset();
+    EXPECT_EQ(heard.texts(), "");
+    locks.force_release(name);
+    EXPECT_EQ(state([&] { lost->extend(1min); }), "SL001");
+    EXPECT_TRUE(server::comes_true([&] { return lost->stop_token().stop_requested(); }));
+}
+
+// SQL may complete one name after the other. The server then refuses to extend or release all of them at once.
+TEST_F(completion_test, of_several_names_those_are_kept_and_released_that_are_not_completed)
+{
+    auto const a = name + " a", b = name + " b", c = name + " c";
+    auto mine = locks.try_acquire({a, b, c}, kept);
+    auto const complete_one = [&](std::string const &one) {
+        server::ask("SELECT shedlock_complete_token('" + one + "', " + std::to_string(number(mine->token())) + ")");
+    };
+    auto const end = mine->deadline() + 100ms;
+    complete_one(b);
+    while (shedlock::clock::now() < end)
+        std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(mine->held());
+    EXPECT_EQ(server::state(a) + server::state(b) + server::state(c), "heldfreeheld");
+    EXPECT_NO_THROW(mine->extend(1min));
+    EXPECT_GT(server::remaining(a), 30s);
+    EXPECT_GT(server::remaining(c), 30s);
+    complete_one(a);
+    mine->release(shedlock::outcome::failed);
+    EXPECT_EQ(server::state(a) + server::state(b) + server::state(c), "freefreefree");
+    EXPECT_EQ(server::last_outcome(a) + server::last_outcome(b) + server::last_outcome(c), "donedonefailed");
+
+    mine = locks.try_acquire({a, b, c}, kept);
+    complete_one(a);
+    locks.force_release(b);
+    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
+    EXPECT_FALSE(mine->held());
+    EXPECT_EQ(heard.all().size(), 1u) << heard.texts();
+    EXPECT_TRUE(heard.tell_of(event::kind::lost)) << heard.texts();
+}
+
+TEST_F(completion_test, of_several_names_one_that_is_lost_is_reported)
+{
+    auto const a = name + " a", b = name + " b", c = name + " c";
+    auto mine = locks.try_acquire({a, b, c}, {.at_most = 1min});
+    server::ask("SELECT shedlock_complete_token('" + a + "', " + std::to_string(number(mine->token())) + ")");
+    locks.force_release(b);
+    try {
+        locks.extend({a, b, c}, mine->token(), 1min);
+        FAIL() << "lost";
+    } catch (shedlock::lock_lost const &lost) {
+        EXPECT_EQ(lost.sqlstate(), "SL001") << lost.what();
+    }
+    EXPECT_THROW(mine->release(), shedlock::lock_lost);
+    EXPECT_EQ(server::last_outcome(a), "done");
+}
+
+TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
+{
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [&](shedlock::lock &lock) { complete(lock); }));
+    EXPECT_TRUE(locks.run(name, kept, [&](shedlock::lock &lock) {
+        complete(lock);
+        EXPECT_TRUE(server::comes_true([&] { return !lock.held(); })) << "keep-alive has learned of it";
+    }));
+    EXPECT_TRUE(locks.run(name, {.at_most = 300ms}, [&](shedlock::lock &lock) {
+        complete(lock);
+        while (lock.held())
+            std::this_thread::sleep_for(1ms);
+    })) << "nobody has told us, and the lease has ended by our own clock";
+    EXPECT_THROW((void) locks.run(name, {.at_most = 1min},
+                                  [&](shedlock::lock &lock) {
+                                      complete(lock);
+                                      throw std::out_of_range{"work"};
+                                  }),
+                 std::out_of_range);
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.texts(), "");
+}
+
+// complete_statement
+
+TEST_F(completion_test, is_a_statement_for_any_driver)
+{
+    table_of_work const table;
+    auto mine = locks.try_acquire({name, name + " '2'"}, {.at_most = 1min});
+    auto const statement = mine->complete_statement();
+    EXPECT_EQ(statement.find('\n'), std::string::npos) << "one line, for logs: " << statement;
+    EXPECT_EQ(table.do_with(statement + "; ROLLBACK; BEGIN"), "");
+    EXPECT_EQ(server::state(name), "held");
+    EXPECT_EQ(table.do_with(statement), "");
+    EXPECT_EQ(table.rows(), "1");
+    EXPECT_EQ(server::state(name) + server::state(name + " '2'"), "freefree");
+    EXPECT_EQ(server::last_outcome(name) + server::last_outcome(name + " '2'"), "donedone");
+    EXPECT_EQ(table.do_with(statement), "SL001") << "once";
+    EXPECT_EQ(table.rows(), "1");
+
+    auto lost = locks.try_acquire(name, {.at_most = 1min});
+    auto const too_late = lost->complete_statement();
+    locks.force_release(name);
+    EXPECT_EQ(table.do_with(too_late), "SL001");
+    EXPECT_EQ(table.rows(), "1");
+}
+
+TEST_F(completion_test, is_inert_once_its_transaction_has_committed)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    server::ask("BEGIN; " + mine->complete_statement() + "; COMMIT");
+    auto const stop = mine->stop_token();
+    mine->completed();
+    EXPECT_FALSE(mine->held());
+    EXPECT_FALSE(stop.stop_requested());
+    EXPECT_THROW((void) mine->token(), shedlock::usage_error);
+    EXPECT_THROW((void) mine->complete_statement(), shedlock::usage_error);
+    EXPECT_THROW((void) mine->tick(), shedlock::usage_error);
+    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    EXPECT_NO_THROW(mine->completed());
+    EXPECT_NO_THROW(mine->release());
+    mine.reset();
+    EXPECT_EQ(server::state(name), "held") << "by the next";
+    EXPECT_EQ(heard.texts(), "");
+    EXPECT_TRUE(locks.run(name + " run", {.at_most = 300ms}, [&](shedlock::lock &lock) {
+        server::ask("BEGIN; " + lock.complete_statement() + "; COMMIT");
+        lock.completed();
+    }));
+}
+
+TEST_F(completion_test, is_released_as_failed_when_its_transaction_has_not_committed)
+{
+    auto const rolled_back = [](shedlock::lock &lock) {
+        server::ask("BEGIN; " + lock.complete_statement() + "; ROLLBACK");
+    };
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    rolled_back(*mine);
+    mine.reset();
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_TRUE(locks.run(name + " run", {.at_most = 1min}, rolled_back));
+    EXPECT_EQ(server::last_outcome(name + " run"), "failed");
+    mine = locks.try_acquire(name, {.at_most = 1min});
+    rolled_back(*mine);
+    mine->release();
+    EXPECT_EQ(server::last_outcome(name), "done") << "the caller says so";
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(completion_test, needs_not_be_told_of_the_commit)
+{
+    auto const committed = [](shedlock::lock &lock) {
+        server::ask("BEGIN; " + lock.complete_statement() + "; COMMIT");
+    };
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    committed(*mine);
+    mine.reset();
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, committed));
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(completion_test, keep_alive_goes_on_when_the_commit_has_failed)
+{
+    table_of_work const table;
+    server::ask("ALTER TABLE work ADD UNIQUE (number) DEFERRABLE INITIALLY DEFERRED");
+    auto mine = locks.try_acquire(name, kept);
+    EXPECT_EQ(table.do_with(std::string{table.work} + "; " + mine->complete_statement()), "23505");
+    auto const end = shedlock::clock::now() + 4s;
+    while (shedlock::clock::now() < end) {
+        ASSERT_TRUE(mine->held());
+        ASSERT_EQ(server::state(name), "held");
+        std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_EQ(heard.texts(), "");
+    EXPECT_EQ(table.do_with(mine->complete_statement()), "") << "the second attempt";
+    EXPECT_EQ(table.rows(), "1");
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
+{
+    auto mine = locks.try_acquire(name, kept);
+    auto const deadline = mine->deadline();
+    (void) mine->complete_statement();
+    locks.force_release(name); // in place of a commit with a tick, and a later tick that somebody has acquired since
+    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    expect_dropped_in_silence(*mine, deadline);
+    mine.reset();
+    EXPECT_EQ(heard.texts(), "");
+    EXPECT_EQ(server::token(name), number(next->token()));
+}
+
+TEST_F(completion_test, run_asks_the_server_when_it_was_not_told_of_the_commit)
+{
+    auto const overtaken = [&](shedlock::options const &how, std::function<void(shedlock::lock &)> const &end) {
+        std::optional<shedlock::lock> next;
+        return locks.run(name, how, [&](shedlock::lock &lock) {
+            end(lock);
+            next = locks.try_acquire(name, {.at_most = 1min});
+            ASSERT_TRUE(next);
+            EXPECT_TRUE(server::comes_true([&] { return !lock.held(); })) << "keep-alive has dropped it";
+        });
+    };
+    EXPECT_TRUE(
+        overtaken(kept, [](shedlock::lock &lock) { server::ask("BEGIN; " + lock.complete_statement() + "; COMMIT"); }));
+    EXPECT_THROW((void) overtaken(kept,
+                                  [&](shedlock::lock &lock) {
+                                      (void) lock.complete_statement();
+                                      locks.force_release(name);
+                                  }),
+                 shedlock::lock_lost);
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(completion_test, a_commit_that_takes_long_is_no_trouble_of_keep_alive)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    pqxx::connection application{server::connection()};
+    pqxx::work transaction{application};
+    transaction.exec(mine->complete_statement());
+    transaction.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // as the commit itself does
+    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }))
+        << "at the deadline, as ever: the commit may still fail";
+    transaction.commit();
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_TRUE(locks.run(name + " run", {.at_most = 1min}, [](shedlock::lock &) {}));
+    mine->completed();
+    EXPECT_EQ(heard.texts(), "");
+}
+
+// tick
+
+TEST_F(completion_test, tells_the_tick)
+{
+    using std::chrono::sys_time, std::chrono::microseconds;
+    auto const stored = [&] {
+        return sys_time<microseconds>{
+            microseconds{std::stoll(server::ask("SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock"
+                                                " WHERE name = '" +
+                                                name + "'"))}};
+    };
+    EXPECT_EQ(locks.try_acquire(name, {.at_most = 1min})->tick(), std::nullopt);
+    auto const now = std::chrono::floor<microseconds>(std::chrono::system_clock::now());
+    auto const given = locks.try_acquire(name, {.at_most = 1min, .tick = now})->tick();
+    EXPECT_EQ(given, now);
+    EXPECT_EQ(stored(), now);
+    auto const computed = locks.try_acquire(name + " every", {.at_most = 1min, .every = 1h})->tick();
+    ASSERT_TRUE(computed);
+    EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('1 h')) * 1000000 = " +
+                          std::to_string(computed->time_since_epoch().count())),
+              "t");
+}
+
+TEST_F(completion_test, tells_the_tick_of_an_acquisition_whose_reply_was_lost)
+{
+    using namespace std::chrono;
+    for (auto const every : {std::optional<microseconds>{1h}, std::optional<microseconds>{}}) {
+        proxy network;
+        auto through = client(network.connection());
+        (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+        network.hold_replies();
+        auto acquiring = std::async(std::launch::async,
+                                    [&] { return through.try_acquire(name, {.at_most = 1min, .every = every}); });
+        EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+        network.cut();
+        auto const mine = acquiring.get();
+        ASSERT_TRUE(mine);
+        auto const tick = mine->tick();
+        ASSERT_EQ(tick.has_value(), every.has_value());
+        if (tick) {
+            EXPECT_EQ(server::ask("SELECT extract(epoch FROM last_tick) * 1000000 = " +
+                                  std::to_string(tick->time_since_epoch().count()) + " FROM shedlock WHERE name = '" +
+                                  name + "'"),
+                      "t");
+        }
+    }
+}

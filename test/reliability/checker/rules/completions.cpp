@@ -1,0 +1,140 @@
+// Completions, in the words of those who guard and release. Within a transaction each acquisition is released once,
+// however often it is completed: by the extension when the transaction commits or is prepared, by the portable edition
+// at the call.
+#include "rules.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace checker {
+
+using namespace history;
+
+namespace {
+
+struct release {
+    operation asked; // a completion, or a release as done
+    bool is_explicit;
+
+    [[nodiscard]] bool is_of(int of, std::string const &name) const
+    {
+        return asked.of == of && std::find(asked.names.begin(), asked.names.end(), name) != asked.names.end();
+    }
+};
+
+// What a transaction will have released if it commits now.
+struct transaction {
+    std::vector<release> releases{};
+    std::vector<std::size_t> savepoints{}; // how many there were before
+
+    void undo()
+    {
+        auto const kept = savepoints.empty() ? 0 : savepoints.back();
+        releases.erase(releases.begin() + static_cast<std::ptrdiff_t>(kept), releases.end());
+    }
+
+    [[nodiscard]] bool has_released(int of, std::string const &name) const
+    {
+        return std::any_of(releases.begin(), releases.end(), [&](auto const &one) { return one.is_of(of, name); });
+    }
+
+    [[nodiscard]] bool has_released_itself(int of, std::string const &name) const
+    {
+        return std::any_of(releases.begin(), releases.end(),
+                           [&](auto const &one) { return one.is_explicit && one.is_of(of, name); });
+    }
+};
+
+class dissection {
+public:
+    explicit dissection(record const &given)
+    {
+        made_ = given;
+        made_.operations.clear();
+        for (auto const &op : given.operations) {
+            if (op.tx && (op.what == action::commit || op.what == action::prepare))
+                release_all(op);
+            if (op.what == action::complete)
+                take_apart(op);
+            else
+                made_.operations.push_back(op);
+            if (op.tx)
+                follow(op);
+        }
+    }
+
+    [[nodiscard]] record const &made() const { return made_; }
+
+private:
+    void take_apart(operation const &op)
+    {
+        auto guard = op;
+        guard.what = action::guard;
+        guard.is_of_completion = true;
+        made_.operations.push_back(guard);
+        if (op.result == result::error)
+            return;
+        auto asked = op;
+        if (op.tx)
+            std::erase_if(asked.names, [&](auto const &name) { return of(op).has_released(op.of, name); });
+        if (asked.names.empty())
+            return;
+        if (op.tx == 0 || made_.is_portable)
+            made_.operations.push_back(release_by(asked, op));
+        if (op.tx && op.result == result::yes)
+            of(op).releases.push_back({asked, false});
+    }
+
+    // At the end of its transaction, or there and then.
+    static operation release_by(operation made, operation const &end)
+    {
+        made.number = -2 * made.number;
+        made.what = action::release;
+        made.is_of_completion = true;
+        made.result = end.result;
+        made.state.clear();
+        made.called = end.called;
+        made.done = end.done;
+        return made;
+    }
+
+    void release_all(operation const &end)
+    {
+        auto &mine = of(end);
+        for (auto const &one : mine.releases) {
+            auto asked = one.asked;
+            std::erase_if(asked.names, [&](auto const &name) { return mine.has_released_itself(asked.of, name); });
+            if (!asked.names.empty() && !made_.is_portable && end.result != result::error)
+                made_.operations.push_back(release_by(asked, end));
+        }
+        mine.releases.clear(); // a commit that follows is that of what was prepared
+    }
+
+    void follow(operation const &op)
+    {
+        auto &mine = of(op);
+        if (op.what == action::savepoint) {
+            mine.savepoints.push_back(mine.releases.size());
+        } else if (op.what == action::keep && !mine.savepoints.empty()) {
+            mine.savepoints.pop_back();
+        } else if (op.result == result::error || op.what == action::undo) {
+            mine.undo();
+        } else if (op.what == action::release && op.result == result::yes && op.as == outcome::done) {
+            mine.releases.push_back({op, true});
+        }
+    }
+
+    transaction &of(operation const &op) { return open_[{op.client, op.tx}]; }
+
+    std::map<std::pair<int, int>, transaction> open_; // by client and tx
+    record made_;
+};
+
+} // namespace
+
+record with_completions_taken_apart(record const &given)
+{
+    return dissection{given}.made();
+}
+
+} // namespace checker

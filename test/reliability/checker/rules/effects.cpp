@@ -1,0 +1,130 @@
+// What became of the work of runs and completions. The ledger has no constraint that would help.
+#include "effects.hpp"
+#include "rules.hpp"
+
+#include <algorithm>
+
+namespace checker {
+
+using history::action;
+using history::operation;
+using history::record;
+using history::result;
+
+namespace {
+
+bool is_allowed(record const &given, std::string const &state)
+{
+    return std::find(given.allowed.begin(), given.allowed.end(), state) != given.allowed.end();
+}
+
+// Whether its work must be there, must not be, or may. A cancel or a timeout may strike when it has just been
+// committed.
+enum class presence { needed, forbidden, possible };
+
+presence presence_of_run(record const &given, operation const &run)
+{
+    if (run.result == result::yes)
+        return presence::needed;
+    bool const has_failed = run.result == result::no || (run.result == result::error && !is_allowed(given, run.state));
+    return has_failed ? presence::forbidden : presence::possible;
+}
+
+presence presence_of_completion(world const &world, record const &given, operation const &op)
+{
+    if (op.result == result::error)
+        return is_allowed(given, op.state) && op.tx == 0 ? presence::possible : presence::forbidden;
+    auto const outcome = world.fate_of(op).outcome;
+    if (outcome == fates::kept)
+        return presence::needed;
+    auto const *const commit = world.commit_of(op);
+    bool const may_be_late = commit && commit->result == result::error && is_allowed(given, commit->state);
+    return outcome == fates::undone && !may_be_late ? presence::forbidden : presence::possible;
+}
+
+// The acquisition of which that is the work.
+operation const *acquire_of(record const &given, operation const &op)
+{
+    if (op.what == action::run)
+        return &op;
+    auto const found = std::find_if(given.operations.begin(), given.operations.end(), [&](auto const &one) {
+        return one.number == op.of && one.what == action::acquire;
+    });
+    return found == given.operations.end() ? nullptr : &*found;
+}
+
+struct effect {
+    operation const *of;
+    operation const *acquire;
+};
+
+class effect_rules {
+public:
+    effect_rules(world const &world, record const &given, found &all) : world_{world}, given_{given}, all_{all} {}
+
+    void judge(operation const &op, std::size_t count)
+    {
+        auto const expected =
+            op.what == action::run ? presence_of_run(given_, op) : presence_of_completion(world_, given_, op);
+        if (count > 1)
+            report("the work of one is there " + std::to_string(count) + " times", {op});
+        if (expected == presence::needed && count == 0)
+            report("said to be done, but its work is not there", {op});
+        if (expected == presence::forbidden && count > 0)
+            report("said not to be done, but its work is there", {op});
+        auto const *const acquire = acquire_of(given_, op);
+        if (count == 0 || !acquire)
+            return;
+        one_per_acquisition({&op, acquire});
+        if (acquire->tick)
+            one_per_tick({&op, acquire});
+    }
+
+private:
+    // Within a transaction it may be completed again and again.
+    void one_per_acquisition(effect const &mine)
+    {
+        auto const [first, is_new] = by_acquisition_.try_emplace({mine.of->names.front(), mine.acquire->number}, mine);
+        if (!is_new && !in_one_transaction(*first->second.of, *mine.of))
+            report("one acquisition, two effects", {*mine.acquire, *first->second.of, *mine.of});
+    }
+
+    void one_per_tick(effect const &mine)
+    {
+        auto const &name = mine.of->names.front();
+        auto const [first, is_new] = by_tick_.try_emplace({name, *mine.acquire->tick}, mine);
+        if (!is_new && first->second.acquire != mine.acquire &&
+            !was_deleted_between(world_.names.at(name), *first->second.acquire, *mine.acquire))
+            report("one tick, two effects", {*first->second.of, *mine.of});
+    }
+
+    void report(std::string const &what, std::vector<operation> const &proof)
+    {
+        all_.push_back({"effect", what, proof});
+    }
+
+    world const &world_;
+    record const &given_;
+    found &all_;
+    std::map<std::pair<std::string, int>, effect> by_acquisition_{};
+    std::map<std::pair<std::string, history::microseconds>, effect> by_tick_{};
+};
+
+} // namespace
+
+void effects_are_exact(world const &world, record const &given, found &all)
+{
+    auto const *const look = last_look(given);
+    if (!look)
+        return;
+    auto const all_effects = effects_in(look);
+    effect_rules rules{world, given, all};
+    for (auto const &op : given.operations) {
+        if (op.what != action::run && op.what != action::complete)
+            continue;
+        auto const own = all_effects.find(op.number);
+        rules.judge(op, own == all_effects.end() ? 0 : own->second.size());
+    }
+}
+
+} // namespace checker
