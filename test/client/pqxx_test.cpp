@@ -123,6 +123,11 @@ std::string state_of(std::function<void()> const &call)
     return "none";
 }
 
+void set(pqxx::connection &connection, std::string const &setting)
+{
+    pqxx::nontransaction{connection}.exec("SET " + setting);
+}
+
 std::string session(pqxx::connection &connection)
 {
     pqxx::work tx{connection};
@@ -318,8 +323,7 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
           "standard_conforming_strings = off", "backslash_quote = off", "IntervalStyle = sql_standard"}) {
         pqxx::connection odd{server::connection()};
         try {
-            pqxx::nontransaction tx{odd};
-            tx.exec(std::string{"SET "} + setting);
+            set(odd, setting);
         } catch (pqxx::sql_error const &) { // PostgreSQL 19 has no other standard_conforming_strings
             continue;
         }
@@ -342,13 +346,23 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
 TEST_F(pqxx_test, finds_the_functions_by_search_path)
 {
     ONLY_THE_EXTENSION("it stays where it was put");
-    server::ask("CREATE SCHEMA elsewhere");
-    server::ask("ALTER EXTENSION shedlock SET SCHEMA elsewhere");
+    struct moved {
+        moved()
+        {
+            server::ask("CREATE SCHEMA elsewhere");
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA elsewhere");
+        }
+        ~moved()
+        {
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
+            server::ask("DROP SCHEMA elsewhere");
+        }
+    } const there;
     EXPECT_EQ(state_of([this] { (void) shedlock::try_acquire(db, name, {1min}); }), "42883");
-    pqxx::connection there{server::connection() + " options='-c search_path=elsewhere'"};
-    EXPECT_TRUE(shedlock::run(there, name, {1min, {}, {}, 1h}, [](pqxx::work &) {}));
-    server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
-    server::ask("DROP SCHEMA elsewhere");
+    set(db, "search_path = elsewhere");
+    shedlock::pqxx_options how{1min};
+    how.every = 1h;
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &) {}));
 }
 
 // ---- The lock ----
