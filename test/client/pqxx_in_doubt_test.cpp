@@ -46,9 +46,9 @@ protected:
 TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
 {
     table_of_work const table{"pg_advisory_xact_lock_shared(31)"};
-    pqxx::connection other{server::connection()};
-    std::optional<pqxx::nontransaction> barrier{other};
-    barrier->exec("SELECT pg_advisory_lock(31)");
+    pqxx::connection other; // not through a pooler
+    pqxx::nontransaction barrier{other};
+    barrier.exec("SELECT pg_advisory_lock(31)");
     proxy network;
     auto running = std::async(std::launch::async, [&] {
         pqxx::connection db{network.connection()};
@@ -59,7 +59,7 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
     }));
     network.hold_replies();
     network.refuse_newcomers();
-    barrier->exec("SELECT pg_advisory_unlock(31)");
+    barrier.exec("SELECT pg_advisory_unlock(31)");
     EXPECT_TRUE(server::comes_true([&] { return table.rows() == "1"; }));
     network.cut();
     EXPECT_THROW(running.get(), pqxx::in_doubt_error);

@@ -123,6 +123,11 @@ std::string state_of(std::function<void()> const &call)
     return "none";
 }
 
+void set(pqxx::connection &connection, std::string const &setting)
+{
+    pqxx::nontransaction{connection}.exec("SET " + setting);
+}
+
 std::string session(pqxx::connection &connection)
 {
     pqxx::work tx{connection};
@@ -171,6 +176,26 @@ TEST_F(pqxx_test, acquires_several_all_or_none)
     commit(*both, tx);
     EXPECT_EQ(server::last_outcome(name + "1"), "done");
     EXPECT_EQ(server::last_outcome(name + "2"), "done");
+}
+
+TEST_F(pqxx_test, guards_each_of_several)
+{
+    for (auto const *const lost : {"1", "2"}) {
+        shedlock::names const both{name + lost + "1", name + lost + "2"};
+        auto mine = shedlock::try_acquire(db, both, {.at_most = 1min});
+        ASSERT_TRUE(mine);
+        server::ask("SELECT shedlock_force_release(" + server::literal(name + lost + lost) + ")");
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(guard(*mine, tx), shedlock::lock_lost) << lost;
+        }
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(shedlock::guard(tx, both, mine->token()), shedlock::lock_lost) << lost;
+        }
+        pqxx::work tx{db};
+        EXPECT_THROW(commit(*mine, tx), shedlock::lock_lost) << lost;
+    }
 }
 
 TEST_F(pqxx_test, passes_its_options_on)
@@ -298,12 +323,12 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
           "standard_conforming_strings = off", "backslash_quote = off", "IntervalStyle = sql_standard"}) {
         pqxx::connection odd{server::connection()};
         try {
-            pqxx::nontransaction tx{odd};
-            tx.exec(std::string{"SET "} + setting);
+            set(odd, setting);
         } catch (pqxx::sql_error const &) { // PostgreSQL 19 has no other standard_conforming_strings
             continue;
         }
-        for (std::string const &one : {std::string{"caf\u00e9"}, strange}) {
+        for (std::string const &one :
+             {std::string{"caf\u00e9"}, std::string{"back\\slash"}, std::string{"quo'te"}, strange}) {
             auto mine = shedlock::try_acquire(odd, one, {.at_most = 1min, .holder = one});
             ASSERT_TRUE(mine) << setting;
             EXPECT_EQ(server::state(one), "held") << setting;
@@ -321,13 +346,23 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
 TEST_F(pqxx_test, finds_the_functions_by_search_path)
 {
     ONLY_THE_EXTENSION("it stays where it was put");
-    server::ask("CREATE SCHEMA elsewhere");
-    server::ask("ALTER EXTENSION shedlock SET SCHEMA elsewhere");
+    struct moved {
+        moved()
+        {
+            server::ask("CREATE SCHEMA elsewhere");
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA elsewhere");
+        }
+        ~moved()
+        {
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
+            server::ask("DROP SCHEMA elsewhere");
+        }
+    } const there;
     EXPECT_EQ(state_of([this] { (void) shedlock::try_acquire(db, name, {1min}); }), "42883");
-    pqxx::connection there{server::connection() + " options='-c search_path=elsewhere'"};
-    EXPECT_TRUE(shedlock::run(there, name, {1min, {}, {}, 1h}, [](pqxx::work &) {}));
-    server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
-    server::ask("DROP SCHEMA elsewhere");
+    set(db, "search_path = elsewhere");
+    shedlock::pqxx_options how{1min};
+    how.every = 1h;
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &) {}));
 }
 
 // ---- The lock ----
