@@ -12,6 +12,11 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
+# A commit takes its time, so that others have some for what they do meanwhile.
+sql(<<'SQL');
+CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
+SQL
 sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
 
 # Where a program stops if it is told to; see completions.py. Not every tick is done by a way that comes by all of them.
