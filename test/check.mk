@@ -77,8 +77,8 @@ faults: | programs $(clients)
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
 	  test/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
 portable_faults: | programs $(clients)
-	$(part) 'histories, crashes and effects on the portable edition' \
-	  env SHEDLOCK_EDITION=portable test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl)
+	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
+	  test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
 pairs: | thread
 	$(part) 'every interleaving of two calls' nice -n 15 test/pairs/check
 planted: | programs

@@ -70,9 +70,12 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     bool const has_row = known.count(*name) > 0;
     if (name->empty() && !(has_row && is_for_administrators(made.what)))
         errors.must("22023");
-    if (!has_row && is_valid(about.of_database, *name) &&
-        count_characters(about.of_database, *name) > about.name_limit) {
-        // Of several names one may be refused, or lost, before that is found.
+    bool const is_too_long =
+        is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit;
+    if (is_too_long && has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
+        errors.may("22001"); // it takes that for a row that nobody has acquired
+    if (is_too_long && !has_row) {
+        // Of several names one may be refused, or lost, before this is found.
         bool const is_first = !made.is_array || !about.is_portable;
         errors.may_or_must(is_first, "22001");
         if (made.what == function::complete || made.what == function::complete_token)

@@ -131,7 +131,8 @@ inline std::string process_of(std::string const &session)
 inline verdict is_gone(std::string const &session)
 {
     static std::regex const leading_zeros{"([/.])0+([0-9])"};
-    auto const asked = std::regex_replace(session, leading_zeros, "$1$2");
+    auto const server = session.size() - 9; // with what is before it
+    auto const asked = std::regex_replace(session.substr(0, server), leading_zeros, "$1$2") + session.substr(server);
     auto const &all = session::sessions();
     auto const dot = asked.size() - 9;
     if (asked.substr(dot + 1) != all.begin()->first.substr(all.begin()->first.rfind('.') + 1))

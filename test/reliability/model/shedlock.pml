@@ -20,9 +20,11 @@
 
 #define NOBODY 0
 #define JAVA 3 /* 1 and 2 are our sessions */
-#define CLIENTS 4
+#define LATE 4 /* another connection of the client of session 1 */
+#define CLIENTS 5
 
-/* So many of our sessions do nothing but shedlock_run, with ticks and retry. */
+/* So many of our sessions do nothing but runs, with ticks and retry: shedlock_run, or, BY_TOKEN, what a client does with
+ * a token that it completes. Its lease does not end with a session, and it may give up on a commit (late). */
 #ifndef RUNS
 #define RUNS 0
 #endif
@@ -84,6 +86,8 @@ byte tick[CLIENTS];  /* from its acquire to its end */
 byte stage[CLIENTS]; /* of its transaction */
 #define WORKS 1
 #define HAS_FAILED 2 /* the work was rolled back: to be released as not done */
+#define COMPLETES 3  /* the commit has begun, and has looked at the row */
+#define IS_AT_WORK(who) (stage[who] == WORKS || stage[who] == COMPLETES)
 
 /* What nobody knows, for the properties only. A client counts on its lease from its call on, whatever is written. */
 byte live_until[CLIENTS];
@@ -125,7 +129,7 @@ inline promise_growth(next)
 inline promise_fencing(me)
 {
     if
-    :: (guarded[me] || stage[me] == WORKS) && !(writer == me && acquires) && (latest != me || acquires) ->
+    :: (guarded[me] || IS_AT_WORK(me)) && !(writer == me && acquires) && (latest != me || acquires) ->
         printf("I11 is broken\n"); assert(false)
     :: else
     fi
@@ -142,11 +146,15 @@ inline promise_one_effect(me)
 /* The work of a run is committed if and only if the row says so. */
 inline promise_done()
 {
+#ifndef ONLY_EFFECTS
     if
     :: IS_RUN(by) && (has_effect != (keep == DONE) || (has_effect && done != last)) ->
         printf("done is broken\n"); assert(false)
     :: else
     fi
+#else
+    skip
+#endif
 }
 
 /* Puts a version above the committed one. */
@@ -157,7 +165,8 @@ inline promise_done()
 inline spoil_sights()
 {
     sight[1] = (sight[1] -> CHANGED : 0);
-    sight[2] = (sight[2] -> CHANGED : 0)
+    sight[2] = (sight[2] -> CHANGED : 0);
+    sight[LATE] = (sight[LATE] -> CHANGED : 0)
 }
 
 inline forget_new_version()
@@ -191,11 +200,11 @@ inline remember_what_disk_has(is_kept)
     fi
 }
 
-/* A transaction of a run that has released as well is its last; without that, a procedure has committed inside. */
+/* A transaction of a run that completes is its last; without that, a procedure has committed inside. */
 #ifdef BREAK_DONE_AFTER
-#define ENDS_WORK(me) (stage[me] == WORKS)
+#define ENDS_WORK IS_AT_WORK
 #else
-#define ENDS_WORK(me) (stage[me] == WORKS && writer == me)
+#define ENDS_WORK(me) (stage[me] == COMPLETES)
 #endif
 
 inline commit(me)
@@ -251,10 +260,8 @@ inline commit(me)
 #else
 #define IS_MINE_TO_RELEASE IS_MINE
 #endif
-/* A run that overran has its work committed all the same, unless somebody is about to take the lock. */
 #define IS_LIVE_LEASE(me, instant) \
-    (SEEN(me, there, new_there) && IS_UNRELEASED(SEEN(me, keep, new_keep)) && \
-     (SEEN(me, until, new_until) > instant || (stage[me] == WORKS && !UNDECIDED(me))))
+    (SEEN(me, there, new_there) && IS_UNRELEASED(SEEN(me, keep, new_keep)) && SEEN(me, until, new_until) > instant)
 
 #if defined(BREAK_LOOK)
 #define SEEN_BY_LOOK(me, committed, mine) (writer -> mine : committed)
@@ -296,7 +303,13 @@ inline commit(me)
 #define HAS_MOVED(since) (now > since)
 #endif
 
-/* The lock of a run whose session is gone is free, but not before its at_least. A session comes back without token. */
+/* The lock of shedlock_run whose session is gone is free, but not before its at_least. A session comes back without
+ * token. */
+#ifdef BY_TOKEN
+#define IS_OF_SESSION(who) false
+#else
+#define IS_OF_SESSION IS_RUN
+#endif
 #ifdef WRONGLY_DEAD
 #define IS_GONE(who, its_token) true
 #define COUNTS_ON(me, its_until) (IS_RUN(me) -> new_keep : its_until) /* a run on its at_least alone */
@@ -307,7 +320,7 @@ inline commit(me)
 #ifdef BREAK_DEAD_SESSION
 #define ENDS_WITH_SESSION(who) (who == 1 || who == 2)
 #else
-#define ENDS_WITH_SESSION IS_RUN
+#define ENDS_WITH_SESSION IS_OF_SESSION
 #endif
 #if defined(BREAK_DEAD_AT_LEAST)
 #define IS_LEFT_OVER(its_keep) IS_UNRELEASED(its_keep)
@@ -509,25 +522,11 @@ extended:
 #define KEPT LARGER
 #endif
 
-/* A run releases in the transaction of its work (guard.cpp: release_run), or after that was rolled back. */
+/* A run completes in the transaction of its work. After that was rolled back it releases as not done. */
 #ifdef BREAK_DONE_BEFORE
-#define MAY_RELEASE(me) (!IS_RUN(me) || (tick[me] && writer != me))
+#define MAY_RELEASE(me) (!IS_RUN(me) || (tick[me] && !IS_AT_WORK(me) && writer != me))
 #else
-#define MAY_RELEASE(me) (!IS_RUN(me) || (stage[me] && writer != me))
-#endif
-
-#ifdef BREAK_RUN_GUARD
-#define GUARDED_BY_RUN(me) 0
-#define END_LOST_RUN commit /* the release only warns */
-#else
-#define GUARDED_BY_RUN(me) token[me]
-#define END_LOST_RUN abort
-#endif
-
-#ifdef BREAK_DONE_FLUSH
-#define FLUSH_DONE false
-#else
-#define FLUSH_DONE true
+#define MAY_RELEASE(me) (!IS_RUN(me) || (stage[me] == HAS_FAILED && writer != me))
 #endif
 
 inline release(me)
@@ -540,7 +539,7 @@ release_again:
         :: !seen_keep ->
             printf("%d has lost it at %d\n", me, now);
             if
-            :: IS_RUN(me) -> END_LOST_RUN(me)
+            :: IS_RUN(me) -> abort(me)
             :: else
             fi;
             goto released
@@ -556,7 +555,6 @@ release_again:
         WRITE(me, KEPT(instant, seen_keep), SEEN(me, at, new_at), DONE, SEEN(me, by, new_by), SEEN(me, last, new_last),
               SEEN(me, done, new_done));
         if
-        :: stage[me] == WORKS -> flushes = FLUSH_DONE; new_done = new_last
         :: !stage[me] -> new_done = new_last
         :: stage[me] == HAS_FAILED || (RUNS && !IS_RUN(me)) -> new_keep = NOT_DONE; printf("%d has not done it\n", me)
         fi;
@@ -567,7 +565,73 @@ released:
     }
 }
 
-/* guard.cpp: check, before the commit. The row stays locked until that is done. */
+#ifdef BREAK_RUN_GUARD
+#define GUARDED_BY_RUN(me) 0
+#define END_LOST_RUN commit /* the completion only warns */
+#else
+#define GUARDED_BY_RUN(me) token[me]
+#define END_LOST_RUN abort
+#endif
+
+#ifdef BREAK_DONE_FLUSH
+#define FLUSH_DONE false
+#else
+#define FLUSH_DONE true
+#endif
+
+#ifdef BREAK_COMPLETE
+#define IS_TAKEN(me) false
+#else
+#define IS_TAKEN(me) (at != token[me] || by != me)
+#endif
+#ifdef BREAK_RELEASED
+#define IS_RELEASED false
+#else
+#define IS_RELEASED (!IS_UNRELEASED(keep))
+#endif
+
+/* guard.cpp: complete, at the commit of a run's work. Its lease may be over, unless somebody has taken the lock, or is
+ * about to. */
+inline commit_completing(me)
+{
+    atomic {
+        MAY_STEP(me) && stage[me] == WORKS && HAS_MOVED(token[me]);
+complete_again:
+        sight[me] = SAME;
+        instant = CLOCK;
+        if
+        :: !there || IS_TAKEN(me) || IS_RELEASED || (UNDECIDED(me) && until <= now && acquires) ->
+            printf("%d has lost it at %d\n", me, now);
+            END_LOST_RUN(me);
+            goto completed
+        :: else
+        fi
+    };
+    atomic {
+        MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me);
+        if
+        :: sight[me] != SAME -> goto complete_again
+        :: else
+        fi;
+        stage[me] = COMPLETES;
+        if
+        :: IS_UNRELEASED(keep) ->
+            WRITE(me, KEPT(instant, keep), at, DONE, by, last, last);
+            flushes = FLUSH_DONE;
+            new_live_until[me] = LARGER(instant, keep);
+            printf("%d completes at %d: until %d\n", me, now, new_until)
+        :: else -> shared[me] = true; printf("%d completes at %d what was released\n", me, now)
+        fi
+    };
+    atomic {
+        MAY_STEP(me);
+        commit(me);
+completed:
+        sight[me] = 0; instant = 0; started = 0
+    }
+}
+
+/* guard.cpp: seize_if_ours, before the commit. The row stays locked until that is done. */
 inline commit_guarded(me)
 {
     atomic {
@@ -616,11 +680,12 @@ end:
             printf("%d guards token %d\n", me, guarded[me])
            }
         :: commit_guarded(me)
+        :: commit_completing(me)
         :: atomic { MAY_STEP(me) && !guarded[me] && writer == me -> commit(me); started = 0 }
         :: atomic {
             MAY_STEP(me) && (guarded[me] || writer == me);
             if
-            :: stage[me] == WORKS -> abort(me); stage[me] = HAS_FAILED
+            :: stage[me] == WORKS -> abort(me); stage[me] = HAS_FAILED /* commit_completing is not broken off by this */
             :: else -> abort(me)
             fi;
             started = 0;
@@ -642,6 +707,51 @@ end:
        }
     od
 }
+
+#ifdef BY_TOKEN
+/* The client of session 1 has waited too long for its commit. It does not know what becomes of that, and releases as not
+ * done, over another connection. What it has heard of, it does not count on any more. */
+proctype late()
+{
+    byte its_token, instant;
+
+end:
+    do
+    :: {
+        atomic {
+            MAY_STEP(LATE) && IS_AT_WORK(1) && HAS_MOVED(token[1]);
+            its_token = token[1];
+            printf("the client of 1 gives up at %d\n", now);
+late_again:
+            sight[LATE] = SAME;
+            instant = now;
+            if
+            :: !(there && at == its_token && by == 1 && IS_UNRELEASED(keep) && until > instant) ->
+                printf("there is nothing to release at %d\n", now);
+                goto gave_up
+            :: else
+            fi
+        };
+        atomic {
+            MAY_STEP(LATE) && !UNDECIDED(LATE) && !LOCKED(LATE);
+            if
+            :: sight[LATE] != SAME -> goto late_again
+            :: else
+            fi;
+            WRITE(LATE, LARGER(instant, keep), at, NOT_DONE, by, last, done);
+            printf("it releases at %d: until %d\n", now, new_until)
+        };
+        atomic {
+            MAY_STEP(LATE);
+            live_until[1] = new_until;
+            commit(LATE);
+gave_up:
+            sight[LATE] = 0; its_token = 0; instant = 0
+        }
+       }
+    od
+}
+#endif
 
 /* Java's statements, each a transaction: CURRENT_TIMESTAMP is its start. An UPDATE judges what its snapshot shows,
  * waits for whoever has the row undecided or locked, and judges anew if that changed it. INSERT … ON CONFLICT judges the
@@ -725,7 +835,7 @@ inline lose_session(client)
 {
     abort(client);
     if
-    :: IS_RUN(client) && there && by == client && at == token[client] && IS_UNRELEASED(keep) ->
+    :: IS_OF_SESSION(client) && there && by == client && at == token[client] && IS_UNRELEASED(keep) ->
         live_until[client] = (keep > now -> keep : 0)
     :: else
     fi;
@@ -790,6 +900,9 @@ init
 {
     atomic {
         run session(1);
+#ifdef BY_TOKEN
+        run late();
+#endif
 #ifndef SINGLE
         run session(2);
 #endif

@@ -1,0 +1,115 @@
+// What programs for completions.pl have in common: their arguments, where they stop, and that they go on until each
+// tick is done. See completions.py.
+#pragma once
+
+#include "libpqxx.hpp"
+
+#include <shedlock/pqxx.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+
+namespace completions {
+
+class program {
+public:
+    program(int count, char **words)
+    {
+        if (count < 5)
+            throw std::runtime_error{"CONNECTION JOB FIRST LAST [POINT]"};
+        connection = words[1];
+        job = words[2];
+        first_ = std::atoi(words[3]);
+        last_ = std::atoi(words[4]);
+        point_ = count > 5 ? words[5] : "";
+    }
+
+    // Stops there, once, if that is the point.
+    void at(std::string const &point, int tick)
+    {
+        if (point != point_ || tick != last_)
+            return;
+        point_.clear();
+        ::raise(SIGSTOP);
+    }
+
+    // Until each tick is done. attempt: whether it is done by now; whatever it throws because the lock or a connection
+    // was lost means no.
+    int work_through(std::function<bool(int tick)> const &attempt)
+    {
+        for (int tick = first_; tick <= last_; ++tick)
+            while (!survives([&] { return attempt(tick); }))
+                std::this_thread::sleep_for(std::chrono::milliseconds{std::rand() % 20});
+        return 0;
+    }
+
+    std::string connection;
+    std::string job;
+
+private:
+    static bool survives(std::function<bool()> const &attempt)
+    try {
+        return attempt();
+    } catch (shedlock::lock_lost const &) {
+        return false;
+    } catch (shedlock::connection_error const &) { // in_doubt, too
+        return false;
+    } catch (pqxx::in_doubt_error const &) {
+        return false;
+    } catch (pqxx::failure const &failure) {
+        auto const state = shedlock::libpqxx::sqlstate(failure);
+        bool const is_broken = state.empty() || state.starts_with("57P") || state.starts_with("08");
+        if (!is_broken && state != "SL001")
+            throw;
+        return false;
+    }
+
+    int first_ = 0;
+    int last_ = 0;
+    std::string point_;
+};
+
+inline shedlock::instant instant_of(int tick)
+{
+    constexpr std::chrono::seconds beginning_of_2020{1'577'836'800};
+    return shedlock::instant{beginning_of_2020 + std::chrono::minutes{tick}};
+}
+
+// Every other lease is long, and ends with the session; the others are short, and may be over before the work is done.
+inline bool is_long(int tick)
+{
+    return tick % 2 != 0;
+}
+
+inline bool is_done(pqxx::connection &db, std::string const &job, int tick)
+{
+    pqxx::nontransaction direct{db};
+    auto const rows = shedlock::libpqxx::exec(
+        direct,
+        "SELECT last_done_tick >= '2020-01-01 00:00+00'::timestamptz + $2::int * interval '1 minute' FROM "
+        "shedlock_locks WHERE name = $1",
+        {job, std::to_string(tick)});
+    return !rows.empty() && !rows[0][0].is_null() && rows[0][0].as<bool>();
+}
+
+template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick)
+{
+    shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
+}
+
+// Prints what else goes wrong.
+inline int run(int count, char **words, std::function<int(program &)> const &work)
+try {
+    program mine{count, words};
+    return work(mine);
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    return 1;
+}
+
+} // namespace completions

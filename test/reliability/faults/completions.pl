@@ -1,0 +1,263 @@
+# Row 65: programs that acquire a lock for a tick with retry, write its effect and complete the lock in one transaction.
+# They are killed, stopped, and cut off at each of their steps and at random, and so is the server: each tick has one
+# effect. Nothing here depends on how fast anybody is.
+use strict;
+use warnings;
+use POSIX qw(WNOHANG WUNTRACED WIFSIGNALED WTERMSIG);
+use Test::More;
+use Time::HiRes qw(sleep);
+use Crowd;
+use ShedLock;
+
+my $node = new_server('server', crowd_settings());
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+sql('CREATE TABLE effects (job text, tick int, place serial)');
+# A commit takes its time, so that others have some for what they do meanwhile.
+sql(<<'SQL');
+CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
+SQL
+sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
+
+# Where a program stops if it is told to; see completions.py. Not every tick is done by a way that comes by all of them.
+my @points = qw(ready acquired begun worked completed committed);
+my $ticks = often(100, 1_000);
+my $patience = 3_600;
+
+# ---- Processes ----
+
+my %workers; # by process: { point, stopped, until }
+END { my $status = $?; kill 'KILL', $_ for keys %workers; $? = $status; }
+
+sub start_worker
+{
+	my ($job, $first, $last, $point) = @_;
+	my $pid = fork // die "fork: $!";
+	if ($pid == 0)
+	{
+		my @arguments = ($node->connstr('postgres') . ' application_name=worker', $job->{name}, $first, $last, $point // ());
+		exec @{ $job->{program} }, @arguments or POSIX::_exit(127);
+	}
+	$workers{$pid} = { point => $point };
+	return $pid;
+}
+
+# What has become of it since it was last asked for: stopped, ended, killed or nothing. A program that fails ends the test.
+sub news_of
+{
+	my ($pid) = @_;
+	return '' unless waitpid($pid, WNOHANG | WUNTRACED) == $pid;
+	return 'stopped' if kill 0, $pid; # it is still there
+	delete $workers{$pid};
+	return 'killed' if WIFSIGNALED($?) && WTERMSIG($?) == POSIX::SIGKILL;
+	die "a program failed: $?" if $?;
+	return 'ended';
+}
+
+sub wait_for
+{
+	my ($job, $pid) = @_;
+	my $news;
+	until ($news = news_of($pid))
+	{
+		die 'an hour has passed' if time > $job->{end};
+		sleep(0.005);
+	}
+	return $news;
+}
+
+sub kill_worker
+{
+	my ($job, $pid) = @_;
+	kill 'KILL', $pid;
+	1 until wait_for($job, $pid) ne 'stopped';
+}
+
+# ---- What was done ----
+
+# The last tick that is done. Dies if one has two effects.
+sub progress
+{
+	my ($job) = @_;
+	my ($all, $distinct) = split /\|/, sql("SELECT count(*), count(DISTINCT tick) FROM effects WHERE job = '$job->{name}'");
+	die "$all effects of $distinct ticks" if $all != $distinct;
+	return $distinct;
+}
+
+sub restart
+{
+	$node->stop('immediate');
+	$node->start;
+}
+
+# One program comes to that point and is stopped there. Then $strike has its way, and another program sees the tick done.
+# Gives the number of ticks.
+sub strike_at
+{
+	my ($job, $point, $strike) = @_;
+	for my $tick (progress($job) + 1 .. $ticks)
+	{
+		my $pid = start_worker($job, $tick, $tick, $point);
+		next if wait_for($job, $pid) ne 'stopped'; # it does not come by there
+		$strike->($job, $pid, $tick, $point);
+		return;
+	}
+	die "never comes to $point";
+}
+
+sub see_done
+{
+	my ($job, $tick) = @_;
+	wait_for($job, start_worker($job, $tick, $tick));
+}
+
+sub let_go_on
+{
+	my ($job, $pid) = @_;
+	kill 'CONT', $pid;
+	wait_for($job, $pid);
+}
+
+my %strikes = (
+	killed => sub {
+		my ($job, $pid, $tick) = @_;
+		kill_worker($job, $pid);
+		see_done($job, $tick);
+	},
+	# When a long lease is over nobody waits to see. And on the portable edition a row that is completed stays locked.
+	overslept => sub {
+		my ($job, $pid, $tick, $point) = @_;
+		my $ends = $tick % 2 == 0 || $job->{has_short_leases};
+		see_done($job, $tick) if $ends && !(is_portable() && $point eq 'completed');
+		let_go_on($job, $pid);
+	},
+	'cut off' => sub {
+		my ($job, $pid, $tick) = @_;
+		sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'worker'");
+		see_done($job, $tick);
+		let_go_on($job, $pid);
+	},
+	'restarted' => sub {
+		my ($job, $pid) = @_;
+		restart();
+		let_go_on($job, $pid);
+	});
+
+sub at_every_point
+{
+	my ($job) = @_;
+	for my $point (@points)
+	{
+		for my $how (sort keys %strikes)
+		{
+			strike_at($job, $point, $strikes{$how});
+			$job->{saw}{$how}++;
+		}
+	}
+}
+
+# ---- At random ----
+
+# Left alone it gets done: so there are no more than two strikes without progress, however long that takes.
+sub at_random
+{
+	my ($job) = @_;
+	my ($done, $strikes) = (progress($job), 0);
+	while ($done < $ticks)
+	{
+		die 'an hour has passed' if time > $job->{end};
+		while (keys %workers < 3)
+		{
+			my $first = $done + 1;
+			my $last = $first + int(rand(3));
+			start_worker($job, $first, $last < $ticks ? $last : $ticks, rand() < 0.2 ? undef : $points[ rand @points ]);
+		}
+		sleep(rand(0.02));
+		attend_to($job, $_) for keys %workers;
+		my $now = progress($job);
+		$strikes = 0 if $now > $done;
+		$done = $now;
+		$strikes += strike($job) if $strikes < 2 && rand() < 0.6;
+	}
+	while (my ($pid) = keys %workers)
+	{
+		kill 'CONT', $pid;
+		kill_worker($job, $pid) if wait_for($job, $pid) eq 'stopped';
+	}
+}
+
+# Whoever has stopped is killed, or goes on when its lease may be over.
+sub attend_to
+{
+	my ($job, $pid) = @_;
+	my $worker = $workers{$pid};
+	$worker->{until} = time + (rand() < 0.7 ? 0 : 1.5) if news_of($pid) eq 'stopped';
+	return unless $workers{$pid} && $worker->{until} && Time::HiRes::time() >= $worker->{until};
+	if (rand() < 0.7)
+	{
+		kill_worker($job, $pid);
+		$job->{saw}{killed}++;
+	}
+	else
+	{
+		delete $worker->{until};
+		kill 'CONT', $pid;
+		$job->{saw}{overslept}++;
+	}
+}
+
+sub strike
+{
+	my ($job) = @_;
+	return 0 unless %workers; # all have just ended
+	my $pid = (keys %workers)[ rand keys %workers ];
+	my $dice = rand();
+	if ($dice < 0.4)
+	{
+		kill_worker($job, $pid);
+		$job->{saw}{killed}++;
+	}
+	elsif ($dice < 0.6)
+	{
+		kill 'STOP', $pid;
+	}
+	elsif ($dice < 0.95)
+	{
+		my $session = "SELECT pid FROM pg_stat_activity WHERE application_name = 'worker' ORDER BY random() LIMIT 1";
+		$job->{saw}{'cut off'} += sql("SELECT count(pg_terminate_backend(pid)) FROM ($session) one");
+	}
+	else
+	{
+		restart();
+		$job->{saw}{restarted}++;
+	}
+	return 1;
+}
+
+# ---- Programs ----
+
+sub completes
+{
+	my ($title, %job) = @_;
+	%job = (name => $title, saw => {}, end => time + $patience, %job);
+	my $went_well = eval { at_every_point(\%job); at_random(\%job); 1 };
+	ok($went_well, "$title: $ticks ticks") or diag($@);
+	kill_worker(\%job, $_) for keys %workers;
+	return unless $went_well;
+	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"), "$ticks|$ticks|1|$ticks", "$title: each has one effect");
+	is(sql("SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects WHERE job = '$title') one WHERE falls"), 0, "$title: ... in ascending order");
+	is(sql("SELECT state, last_outcome, last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute' FROM shedlock_locks WHERE name = '$title'"), 'free|done|t', "$title: the last one is done");
+	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %strikes));
+}
+
+my $python = '/usr/bin/python3'; # Debian's, whichever else is there
+SKIP:
+{
+	skip 'no psycopg 3 (Debian: python3-psycopg)', 1 if system("$python -c 'import psycopg' 2>/dev/null") != 0;
+	completes('Python', program => [ $python, 'test/reliability/faults/completions.py' ]);
+}
+completes('pqxx.hpp', program => [ program('completions_pqxx') ]);
+completes('shedlock.hpp', program => [ program('completions_client') ], has_short_leases => 1);
+
+$node->stop;
+done_testing();

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""completions.py CONNECTION JOB FIRST LAST [POINT]: does the ticks FIRST to LAST of a job, each unless it is done.
+
+Tick N is N minutes after the beginning of 2020. Its effect is a row of the table effects, written and completed in one
+transaction of one connection; another connection acquires, as where the application has a pool. Every other lease is
+long, and ends with the session that acquired it; the others are short, and may be over before the work is done.
+
+At POINT of the tick LAST it stops itself, for the driver (completions.pl) to kill it there, or to let it go on later.
+Ends with 0 when each tick is done, by whomever. Losing connections is part of it; any other error is not.
+"""
+import os
+import random
+import signal
+import sys
+import time
+
+import psycopg
+
+WHERE, JOB, FIRST, LAST = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+POINT = sys.argv[5] if len(sys.argv) > 5 else None
+TICK = "timestamptz '2020-01-01 00:00+00' + %s * interval '1 minute'"
+
+
+def at(point, tick):
+    global POINT
+    if point == POINT and tick == LAST:
+        POINT = None  # once
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def is_lost(error):
+    """The connection: the server shut down, crashed, starts, or cut it."""
+    return error.sqlstate is None or error.sqlstate[:3] == '57P' or error.sqlstate[:2] == '08'
+
+
+def connect():
+    return psycopg.connect(WHERE, autocommit=True)
+
+
+class Worker:
+    def __init__(self):
+        self.locks = self.application = None
+
+    def connect(self):
+        if self.locks is None or self.locks.closed:
+            self.locks = connect()
+        if self.application is None or self.application.closed:
+            self.application = connect()
+
+    def ask(self, statement, *parameters):
+        return self.locks.execute(statement, parameters).fetchone()
+
+    def is_done(self, tick):
+        row = self.ask(f'SELECT last_done_tick >= {TICK} FROM shedlock_locks WHERE name = %s', tick, JOB)
+        return row is not None and row[0]
+
+    def acquire(self, tick):
+        at_most, ends_with_session = ('300 ms', False) if tick % 2 == 0 else ('10 minutes', True)
+        return self.ask(f'SELECT shedlock_acquire_token(%s, %s, tick => {TICK}, retry => true, ends_with_session => %s)',
+                        JOB, at_most, tick, ends_with_session)[0]
+
+    def work(self, tick, token):
+        with self.application.transaction():
+            at('begun', tick)
+            self.application.execute('INSERT INTO effects VALUES (%s, %s)', (JOB, tick))
+            at('worked', tick)
+            self.application.execute('SELECT shedlock_complete_token(%s, %s)', (JOB, token))
+            at('completed', tick)
+            if tick % 5 == 0:
+                self.give_up(token)
+        at('committed', tick)
+
+    def give_up(self, token):
+        """As a client whose time is up before the reply to its COMMIT is there: nobody has told it what came of that."""
+        self.application.pgconn.send_query(b'COMMIT')
+        self.application.close()
+        self.fail(token)
+        raise psycopg.OperationalError('gave up')
+
+    def fail(self, token):
+        """What is done stays done."""
+        self.ask('SELECT shedlock_release_token(%s, %s, false)', JOB, token)
+
+    def do(self, tick):
+        """Whether it is done by now."""
+        token = None
+        try:
+            self.connect()
+            if self.is_done(tick):
+                return True
+            at('ready', tick)
+            token = self.acquire(tick)
+            if token is None:
+                time.sleep(random.uniform(0.001, 0.02))
+                return False
+            at('acquired', tick)
+            self.work(tick, token)
+            return True
+        except psycopg.Error as error:
+            if is_lost(error):
+                self.after_loss(token)
+            elif error.sqlstate != 'SL001':
+                raise
+            return False
+
+    def after_loss(self, token):
+        time.sleep(random.uniform(0.001, 0.02))
+        try:
+            if token is not None:
+                self.connect()
+                self.fail(token)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
+
+
+def main():
+    worker = Worker()
+    for tick in range(FIRST, LAST + 1):
+        while not worker.do(tick):
+            pass
+
+
+main()
