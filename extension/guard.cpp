@@ -199,9 +199,10 @@ void complete(const lock_table &table, const guarded_lock &mine)
         return;
     durability::after_release();
     stats::record_release(mine.name, now - before.locked_at, true);
-    // Ended by hand it may be over since ever.
-    if (before.lock_until < now)
-        warn_of_overrun(mine.name, now - std::max(before.lock_until, before.locked_at));
+    // A lock_until that was edited by hand may be long before the acquisition, or -infinity.
+    const auto end = std::max(before.lock_until, before.locked_at);
+    if (end < now)
+        warn_of_overrun(mine.name, now - end);
 }
 
 void check_all()
@@ -330,6 +331,7 @@ void complete_run(const guarded_lock &mine)
 {
     auto completion = mine;
     completion.is_to_complete = true;
+    be_first_at_commit(); // again: the command may have used postgres_fdw for the first time
     join(completion);
 }
 

@@ -21,7 +21,7 @@ BEGIN;
 INSERT INTO work VALUES ('first');
 SELECT shedlock_complete('c'), shedlock_complete_token('t', :token);
 SELECT * FROM locks;
-SELECT shedlock_acquire('c', '1 h') AS refused, clock_timestamp() AS called \gset
+SELECT clock_timestamp() AS called \gset
 COMMIT;
 SELECT l.name, l.last_done_at >= :'called' AS at_commit, w.xmin = s.xmin AS one_transaction FROM work w, shedlock s JOIN shedlock_locks l USING (name) ORDER BY 1;
 :outcome
@@ -226,6 +226,7 @@ DELETE FROM shedlock;
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
+SELECT shedlock_acquire('s', '1 h') AS was_deleted;
 BEGIN;
 SELECT shedlock_complete('s');
 SAVEPOINT a;
@@ -318,7 +319,9 @@ PREPARE java_again(text, int, text) AS
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 BEGIN;
+\set VERBOSITY sqlstate
 SELECT shedlock_complete_token('over', :token);
+\set VERBOSITY default
 INSERT INTO work VALUES ('taken over by us');
 SELECT shedlock_acquire_token('over', '1 ms') AS second \gset
 COMMIT;

@@ -20,7 +20,9 @@ SELECT shedlock_release_token('t done', :done), shedlock_release_token('t failed
 DISCARD ALL;
 SELECT * FROM locks;
 SELECT shedlock_acquire(name, '1 h') FROM shedlock_locks WHERE name <> 't done' ORDER BY name;
+\set VERBOSITY sqlstate
 SELECT shedlock_extend('s', '1 h'), shedlock_extend_token('t', :token, '1 h');
+\set VERBOSITY default
 \c
 SELECT wait_until_gone(:process);
 SELECT * FROM locks;
@@ -44,7 +46,7 @@ SELECT shedlock_complete_token('t', :token);
 SELECT pg_backend_pid() AS process, shedlock_acquire_token(ARRAY['forced', 'paused', 'waited for'], '1 h', ends_with_session => true), shedlock_acquire('short', '1 h', at_least => '1 ms', ends_with_session => true) \gset
 \c
 SELECT wait_until_gone(:process);
-SELECT shedlock_force_release('forced') AS held, shedlock_pause('paused'), shedlock_acquire('waited for', '1 h', wait => '1 h'), shedlock_acquire('short', '1 h', wait => '1 h');
+SELECT shedlock_force_release('forced') AS held, shedlock_pause('paused'), shedlock_acquire('waited for', '1 h', wait => '1 min'), shedlock_acquire('short', '1 h', wait => '1 min');
 DELETE FROM shedlock;
 
 -- What others can have written: this session; one with its process id that began at another time, which is gone, or whose beginning nobody knows; a process id that nobody has;

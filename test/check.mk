@@ -7,7 +7,7 @@ cores := $(shell nproc)
 done = && echo "ok - built, no warnings"
 server = test/with-server
 
-clients = client_plain client_pooled client_portable client_address client_thread tool tool_portable
+clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
 parts = extension_tests asserted portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
 all: $(parts)
@@ -18,7 +18,7 @@ all: $(parts)
 extension:
 	$(built) 'g++: extension' sh -c 'CXXFLAGS=-Werror make -j$(cores) $(done)'
 client:
-	$(built) 'g++: client library, tool' sh -c 'cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON && cmake --build build --parallel $(cores) --target shedlock_tool client_test tool_test $(done)'
+	$(built) 'g++: client library, tool' sh -c 'cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON && cmake --build build --parallel $(cores) --target shedlock_tool client_test pqxx_test types_test tool_test $(done)'
 programs: | client extension
 	$(built) 'g++: programmes of the tests' nice sh -c 'cmake --build build --parallel $(cores) $(done)'
 address: | programs
@@ -49,6 +49,13 @@ client_pooled: | client extension
 client_portable: | client extension
 	$(part) 'C++ client on the portable edition' $(server) test/with-portable $(client_test) \
 	  --gtest_filter=-edition_test.*:fork_test.*:lease_test.*:literal_test.*:thread_test.*:timer_test.*
+pqxx_test = build/test/client/pqxx_test
+pqxx: | client extension
+	$(part) 'pqxx.hpp, types.hpp' $(server) sh -c '$(pqxx_test) && build/test/client/types_test'
+pqxx_pooled: | client extension
+	$(part) 'pqxx.hpp through PgBouncer' $(server) test/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
+pqxx_portable: | client extension
+	$(part) 'pqxx.hpp on the portable edition' $(server) test/with-portable $(pqxx_test)
 tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension

@@ -1,8 +1,34 @@
-include("${CMAKE_CURRENT_LIST_DIR}/shedlock-targets.cmake")
-
-# Only shedlock::static needs these, so where they are missing shedlock::shedlock is found all the same.
-find_package(Threads QUIET)
-find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)
-  pkg_check_modules(libpq QUIET IMPORTED_TARGET libpq)
+# Components: client, the default, gives shedlock::shedlock and shedlock::static; pqxx gives shedlock::pqxx.
+if(NOT shedlock_FIND_COMPONENTS)
+  set(shedlock_FIND_COMPONENTS client)
+  set(shedlock_FIND_REQUIRED_client TRUE)
 endif()
+
+set(shedlock_client_FOUND FALSE)
+if("client" IN_LIST shedlock_FIND_COMPONENTS AND EXISTS "${CMAKE_CURRENT_LIST_DIR}/shedlock-targets.cmake")
+  include("${CMAKE_CURRENT_LIST_DIR}/shedlock-targets.cmake")
+  set(shedlock_client_FOUND TRUE)
+  # Only shedlock::static needs these, so where they are missing shedlock::shedlock is found all the same.
+  find_package(Threads QUIET)
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(libpq QUIET IMPORTED_TARGET libpq)
+  endif()
+endif()
+
+set(shedlock_pqxx_FOUND FALSE)
+if("pqxx" IN_LIST shedlock_FIND_COMPONENTS)
+  include("${CMAKE_CURRENT_LIST_DIR}/libpqxx.cmake")
+  if(shedlock_libpqxx)
+    include("${CMAKE_CURRENT_LIST_DIR}/shedlock-pqxx-targets.cmake")
+    set_property(TARGET shedlock::pqxx PROPERTY INTERFACE_LINK_LIBRARIES ${shedlock_libpqxx})
+    set(shedlock_pqxx_FOUND TRUE)
+  endif()
+endif()
+
+foreach(component IN LISTS shedlock_FIND_COMPONENTS)
+  if(shedlock_FIND_REQUIRED_${component} AND NOT shedlock_${component}_FOUND)
+    set(shedlock_FOUND FALSE)
+    set(shedlock_NOT_FOUND_MESSAGE "component ${component} is missing; pqxx needs libpqxx: its CMake package, or libpqxx.pc and pkg-config")
+  endif()
+endforeach()

@@ -512,9 +512,11 @@ BEGIN
                   HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
-       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0)
-       AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
-        RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
+        -- Not in the condition above: PL/pgSQL sets up a whole expression once per transaction, whether or not all of it is needed.
+        IF @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+        END IF;
     END IF;
     RETURN seen.lock_until;
 END
@@ -743,9 +745,9 @@ CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    -- The defaults need no check, which would be a third of what a refusal costs.
+    -- The defaults need no check and no wait, which would be a third of what a refusal costs.
     IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
-        RETURN @extschema@.shedlock__try_for(names, at_most, interval '0', interval '0', NULL::timestamp, false, kind, holder);
+        RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
@@ -767,7 +769,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -784,7 +786,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '!'::text WHEN false THEN ':'::text END, NULL::text) IS NOT NULL;
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
 
@@ -802,7 +804,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
 
@@ -820,7 +822,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
-        CASE ends_with_session WHEN true THEN '&'::text WHEN false THEN '#'::text END, holder);
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
 
@@ -1155,8 +1157,9 @@ BEGIN
         reason := @extschema@.shedlock__loss(seen, wanted, session, token);
         IF reason IS NOT NULL THEN
             NULL;
-        ELSIF seen.lock_until = timestamp 'infinity'
-              OR NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+        ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
+            reason := 'It is paused.';
+        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
             reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
@@ -1179,8 +1182,9 @@ BEGIN
            last_done_at = now
      WHERE s.name = ANY (unreleased);
     FOREACH seen IN ARRAY seized LOOP
-        IF seen.lock_until < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
-            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - seen.lock_until),
+        -- Edited by hand, lock_until may be long before the acquisition, or -infinity.
+        IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
                 DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;

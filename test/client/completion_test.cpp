@@ -44,6 +44,7 @@ TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
     complete(*mine);
     expect_dropped_in_silence(*mine, deadline);
     EXPECT_EQ(server::state(name), "free");
+    locks.try_acquire(name, {.at_most = 1min}).reset(); // so that the server has forgotten it
     EXPECT_NO_THROW(mine->release());
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_EQ(heard.texts(), "");
@@ -315,6 +316,12 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     mine.reset();
     EXPECT_EQ(heard.texts(), "");
     EXPECT_EQ(server::token(name), number(next->token()));
+
+    auto not_kept = locks.try_acquire(name + " not kept", {.at_most = 1min});
+    (void) not_kept->complete_statement();
+    locks.force_release(name + " not kept");
+    not_kept.reset();
+    EXPECT_EQ(heard.texts(), "") << "nor is what the destructor sees";
 }
 
 TEST_F(completion_test, run_asks_the_server_when_it_was_not_told_of_the_commit)
@@ -337,6 +344,12 @@ TEST_F(completion_test, run_asks_the_server_when_it_was_not_told_of_the_commit)
                                   }),
                  shedlock::lock_lost);
     EXPECT_EQ(heard.texts(), "");
+    EXPECT_TRUE(locks.run(name + " overran", {.at_most = 200ms}, [&](shedlock::lock &lock) {
+        auto const statement = lock.complete_statement();
+        EXPECT_TRUE(server::comes_true([&] { return server::state(name + " overran") == "free"; }));
+        EXPECT_THROW(lock.extend(1min), shedlock::lock_lost);
+        server::ask(statement); // nobody had taken it
+    }));
 }
 
 TEST_F(completion_test, a_commit_that_takes_long_is_no_trouble_of_keep_alive)
@@ -348,6 +361,7 @@ TEST_F(completion_test, a_commit_that_takes_long_is_no_trouble_of_keep_alive)
     transaction.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // as the commit itself does
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }))
         << "at the deadline, as ever: the commit may still fail";
+    std::this_thread::sleep_for(1s); // keep-alive could say something
     transaction.commit();
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_TRUE(locks.run(name + " run", {.at_most = 1min}, [](shedlock::lock &) {}));

@@ -1,7 +1,9 @@
-// The statements for the application's transactions: guard, and complete. They need nothing but that transaction. Those
-// of libpqxx, and what they throw, are pqxx_test's.
+// The statements for the application's transactions: guard, and complete. They need nothing but that transaction. And
+// the functions of pqxx.hpp that execute them; pqxx_test has more of those.
 #include "fixture.hpp"
 #include "proxy.hpp"
+
+#include <shedlock/pqxx.hpp>
 
 #include <future>
 
@@ -168,4 +170,103 @@ TEST_F(guard_test, is_a_statement_for_any_driver)
     locks.force_release(name);
     EXPECT_EQ(table.do_with(statement), "SL001");
     EXPECT_EQ(table.rows(), "1");
+}
+
+// By guard(lock, tx) and commit(lock, tx).
+
+namespace {
+
+// Lost between the statement and the commit.
+struct overtaken {
+    shedlock::lock &mine;
+
+    [[nodiscard]] std::string complete_statement() const
+    {
+        return mine.complete_statement() + "; SELECT shedlock_force_release('" + mine.names().list().front() + "')";
+    }
+    static void completed() { FAIL() << "it has not committed"; }
+};
+
+} // namespace
+
+TEST_F(guard_test, commits_the_work_and_the_release_together)
+{
+    table_of_work const table;
+    pqxx::connection connection{server::connection()};
+    {
+        auto mine = locks.try_acquire({name, name + " 2"}, {.at_most = 1min, .keep_alive = true});
+        pqxx::work first{connection};
+        first.exec(table.work);
+        shedlock::guard(*mine, first);
+        first.commit();
+        EXPECT_EQ(server::state(name), "held");
+        pqxx::transaction<pqxx::isolation_level::serializable> strict{connection};
+        strict.exec(table.work);
+        shedlock::commit(*mine, strict);
+        EXPECT_FALSE(mine->held());
+        EXPECT_NO_THROW(mine->release()) << "it is inert";
+    }
+    EXPECT_EQ(table.rows(), "2");
+    EXPECT_EQ(server::state(name) + server::state(name + " 2"), "freefree");
+    EXPECT_EQ(server::last_outcome(name) + server::last_outcome(name + " 2"), "donedone");
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [&](shedlock::lock &lock) {
+        pqxx::work transaction{connection};
+        transaction.exec(table.work);
+        shedlock::commit(lock, transaction);
+    }));
+    EXPECT_EQ(table.rows(), "3");
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
+{
+    table_of_work const table;
+    pqxx::connection connection{server::connection()};
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    locks.force_release(name);
+    {
+        pqxx::work transaction{connection};
+        EXPECT_THROW(shedlock::guard(*mine, transaction), shedlock::lock_lost);
+    }
+    {
+        pqxx::work transaction{connection};
+        transaction.exec(table.work);
+        EXPECT_THROW(shedlock::commit(*mine, transaction), shedlock::lock_lost);
+    }
+    EXPECT_THROW(mine->release(), shedlock::lock_lost) << "it was not completed, so it is not inert";
+    if (!server::is_portable()) { // where nobody else comes in between
+        mine = locks.try_acquire(name, {.at_most = 1min});
+        overtaken late{*mine};
+        pqxx::work transaction{connection};
+        transaction.exec(table.work);
+        try {
+            shedlock::commit(late, transaction);
+            FAIL() << "lost before the commit";
+        } catch (shedlock::lock_lost const &lost) {
+            EXPECT_EQ(lost.sqlstate(), "SL001");
+            EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
+        }
+    }
+    EXPECT_EQ(table.rows(), "0");
+}
+
+TEST_F(guard_test, leaves_other_errors_to_libpqxx)
+{
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    pqxx::connection connection{server::connection()};
+    {
+        pqxx::work transaction{connection};
+        transaction.exec("SET LOCAL ROLE pg_monitor");
+        EXPECT_THROW(shedlock::guard(*mine, transaction), pqxx::sql_error) << "it may not use locks";
+    }
+    {
+        pqxx::work transaction{connection};
+        transaction.exec("CREATE TEMP TABLE once (one int UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP");
+        transaction.exec("INSERT INTO once VALUES (1), (1)");
+        EXPECT_THROW(shedlock::commit(*mine, transaction), pqxx::unique_violation);
+    }
+    EXPECT_TRUE(mine->held());
+    mine.reset();
+    EXPECT_EQ(server::last_outcome(name), "failed") << "its work was not committed";
 }

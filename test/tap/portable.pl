@@ -220,6 +220,7 @@ for (
 	[ 'has not completed after ROLLBACK TO', '1 h', '', '', q[SAVEPOINT s; C; ROLLBACK TO s; SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')], '| t|t', 'a/held, b/held, t/held' ],
 	[ 'completes in a savepoint, and again', '1 h', '', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C', '| | |', 'a/free/done, b/held, t/free/done' ],
 	[ 'completes a lease that is over', '1 ms', '', '', 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
+	[ 'completes a lease that never was', '1 h', '', q[UPDATE shedlock SET lock_until = '-infinity'], 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
 	[ 'does not complete what it released as failed', '1 h', '', '', q[SELECT shedlock_release('a', false); C], 't | SL001 It has been released before.' ],
 	[ 'does not complete what was released as done', '1 h', q[SELECT shedlock_release('a')], '', 'C', 'SL001 It has been released before.' ],
 	[ 'does not complete what was released as failed', '1 h', q[SELECT shedlock_release('a', false)], '', 'C', 'SL001 It has been released before.' ],

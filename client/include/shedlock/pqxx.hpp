@@ -98,6 +98,8 @@ struct sql {
     static std::string complete(names const &what, token id) { return "SELECT " + call("complete", what, id) + ')'; }
     static std::string guard(names const &what, token id)
     {
+        if (what.list().empty())
+            throw usage_error{"give at least one name", "22023"};
         std::string calls;
         for (auto const &name : what.list())
             calls += (calls.empty() ? "SELECT " : ", ") + call("guard", name, id) + ')';
@@ -126,13 +128,10 @@ try {
     throw;
 }
 
-struct grant {
-    shedlock::token token;
-    std::optional<instant> tick;
-};
-
+// The token and the tick, or nothing: refused.
 template <class Tx>
-std::optional<grant> acquire(Tx &tx, names const &what, pqxx_options const &how, std::chrono::microseconds wait)
+std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names const &what, pqxx_options const &how,
+                                                                std::chrono::microseconds wait)
 {
     auto const rows = tx.exec(
         "SELECT shedlock_acquire_token(" + sql::constant(what) + ", at_most => " + sql::constant(how.at_most) +
@@ -144,19 +143,18 @@ std::optional<grant> acquire(Tx &tx, names const &what, pqxx_options const &how,
     auto const number = [&rows](int column) { return std::strtoll(rows[0][column].c_str(), nullptr, 10); };
     if (rows[0][0].is_null())
         return std::nullopt;
-    grant granted{token{number(0)}, std::nullopt};
+    std::optional<instant> tick;
     if (!rows[0][1].is_null())
-        granted.tick.emplace(std::chrono::microseconds{number(1)});
-    return granted;
+        tick.emplace(std::chrono::microseconds{number(1)});
+    return std::pair{token{number(0)}, tick};
 }
 
 } // namespace pqxx_details
 
 // An acquisition of ours. Move-only. Its connection must outlive it, and must not be moved. Once released or completed
 // it is inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. Destroyed
-// or assigned to before that it is released as FAILED: only release() and commit() say that the work is done.
-// Destructors never throw; what goes wrong is reported to process_notice() of the connection, and the lease ends by
-// itself.
+// before that, or assigned to, it is released as FAILED: only release() and commit() say that the work is done. The
+// destructor never throws. What goes wrong is reported to connection.process_notice(), and the lease ends by itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.
@@ -165,7 +163,7 @@ public:
     {
     }
 
-    // Not of a lock that was moved from. The tick may be one that the server has computed.
+    // Not after it was moved from. The tick may be one that the server has computed.
     [[nodiscard]] shedlock::names const &names() const noexcept { return mine_->names; }
     [[nodiscard]] shedlock::token token() const noexcept { return mine_->token; }
     [[nodiscard]] std::optional<instant> tick() const noexcept { return mine_->tick; }
@@ -190,11 +188,15 @@ public:
             throw lost("released");
     }
 
-    // What guard() and commit() use. completed(): a transaction with complete_statement() was committed. Now it is
-    // inert.
+    // For guard() and commit(). Call completed() when a transaction that had executed complete_statement() has been
+    // committed: the lock is inert then.
     [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
     [[nodiscard]] std::string complete_statement() const { return pqxx_details::sql::complete(live().names, token()); }
-    void completed() noexcept { mine_->connection = nullptr; }
+    void completed() noexcept
+    {
+        if (mine_)
+            mine_->connection = nullptr;
+    }
 
 private:
     struct acquisition {
@@ -241,14 +243,14 @@ private:
     std::unique_ptr<acquisition> mine_;
 };
 
-// The lock, or nothing: refused until wait had passed. It is the server that waits.
+// The lock, or nothing: refused until wait had passed. The statement waits on the server.
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
     std::optional<pqxx_lock> mine; // outlives tx: if the commit is in doubt, it is released
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
-        mine.emplace(connection, what, granted->token, granted->tick);
+        mine.emplace(connection, what, granted->first, granted->second);
         tx.commit();
     }
     return mine;
@@ -277,13 +279,13 @@ template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> voi
     lock.completed();
 }
 
-// Acquires in a transaction that the caller commits; rolled back, it never was. The token, or nothing: refused. Nobody
-// releases it but complete(), or a pqxx_lock that is made of the token after the commit.
+// Acquires in a transaction that the caller commits; rolled back, it never was. The token, or nothing: refused. It is
+// for the caller to release: by complete(), or by a pqxx_lock that is made of the token after the commit.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>>
 [[nodiscard]] std::optional<token> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
 {
     auto const granted = pqxx_details::acquire(tx, what, how, {});
-    return granted ? std::optional{granted->token} : std::nullopt;
+    return granted ? std::optional{granted->first} : std::nullopt;
 }
 
 // As guard(lock, tx).
@@ -301,8 +303,7 @@ template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(T
 
 // Acquires the lock, calls work(tx) or work(tx, lock), lock being a pqxx_lock const &, and commits tx and the release
 // together: true. False: refused, work was not called. If work throws, tx is rolled back, the lock is released as
-// failed, and the exception passes through. Throws lock_lost: tx was rolled back. work must neither commit nor abort
-// tx.
+// failed, and the exception passes through. Throws lock_lost: tx was rolled back. work must not end tx.
 template <class Tx = pqxx::work, class Work, class = pqxx_details::needs_transaction<Tx>>
 bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
 {

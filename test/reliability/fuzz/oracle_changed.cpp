@@ -134,8 +134,9 @@ std::string oracle::judge_complete(call const &made, session const &caller, outc
             errors.must("SL001");
             continue;
         }
-        least += found->second.lock_until < seen.before;
-        most += found->second.lock_until < seen.after;
+        auto const end = std::max(found->second.lock_until, found->second.locked_at);
+        least += end < seen.before;
+        most += end < seen.after;
     }
     if (seen.error)
         return {};

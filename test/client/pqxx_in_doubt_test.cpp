@@ -1,0 +1,104 @@
+// The wrapper for libpqxx: commits of which nobody knows whether they have happened.
+#include "proxy.hpp"
+#include "server.hpp"
+
+#include <future>
+#include <gtest/gtest.h>
+#include <shedlock/pqxx.hpp>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// A table whose rows do something when they are committed.
+class table_of_work {
+public:
+    explicit table_of_work(std::string const &at_commit)
+    {
+        server::ask("CREATE TABLE doubtful (at timestamptz DEFAULT now())");
+        server::ask("CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS "
+                    "$$BEGIN PERFORM " +
+                    at_commit + "; RETURN NULL; END$$");
+        server::ask("CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON doubtful DEFERRABLE INITIALLY DEFERRED"
+                    " FOR EACH ROW EXECUTE FUNCTION at_commit()");
+    }
+    ~table_of_work() { server::ask("DROP TABLE doubtful; DROP FUNCTION at_commit()"); }
+    table_of_work(table_of_work const &) = delete;
+    table_of_work &operator=(table_of_work const &) = delete;
+    [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM doubtful"); }
+    void do_no_more() const { server::ask("ALTER TABLE doubtful DISABLE TRIGGER at_commit"); }
+};
+
+void work(pqxx::work &tx)
+{
+    tx.exec("INSERT INTO doubtful DEFAULT VALUES");
+}
+
+class pqxx_in_doubt_test : public testing::Test {
+protected:
+    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    shedlock::pqxx_options const once{
+        .at_most = 1min, .tick = shedlock::instant{std::chrono::seconds{1577880000}}, .retry = true};
+};
+
+} // namespace
+
+TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
+{
+    table_of_work const table{"pg_advisory_xact_lock_shared(31)"};
+    pqxx::connection other; // not through a pooler
+    pqxx::nontransaction barrier{other};
+    barrier.exec("SELECT pg_advisory_lock(31)");
+    proxy network;
+    auto running = std::async(std::launch::async, [&] {
+        pqxx::connection db{network.connection()};
+        shedlock::run(db, name, once, work);
+    });
+    EXPECT_TRUE(server::comes_true([] {
+        return server::ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == "1";
+    }));
+    network.hold_replies();
+    network.refuse_newcomers();
+    barrier.exec("SELECT pg_advisory_unlock(31)");
+    EXPECT_TRUE(server::comes_true([&] { return table.rows() == "1"; }));
+    network.cut();
+    EXPECT_THROW(running.get(), pqxx::in_doubt_error);
+    EXPECT_EQ(server::last_outcome(name), "done");
+    table.do_no_more();
+    pqxx::connection db{server::connection()};
+    EXPECT_FALSE(shedlock::run(db, name, once, work)) << "it has had its run";
+    EXPECT_EQ(table.rows(), "1");
+}
+
+TEST_F(pqxx_in_doubt_test, the_tick_is_due_again_if_it_was_not_committed)
+{
+    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    {
+        pqxx::connection db{server::connection()};
+        EXPECT_THROW(shedlock::run(db, name, once, work), pqxx::in_doubt_error);
+    }
+    EXPECT_EQ(table.rows(), "0");
+    table.do_no_more();
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "the lease ends with the session";
+    pqxx::connection db{server::connection()};
+    EXPECT_TRUE(shedlock::run(db, name, once, work));
+    EXPECT_EQ(table.rows(), "1");
+}
+
+TEST_F(pqxx_in_doubt_test, the_lock_is_not_inert)
+{
+    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    pqxx::connection db{server::connection()};
+    auto mine = shedlock::try_acquire(db, name, once);
+    ASSERT_TRUE(mine);
+    pqxx::connection doubtful{server::connection()};
+    {
+        pqxx::work tx{doubtful};
+        work(tx);
+        EXPECT_THROW(commit(*mine, tx), pqxx::in_doubt_error);
+    }
+    EXPECT_EQ(server::state(name), "held");
+    mine.reset();
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}

@@ -1,0 +1,730 @@
+// The wrapper for libpqxx: everything but commits in doubt. Also compiles as C++17.
+#include "server.hpp"
+
+#include <future>
+#include <gtest/gtest.h>
+#include <shedlock/pqxx.hpp>
+
+using namespace std::chrono_literals;
+using shedlock::outcome;
+using shedlock::pqxx_lock;
+
+namespace {
+
+#define ONLY_THE_EXTENSION(why)                                                                                        \
+    if (server::is_portable())                                                                                         \
+    GTEST_SKIP() << "the portable edition: " << (why)
+
+// ---- What compiles ----
+
+template <class Tx> using guards = decltype(shedlock::guard(std::declval<pqxx_lock const &>(), std::declval<Tx &>()));
+template <class Tx> using commits = decltype(shedlock::commit(std::declval<pqxx_lock &>(), std::declval<Tx &>()));
+template <class Tx>
+using acquires = decltype(shedlock::try_acquire(std::declval<Tx &>(), "a", std::declval<shedlock::pqxx_options>()));
+template <class Tx>
+using guards_token = decltype(shedlock::guard(std::declval<Tx &>(), "a", std::declval<shedlock::token>()));
+template <class Tx>
+using completes = decltype(shedlock::complete(std::declval<Tx &>(), "a", std::declval<shedlock::token>()));
+template <class Tx>
+using runs = decltype(shedlock::run<Tx>(std::declval<pqxx::connection &>(), "a", {}, std::declval<void (*)(Tx &)>()));
+
+template <template <class> class Expression, class Tx, class = void> constexpr bool compiles = false;
+template <template <class> class Expression, class Tx>
+constexpr bool compiles<Expression, Tx, std::void_t<Expression<Tx>>> = true;
+
+template <class Tx>
+constexpr int ways = compiles<guards, Tx> + compiles<commits, Tx> + compiles<acquires, Tx> +
+                     compiles<guards_token, Tx> + compiles<completes, Tx> + compiles<runs, Tx>;
+
+static_assert(ways<pqxx::work> == 6);
+static_assert(ways<pqxx::read_transaction> == 6);
+static_assert(ways<pqxx::transaction<pqxx::isolation_level::serializable>> == 6);
+static_assert(ways<pqxx::robusttransaction<>> == 6);
+static_assert(ways<pqxx::robusttransaction<pqxx::isolation_level::repeatable_read>> == 6);
+static_assert(ways<pqxx::nontransaction> == 0, "each statement is committed by itself");
+static_assert(ways<pqxx::subtransaction> == 0, "its commit commits nothing");
+static_assert(ways<pqxx::dbtransaction> == 0, "it may be a subtransaction");
+static_assert(ways<pqxx::transaction_base> == 0, "it may be a nontransaction");
+
+static_assert(!std::is_copy_constructible_v<pqxx_lock> && !std::is_copy_assignable_v<pqxx_lock>);
+static_assert(std::is_nothrow_move_constructible_v<pqxx_lock> && std::is_nothrow_move_assignable_v<pqxx_lock>);
+
+// ---- What happens ----
+
+// A table that shows whether work was committed.
+class table_of_work {
+public:
+    table_of_work() { server::ask("CREATE TABLE effect (at timestamptz DEFAULT now())"); }
+    ~table_of_work() { server::ask("DROP TABLE effect"); }
+    table_of_work(table_of_work const &) = delete;
+    table_of_work &operator=(table_of_work const &) = delete;
+    [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM effect"); }
+};
+
+template <class Tx> void insert(Tx &tx)
+{
+    tx.exec("INSERT INTO effect DEFAULT VALUES");
+}
+
+// What the connection reports for as long as this lives.
+#if PQXX_VERSION_MAJOR < 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10)
+class notices : pqxx::errorhandler {
+public:
+    explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
+    bool operator()(char const text[]) noexcept override
+    {
+        all += text;
+        return false;
+    }
+    std::string all;
+};
+#else
+class notices {
+public:
+    explicit notices(pqxx::connection &connection) : connection_{connection}
+    {
+        connection_.set_notice_handler([this](pqxx::zview text) noexcept { all += text; });
+    }
+    ~notices() { connection_.set_notice_handler({}); }
+    notices(notices const &) = delete;
+    notices &operator=(notices const &) = delete;
+    std::string all;
+
+private:
+    pqxx::connection &connection_;
+};
+#endif
+
+// A locked advisory lock of the server, for a statement to wait for.
+class barrier {
+public:
+    barrier() { hold_.exec("SELECT pg_advisory_lock(31)"); }
+    static constexpr char const *wait = "SELECT pg_advisory_lock_shared(31), pg_advisory_unlock_shared(31)";
+    [[nodiscard]] static bool is_waited_for()
+    {
+        return server::comes_true([] {
+            return server::ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == "1";
+        });
+    }
+    void open() { hold_.exec("SELECT pg_advisory_unlock(31)"); }
+
+private:
+    pqxx::connection connection_;
+    pqxx::nontransaction hold_{connection_};
+};
+
+std::string state_of(std::function<void()> const &call)
+{
+    try {
+        call();
+    } catch (pqxx::sql_error const &failure) {
+        return std::string{failure.sqlstate()};
+    }
+    return "none";
+}
+
+void set(pqxx::connection &connection, std::string const &setting)
+{
+    pqxx::nontransaction{connection}.exec("SET " + setting);
+}
+
+std::string session(pqxx::connection &connection)
+{
+    pqxx::work tx{connection};
+    return tx.exec("SELECT pg_backend_pid()")[0][0].c_str();
+}
+
+class pqxx_test : public testing::Test {
+protected:
+    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    pqxx::connection db{server::connection()};
+    shedlock::instant const noon{std::chrono::seconds{1577880000}}; // 2020-01-01 12:00 UTC
+};
+
+} // namespace
+
+// ---- Acquire ----
+
+TEST_F(pqxx_test, acquires_what_is_free_and_skips_what_is_held)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    ASSERT_TRUE(mine);
+    EXPECT_EQ(server::state(name), "held");
+    EXPECT_EQ(static_cast<std::int64_t>(mine->token()), server::token(name));
+    EXPECT_EQ(mine->names().list(), std::vector{name});
+    EXPECT_FALSE(mine->tick());
+    pqxx::connection other{server::connection()};
+    EXPECT_FALSE(shedlock::try_acquire(other, name, {.at_most = 1min}));
+    EXPECT_FALSE(shedlock::try_acquire(db, name, {.at_most = 1min})) << "it is not reentrant";
+    mine->release();
+    EXPECT_TRUE(shedlock::try_acquire(other, name, {.at_most = 1min}));
+}
+
+TEST_F(pqxx_test, acquires_several_all_or_none)
+{
+    auto one = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
+    EXPECT_FALSE(shedlock::try_acquire(db, {name + "1", name + "2"}, {.at_most = 1min}));
+    EXPECT_NE(server::state(name + "1"), "held");
+    one->release();
+    auto both = shedlock::try_acquire(db, {name + "1", name + "2"}, {.at_most = 1min});
+    ASSERT_TRUE(both);
+    both->extend(2h);
+    EXPECT_GT(server::remaining(name + "1"), 1h);
+    EXPECT_GT(server::remaining(name + "2"), 1h);
+    pqxx::work tx{db};
+    guard(*both, tx);
+    commit(*both, tx);
+    EXPECT_EQ(server::last_outcome(name + "1"), "done");
+    EXPECT_EQ(server::last_outcome(name + "2"), "done");
+}
+
+TEST_F(pqxx_test, guards_each_of_several)
+{
+    for (auto const *const lost : {"1", "2"}) {
+        shedlock::names const both{name + lost + "1", name + lost + "2"};
+        auto mine = shedlock::try_acquire(db, both, {.at_most = 1min});
+        ASSERT_TRUE(mine);
+        server::ask("SELECT shedlock_force_release(" + server::literal(name + lost + lost) + ")");
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(guard(*mine, tx), shedlock::lock_lost) << lost;
+        }
+        {
+            pqxx::work tx{db};
+            EXPECT_THROW(shedlock::guard(tx, both, mine->token()), shedlock::lock_lost) << lost;
+        }
+        pqxx::work tx{db};
+        EXPECT_THROW(commit(*mine, tx), shedlock::lock_lost) << lost;
+    }
+}
+
+TEST_F(pqxx_test, passes_its_options_on)
+{
+    {
+        shedlock::pqxx_options how{2h, 1h}; // as C++17 has it
+        how.holder = "web-1 \u00e9";
+        auto mine = shedlock::try_acquire(db, name, how);
+        ASSERT_TRUE(mine);
+        EXPECT_EQ(server::holder(name), "web-1 \u00e9");
+        EXPECT_GT(server::remaining(name), 1h);
+        EXPECT_LE(server::remaining(name), 2h);
+    }
+    EXPECT_EQ(server::state(name), "kept") << "for at_least";
+    auto const other = name + "2";
+    EXPECT_TRUE(shedlock::try_acquire(db, other, {.at_most = 1min}));
+    EXPECT_EQ(server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(other)), "f");
+    EXPECT_TRUE(shedlock::try_acquire(db, other, {.at_most = 1min, .ends_with_session = true}));
+    EXPECT_EQ(server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(other)), "t");
+}
+
+TEST_F(pqxx_test, acquires_once_per_tick)
+{
+    auto first = shedlock::try_acquire(db, name, {.at_most = 1min, .tick = noon});
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->tick(), noon);
+    first->release(outcome::failed);
+    EXPECT_FALSE(shedlock::try_acquire(db, name, {.at_most = 1min, .tick = noon}));
+    auto again = shedlock::try_acquire(db, name, {.at_most = 1min, .tick = noon, .retry = true});
+    ASSERT_TRUE(again) << "its run has failed";
+    again->release();
+    EXPECT_FALSE(shedlock::try_acquire(db, name, {.at_most = 1min, .tick = noon, .retry = true}));
+    auto const precise = noon + 1us;
+    EXPECT_EQ(shedlock::try_acquire(db, name, {.at_most = 1min, .tick = precise})->tick(), precise);
+}
+
+TEST_F(pqxx_test, has_the_server_compute_the_tick_of_a_period)
+{
+    auto const due = [] {
+        return server::ask("SELECT (extract(epoch FROM shedlock_tick('1 day', 'Asia/Kolkata')) * 1000000)::bigint");
+    };
+    auto const before = due();
+    shedlock::pqxx_options how{1min};
+    how.every = 24h;
+    how.zone = "Asia/Kolkata";
+    auto const mine = shedlock::try_acquire(db, name, how);
+    ASSERT_TRUE(mine && mine->tick());
+    auto const tick = std::to_string(mine->tick()->time_since_epoch().count());
+    EXPECT_TRUE(tick == before || tick == due()) << tick; // midnight may pass meanwhile
+    how.zone.clear();
+    auto const in_utc = shedlock::try_acquire(db, name + "2", how);
+    EXPECT_EQ(in_utc->tick()->time_since_epoch() % 24h, 0s);
+}
+
+TEST_F(pqxx_test, waits_for_another_holder)
+{
+    auto const theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
+    auto waiting = std::async(std::launch::async, [this] {
+        pqxx::connection other{server::connection()};
+        auto mine = shedlock::acquire(other, name, {.at_most = 1min}, 1h);
+        return mine.has_value();
+    });
+    EXPECT_TRUE(server::comes_true([] {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state = 'active'"
+                           " AND query LIKE '%acquire_token%3600000000 microseconds%'") == "1";
+    }));
+    server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(pqxx_test, gives_up_when_the_wait_is_over)
+{
+    auto const theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
+    pqxx::connection other{server::connection()};
+    EXPECT_FALSE(shedlock::acquire(other, name, {.at_most = 1min}, 1ms));
+}
+
+TEST_F(pqxx_test, has_the_server_check_the_arguments)
+{
+    auto const acquire = [this](shedlock::names const &what, shedlock::pqxx_options const &how,
+                                std::chrono::microseconds wait = {}) {
+        return state_of([&] { (void) shedlock::acquire(db, what, how, wait); });
+    };
+    EXPECT_EQ(acquire(name, {}), "22023") << "without at_most";
+    EXPECT_EQ(acquire(name, {-1min}), "22023");
+    EXPECT_EQ(acquire(name, {std::chrono::microseconds::min()}).substr(0, 2), "22");
+    EXPECT_EQ(acquire(name, {1min, -1min}), "22023");
+    EXPECT_EQ(acquire(name, {1min}, -1s), "22023");
+    EXPECT_EQ(acquire(name, {.at_most = 1min, .retry = true}), "22023") << "retry without a tick";
+    EXPECT_EQ(acquire(name, {.at_most = 1min, .every = -1h}), "22023");
+    EXPECT_EQ(acquire(name, {.at_most = 1min, .every = 1h, .zone = "Nowhere"}), "22023");
+    EXPECT_EQ(acquire("", {1min}), "22023");
+    EXPECT_EQ(acquire(std::vector<std::string>{}, {1min}), "22023");
+    EXPECT_EQ(acquire({name, name + "2", ""}, {1min}), "22023");
+    {
+        pqxx::work tx{db};
+        EXPECT_THROW(shedlock::guard(tx, std::vector<std::string>{}, shedlock::token{1}), shedlock::usage_error);
+        EXPECT_EQ(state_of([&] { shedlock::complete(tx, std::vector<std::string>{}, shedlock::token{1}); }), "22023");
+    }
+    EXPECT_EQ(acquire(std::string(5000, 'x'), {1min}).substr(0, 2), "22");
+    EXPECT_EQ(acquire(std::string{"a\0b", 3}, {1min}), "22021") << "PostgreSQL stores no NUL byte";
+    EXPECT_EQ(acquire("caf\xe9", {1min}), "22021") << "that is not UTF-8";
+    auto mine = shedlock::try_acquire(db, name, {1min});
+    EXPECT_EQ(state_of([&] { mine->extend(-1s); }), "22023");
+    EXPECT_EQ(state_of([&] { mine->extend(1min, -1s); }), "22023");
+    EXPECT_EQ(server::state(name), "held") << "a refused argument changes nothing";
+    EXPECT_EQ(acquire(name + "2", {std::chrono::microseconds::max()}).substr(0, 2), acquire(name, {0s}).substr(0, 2));
+}
+
+TEST_F(pqxx_test, ignores_no_option)
+{
+    shedlock::pqxx_options how{1min};
+    how.zone = "UTC";
+    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a zone without every";
+    how.every = 1h;
+    how.tick = noon;
+    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a tick and every";
+}
+
+TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
+{
+    std::string const strange = "caf\u00e9 '\u00df\\u0041\\' \"b\" $$ %s \u65e5\u672c";
+    for (auto const *const setting :
+         {"client_encoding = LATIN1", "client_encoding = SQL_ASCII", "client_encoding = EUC_JP",
+          "standard_conforming_strings = off", "backslash_quote = off", "IntervalStyle = sql_standard"}) {
+        pqxx::connection odd{server::connection()};
+        try {
+            set(odd, setting);
+        } catch (pqxx::sql_error const &) { // PostgreSQL 19 has no other standard_conforming_strings
+            continue;
+        }
+        for (std::string const &one :
+             {std::string{"caf\u00e9"}, std::string{"back\\slash"}, std::string{"quo'te"}, strange}) {
+            auto mine = shedlock::try_acquire(odd, one, {.at_most = 1min, .holder = one});
+            ASSERT_TRUE(mine) << setting;
+            EXPECT_EQ(server::state(one), "held") << setting;
+            EXPECT_EQ(server::holder(one), one) << setting;
+            EXPECT_NO_THROW(mine->extend(2min)) << setting;
+            pqxx::work tx{odd};
+            EXPECT_NO_THROW(guard(*mine, tx)) << setting;
+            EXPECT_NO_THROW(commit(*mine, tx)) << setting;
+            EXPECT_EQ(server::last_outcome(one), "done") << setting;
+        }
+        EXPECT_TRUE(shedlock::run(odd, {"caf\u00e9", strange}, {1min}, [](pqxx::work &) {})) << setting;
+    }
+}
+
+TEST_F(pqxx_test, finds_the_functions_by_search_path)
+{
+    ONLY_THE_EXTENSION("it stays where it was put");
+    struct moved {
+        moved()
+        {
+            server::ask("CREATE SCHEMA elsewhere");
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA elsewhere");
+        }
+        ~moved()
+        {
+            server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
+            server::ask("DROP SCHEMA elsewhere");
+        }
+    } const there;
+    EXPECT_EQ(state_of([this] { (void) shedlock::try_acquire(db, name, {1min}); }), "42883");
+    set(db, "search_path = elsewhere");
+    shedlock::pqxx_options how{1min};
+    how.every = 1h;
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &) {}));
+}
+
+// ---- The lock ----
+
+TEST_F(pqxx_test, extends_its_lease)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1h});
+    mine->extend(4h);
+    EXPECT_GT(server::remaining(name), 3h);
+    mine->extend(2h, 1h);
+    EXPECT_LE(server::remaining(name), 2h);
+    mine->release();
+    EXPECT_EQ(server::state(name), "kept");
+}
+
+TEST_F(pqxx_test, tells_when_it_is_lost)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+    notices const said{db};
+    EXPECT_THROW(mine->extend(1min), shedlock::lock_lost);
+    EXPECT_NE(said.all.find(name), std::string::npos) << "the server's warning";
+    try {
+        mine->release();
+        FAIL() << "it is lost";
+    } catch (shedlock::lock_lost const &lost) {
+        EXPECT_EQ(lost.sqlstate(), "SL001");
+        EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
+    }
+    EXPECT_NO_THROW(mine->release()) << "it is inert";
+}
+
+TEST_F(pqxx_test, is_released_as_done_or_failed)
+{
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release();
+    EXPECT_EQ(server::last_outcome(name), "done");
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::failed);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release();
+    (void) shedlock::try_acquire(db, name, {.at_most = 1min});
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed") << "nobody has said that it is done";
+}
+
+TEST_F(pqxx_test, is_inert_once_released)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    mine->release();
+    auto const next = shedlock::try_acquire(db, name, {.at_most = 1min});
+    EXPECT_EQ(mine->names().list(), std::vector{name});
+    EXPECT_NO_THROW(mine->release());
+    EXPECT_THROW(mine->extend(1min), shedlock::usage_error);
+    EXPECT_THROW((void) mine->guard_statement(), shedlock::usage_error);
+    EXPECT_THROW((void) mine->complete_statement(), shedlock::usage_error);
+    mine.reset();
+    EXPECT_EQ(server::state(name), "held") << "by the next one";
+}
+
+TEST_F(pqxx_test, moves)
+{
+    auto first = shedlock::try_acquire(db, name, {.at_most = 1min});
+    auto mine = std::move(*first);
+    EXPECT_NO_THROW(first->release());
+    EXPECT_THROW(first->extend(1min), shedlock::usage_error);
+    first.reset();
+    EXPECT_EQ(server::state(name), "held");
+    mine = *shedlock::try_acquire(db, name + "2", {.at_most = 1min});
+    EXPECT_EQ(server::last_outcome(name), "failed") << "assigned to, it releases what it had";
+    EXPECT_EQ(server::state(name + "2"), "held");
+    EXPECT_EQ(mine.names().list(), std::vector{name + "2"});
+}
+
+TEST_F(pqxx_test, is_made_of_a_token)
+{
+    auto const number =
+        std::stoll(server::ask("SELECT shedlock_acquire_token(" + server::literal(name) + ", '1 min')"));
+    pqxx_lock mine{db, name, shedlock::token{number}};
+    mine.extend(2min);
+    mine.release();
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, refuses_an_open_transaction)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    pqxx::work open{db};
+    EXPECT_THROW((void) shedlock::try_acquire(db, name + "2", {1min}), pqxx::usage_error);
+    EXPECT_THROW((void) shedlock::acquire(db, name + "2", {1min}, 1s), pqxx::usage_error);
+    EXPECT_THROW((void) shedlock::run(db, name + "2", {1min}, [](pqxx::work &) {}), pqxx::usage_error);
+    EXPECT_THROW(mine->extend(1min), pqxx::usage_error);
+    EXPECT_THROW(mine->release(), pqxx::usage_error);
+    EXPECT_EQ(open.exec("SELECT 1")[0][0].c_str(), std::string{"1"}) << "it goes on";
+    open.commit();
+    EXPECT_EQ(server::state(name), "held") << "a release that has not happened may be repeated";
+    EXPECT_NO_THROW(mine->release());
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
+{
+    notices const said{db};
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    pqxx::work open{db};
+    mine.reset();
+    EXPECT_NE(said.all.find(name), std::string::npos) << said.all;
+    EXPECT_EQ(said.all.back(), '\n');
+    EXPECT_EQ(server::state(name), "held") << "until its lease ends";
+    open.abort();
+}
+
+TEST_F(pqxx_test, survives_its_session_in_its_destructor)
+{
+    auto const pid = session(db);
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    server::ask("SELECT pg_terminate_backend(" + pid + ", 60000)");
+    EXPECT_NO_THROW(mine.reset()); // libpqxx 6.4 connects again
+}
+
+// ---- With a transaction ----
+
+TEST_F(pqxx_test, commits_the_work_and_the_release_together)
+{
+    table_of_work const table;
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    pqxx::work tx{db};
+    insert(tx);
+    commit(*mine, tx);
+    EXPECT_EQ(table.rows(), "1");
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_THROW(mine->extend(1min), shedlock::usage_error) << "it is inert";
+    notices const said{db};
+    mine.reset();
+    EXPECT_EQ(said.all, "");
+}
+
+TEST_F(pqxx_test, commits_on_another_connection_and_in_any_real_transaction)
+{
+    table_of_work const table;
+    pqxx::connection other{server::connection()};
+    auto const commits = [&](auto &&tx) {
+        auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+        insert(tx);
+        guard(*mine, tx);
+        commit(*mine, tx);
+    };
+    commits(pqxx::work{other});
+    commits(pqxx::transaction<pqxx::isolation_level::serializable>{other});
+    commits(pqxx::transaction<pqxx::isolation_level::repeatable_read>{other});
+    commits(pqxx::robusttransaction<>{other});
+    EXPECT_EQ(table.rows(), "4");
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, commits_nothing_when_the_lock_is_lost)
+{
+    table_of_work const table;
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    pqxx::connection other{server::connection()};
+    server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+    auto const theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
+    {
+        pqxx::work tx{db};
+        insert(tx);
+        try {
+            commit(*mine, tx);
+            FAIL() << "it is lost";
+        } catch (shedlock::lock_lost const &lost) {
+            EXPECT_EQ(lost.sqlstate(), "SL001");
+            EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
+        }
+    }
+    {
+        pqxx::work tx{db};
+        EXPECT_THROW(guard(*mine, tx), shedlock::lock_lost);
+    }
+    mine.reset();
+    EXPECT_EQ(table.rows(), "0");
+    EXPECT_EQ(server::state(name), "held") << "by the other one";
+}
+
+namespace {
+
+// A lock of any kind: commit() knows three functions of it.
+struct any_lock {
+    pqxx_lock &inner;
+    bool is_completed = false;
+    [[nodiscard]] std::string complete_statement() const { return inner.complete_statement() + "; " + barrier::wait; }
+    void completed()
+    {
+        inner.completed();
+        is_completed = true;
+    }
+};
+
+} // namespace
+
+TEST_F(pqxx_test, finds_out_at_the_commit)
+{
+    ONLY_THE_EXTENSION("nobody else gets at the lock from complete to commit");
+    table_of_work const table;
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    any_lock any{*mine};
+    barrier between;
+    auto done = std::async(std::launch::async, [&] {
+        pqxx::work tx{db};
+        insert(tx);
+        shedlock::commit(any, tx);
+    });
+    EXPECT_TRUE(between.is_waited_for());
+    server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+    between.open();
+    EXPECT_THROW(done.get(), shedlock::lock_lost);
+    EXPECT_FALSE(any.is_completed);
+    EXPECT_EQ(table.rows(), "0");
+}
+
+TEST_F(pqxx_test, leaves_other_errors_to_libpqxx)
+{
+    auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
+    {
+        pqxx::work tx{db};
+        tx.exec("CREATE TEMP TABLE once (one int UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP");
+        tx.exec("INSERT INTO once VALUES (1), (1)");
+        EXPECT_THROW(commit(*mine, tx), pqxx::unique_violation);
+    }
+    EXPECT_EQ(server::state(name), "held") << "the release was rolled back, too";
+    {
+        pqxx::work tx{db};
+        tx.exec("SET LOCAL ROLE pg_monitor");
+        EXPECT_THROW(guard(*mine, tx), pqxx::sql_error) << "it may not use locks";
+    }
+    mine.reset();
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, leaves_errors_of_other_statements_to_libpqxx)
+{
+    auto const lost = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
+    server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
+    EXPECT_EQ(
+        state_of([&] { shedlock::run(db, name, {1min}, [&](pqxx::work &tx) { tx.exec(lost->guard_statement()); }); }),
+        "SL001")
+        << "a statement of the work";
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
+{
+    {
+        pqxx::work tx{db};
+        EXPECT_TRUE(shedlock::try_acquire(tx, name, {.at_most = 1min}));
+    }
+    EXPECT_NE(server::state(name), "held") << "rolled back, it was never acquired";
+    std::optional<shedlock::token> number;
+    {
+        pqxx::work tx{db};
+        number = shedlock::try_acquire(tx, name, {.at_most = 1min});
+        tx.commit();
+    }
+    ASSERT_TRUE(number);
+    EXPECT_EQ(server::state(name), "held");
+    {
+        pqxx::work tx{db};
+        EXPECT_FALSE(shedlock::try_acquire(tx, name, {.at_most = 1min}));
+    }
+    {
+        pqxx::work tx{db};
+        shedlock::guard(tx, name, *number);
+        tx.commit();
+    }
+    EXPECT_EQ(server::state(name), "held");
+    {
+        pqxx::work tx{db};
+        shedlock::complete(tx, name, *number);
+        tx.commit();
+    }
+    EXPECT_EQ(server::last_outcome(name), "done");
+    pqxx::work tx{db};
+    EXPECT_THROW(shedlock::complete(tx, name, *number), shedlock::lock_lost);
+}
+
+// ---- Run ----
+
+TEST_F(pqxx_test, runs_work_once_per_tick)
+{
+    table_of_work const table;
+    shedlock::pqxx_options how{1min};
+    how.tick = noon;
+    how.retry = true;
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
+    EXPECT_EQ(table.rows(), "1");
+}
+
+TEST_F(pqxx_test, runs_nothing_when_refused)
+{
+    pqxx::connection other{server::connection()};
+    auto const theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
+    EXPECT_FALSE(shedlock::run(db, name, {1min}, [](pqxx::work &) { FAIL() << "it is somebody else's"; }));
+}
+
+TEST_F(pqxx_test, runs_work_of_every_shape)
+{
+    std::unique_ptr<int> moved = std::make_unique<int>(1);
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [moved = std::move(moved)](pqxx::work &) mutable { *moved = 2; }));
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [this](pqxx::work &tx, pqxx_lock const &lock) {
+        EXPECT_EQ(lock.names().list(), std::vector{name});
+        guard(lock, tx);
+        return "what it returns is ignored";
+    }));
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [](auto &tx) { tx.exec("SELECT 1"); }));
+    EXPECT_TRUE(shedlock::run<pqxx::transaction<pqxx::isolation_level::serializable>>(db, name, {1min}, [](auto &tx) {
+        EXPECT_EQ(tx.exec("SHOW transaction_isolation")[0][0].c_str(), std::string{"serializable"});
+    }));
+    EXPECT_TRUE(shedlock::run<pqxx::robusttransaction<>>(db, name, {1min}, [](pqxx::robusttransaction<> &) {}));
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, rolls_back_work_that_throws)
+{
+    table_of_work const table;
+    struct trouble {};
+    EXPECT_THROW(shedlock::run(db, name, {1min},
+                               [](pqxx::work &tx) {
+                                   insert(tx);
+                                   throw trouble{};
+                               }),
+                 trouble);
+    EXPECT_EQ(table.rows(), "0");
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)
+{
+    table_of_work const table;
+    EXPECT_THROW(shedlock::run(db, name, {1min},
+                               [this](pqxx::work &tx) {
+                                   insert(tx);
+                                   server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+                               }),
+                 shedlock::lock_lost);
+    EXPECT_EQ(table.rows(), "0");
+    EXPECT_NE(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, ends_a_run_with_its_session_unless_told_not_to)
+{
+    auto const ends = [this] {
+        return server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(name));
+    };
+    shedlock::pqxx_options how{1min};
+    shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "t"); });
+    how.ends_with_session = false;
+    shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "f"); });
+    how.ends_with_session = true;
+    pqxx::connection other{server::connection()};
+    auto const pid = session(other);
+    auto const theirs = shedlock::try_acquire(other, name, how);
+    ASSERT_TRUE(theirs);
+    server::ask("SELECT pg_terminate_backend(" + pid + ", 60000)");
+    EXPECT_TRUE(shedlock::try_acquire(db, name, {1min})) << "its session is gone";
+}

@@ -1,0 +1,15 @@
+// What types_plugin.cpp, a library that types_test loads, has.
+#pragma once
+
+#include <string>
+#include <typeinfo>
+
+namespace shedlock {
+class client;
+}
+
+extern "C" {
+using catches_lock_lost = bool(shedlock::client &, std::string const &name);
+using type_of_lock_lost = std::type_info const *();
+using throws_lock_lost = void(shedlock::client &, std::string const &name);
+}
