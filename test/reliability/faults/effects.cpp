@@ -7,7 +7,7 @@
 // does it go on.
 //
 // Prints "tick N" when the Nth is announced, or, of a backlog, done, and at the end "count KEY N" lines. Fails if a
-// tick takes a minute, or if anything but the loss of a session goes wrong.
+// tick takes ten minutes, or if anything but the loss of a session goes wrong.
 #include "crowd.hpp"
 
 #include "libpqxx.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 using crowd::microseconds;
 
-constexpr microseconds patience = 60'000'000;
+constexpr microseconds patience = 600'000'000;
 constexpr microseconds distance = 60'000'000; // between the ticks of a backlog
 
 enum class seasons { kills, calm, backlog };
@@ -89,7 +89,7 @@ try {
         auto const text = std::to_string(*wanted);
         auto const work = random.one_in(2) ? 0 : random.between(0, 10);
         server.ask("CALL shedlock_run('job', 'INSERT INTO effects VALUES (" + text + "); SELECT pg_sleep(0.001 * " +
-                   std::to_string(work) + ")', '10 minutes', tick => to_timestamp(" + text +
+                   std::to_string(work) + ")', '10 hours', tick => to_timestamp(" + text +
                    "::numeric / 1000000), retry => true)");
     }
 } catch (std::exception const &failure) {

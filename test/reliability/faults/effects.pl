@@ -1,5 +1,5 @@
 # Rows 43 and 60: a command of shedlock_run has one effect a tick, whatever dies in between, and the lock of a run whose
-# session is gone is free. So have ticks of the past, which several workers catch up in ascending order.
+# session is gone is free, as is any lock that ends with its session. So have ticks of the past, which several workers catch up in ascending order.
 use strict;
 use warnings;
 use Test::More;
@@ -11,14 +11,42 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
+# A session that holds locks that end with it: one of its own, and others of tokens.
+sub start_holder
+{
+	my ($how) = @_;
+	my @acquired = ("shedlock_acquire('$how, session', '1 hour'", map { "shedlock_acquire_token('$how, $_', '1 hour'" } 'token', 'completed');
+	my @commands = map { "SELECT $_, ends_with_session => true)" } @acquired, "shedlock_acquire_token('$how, token kept', '1 hour', at_least => '1 hour'";
+	my @arguments = map { ('-c', $_) } @commands, 'SELECT pg_sleep(3600)';
+	return IPC::Run::start([ 'psql', '-XAtq', @arguments, '-d', $node->connstr('postgres') . ' application_name=dying' ], '<', \undef, '>', \my $out, '2>', \my $err);
+}
+
+sub token { return sql("SELECT token FROM shedlock_locks WHERE name = '$_[0]'"); }
+
+# Others get the locks that end with the session; the tokens' owners may complete what nobody has taken, but not extend.
+sub ends_with_its_session
+{
+	my ($how) = @_;
+	my ($token, $completed, $kept) = map { token("$how, $_") } 'token', 'completed', 'token kept';
+	is(sql("SELECT shedlock_acquire('$how, session', '1 min')"), 't', "$how: a lock that ends with its session is free");
+	is(sql("SELECT shedlock_extend_token('$how, token', $token, '1 min')"), 'f', "$how: a token is not extended when the session has gone that acquired it");
+	is(sql("SELECT shedlock_acquire('$how, token', '1 min')"), 't', "$how: ... and its lock is free");
+	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor within its at_least");
+	is(sql("SELECT shedlock_acquire('$how, token kept', '1 min')"), 'f', "I5 $how: ... which keeps others away");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, token kept'"), 'kept|ran out', "$how: ... and the view knows");
+	sql("SELECT shedlock_complete_token('$how, completed', $completed)");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, completed'"), 'free|done', "$how: a token that nobody has taken is completed all the same");
+}
+
 # Whoever asks next after the session is gone gets the lock; where at_least says so, that much later.
 sub dies
 {
 	my ($how, $strike) = @_;
 	my %at_least = ("$how, free" => '0', "$how, kept" => '1 hour', "$how, kept for a while" => '2 s');
 	my @runs = map { start_run($node, $_, $at_least{$_}) } sort keys %at_least;
+	push @runs, start_holder($how);
 	sql("SELECT shedlock_acquire('$how, no run', '1 hour')");
-	held($node, keys %at_least) or die 'no run';
+	held($node, keys %at_least, map { "$how, $_" } 'session', 'token', 'completed', 'token kept') or die 'no run';
 	my $began = sql("SELECT token FROM shedlock_locks WHERE name = '$how, kept for a while'");
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: while it runs, its lock is held");
 	$strike->();
@@ -27,6 +55,7 @@ sub dies
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view knows");
 	is(sql("SELECT shedlock_acquire('$how, kept', '1 min')"), 'f', "I5 $how: its at_least is honoured");
 	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '10 s')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
+	ends_with_its_session($how);
 	is(sql("SELECT shedlock_acquire('$how, no run', '1 min')"), 'f', "$how: what a session holds by itself lasts as long as its lease");
 	$_->finish for @runs;
 	return;
@@ -71,7 +100,7 @@ sub dying_season
 sql('CREATE TABLE effects (tick bigint, place serial)');
 my $ticks = often(300, 10_000);
 my $said = dying_season('dying sessions', $ticks, 'kills');
-seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, its at_least honoured");
+seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, its at_least honoured, and so were others that end with their session");
 
 sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects");
 my $past = often(200, 5_000);

@@ -37,6 +37,7 @@ protected:
     virtual void ask_to_acquire(operation &) = 0;
     virtual void ask_to_extend(operation &) = 0;
     virtual void guard_and_commit(operation &) = 0;
+    virtual void complete_and_commit(operation &) = 0;
     virtual void ask_to_release(operation &) = 0;
     virtual bool still_leads() = 0; // extends, if that is the application's to do
 
@@ -103,7 +104,7 @@ private:
         pause(random_.between(0, 2 * term_.at_most));
         if (random_.one_in(2))
             extend();
-        guard();
+        random_.one_in(2) ? guard() : complete();
         auto release = about_term(action::release);
         release.trust = last;
         recorded(release, [&] { ask_to_release(release); });
@@ -114,6 +115,14 @@ private:
         auto guarded = about_term(action::guard);
         if (connect())
             recorded(guarded, [&] { guard_and_commit(guarded); });
+    }
+
+    // Then the release finds nothing left to do.
+    void complete()
+    {
+        auto completed = about_term(action::complete);
+        if (connect())
+            recorded(completed, [&] { complete_and_commit(completed); });
     }
 
     scene const &scene_;
@@ -162,6 +171,7 @@ private:
     }
 
     void guard_and_commit(operation &op) override { read_answer(op, send(make_statement(op, term_.token, {}))); }
+    void complete_and_commit(operation &op) override { guard_and_commit(op); }
 
     microseconds leads_until_ = 0;
     microseconds due_ = 0;
@@ -186,6 +196,7 @@ private:
         lock_ = locks_.try_acquire(
             op.names, {.at_most = std::chrono::microseconds{op.at_most}, .keep_alive = true, .holder = everybody});
         op.result = lock_ ? result::yes : result::no;
+        is_completed_ = false;
         if (lock_)
             op.token = static_cast<microseconds>(lock_->token());
     }
@@ -204,17 +215,29 @@ private:
         });
     }
 
+    void complete_and_commit(operation &op) override
+    {
+        pqxx::work work{*connection_};
+        shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2, $3)",
+                                {op.names[0], std::to_string(term_.token.value()), std::to_string(op.number)});
+        shedlock::commit(*lock_, work);
+        is_completed_ = true;
+    }
+
     void ask_to_release(operation &op) override
     {
         is_unclear_ = false;
         lock_->release();
         if (is_unclear_)
             op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+        if (is_completed_)
+            op.result = result::no; // by which it was inert
     }
 
     std::atomic<bool> is_unclear_ = false; // by any thread of the library
     shedlock::client locks_;
     std::optional<shedlock::lock> lock_;
+    bool is_completed_ = false;
 };
 
 } // namespace

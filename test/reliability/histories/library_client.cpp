@@ -60,7 +60,7 @@ public:
             else if (dice <= 80 && !held_.empty())
                 change();
             else if (dice <= 90 && !held_.empty() && scene_.has_guards)
-                guard();
+                work(random_.one_in(3) ? action::complete : action::guard);
             else
                 pause(random_.between(100, 3000));
         }
@@ -131,18 +131,14 @@ private:
         held_.erase(mine);
     }
 
-    // In a transaction of the application's own.
-    void guard()
+    // Work that is guarded, or completes, in a transaction of the application's own.
+    void work(action how)
     {
-        auto const &mine = held_.back();
+        auto &mine = held_.back();
         int const tx = ++transactions_;
-        auto const &name = mine.lock.names().list()[0];
         operation start{.tx = tx, .what = action::start, .by = maker::library};
-        operation guarding{.tx = tx,
-                           .what = action::guard,
-                           .by = maker::library,
-                           .names = mine.lock.names().list(),
-                           .of = mine.number};
+        operation working{
+            .tx = tx, .what = how, .by = maker::library, .names = mine.lock.names().list(), .of = mine.number};
         operation end{.tx = tx, .what = action::commit, .by = maker::library};
         std::unique_ptr<pqxx::connection> application;
         std::unique_ptr<pqxx::work> work;
@@ -151,15 +147,28 @@ private:
             work = std::make_unique<pqxx::work>(*application);
         });
         if (start.result == result::yes)
-            record(recorder_, guarding, [&] {
-                shedlock::guard(mine.lock, *work);
-                shedlock::libpqxx::exec(*work, "INSERT INTO ledger VALUES ($1, $2)",
-                                        {name, std::to_string(number_of(mine.lock.token()))});
-            });
-        if (guarding.result != result::yes)
+            record(recorder_, working, [&] { work_within(*work, mine.lock, working); });
+        if (working.result != result::yes)
             end.what = action::rollback;
         if (work)
             record(recorder_, end, [&] { end.what == action::commit ? work->commit() : work->abort(); });
+        if (how == action::complete && end.what == action::commit && end.result == result::yes) {
+            mine.lock.completed();
+            held_.pop_back();
+        }
+    }
+
+    // What is completed has the number of the completion.
+    static void work_within(pqxx::work &work, shedlock::lock &lock, operation const &op)
+    {
+        shedlock::libpqxx::parameters values{op.names[0], std::to_string(number_of(lock.token())), std::nullopt};
+        if (op.what == action::guard) {
+            shedlock::guard(lock, work);
+        } else {
+            work.exec(lock.complete_statement());
+            values.back() = std::to_string(op.number);
+        }
+        shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2, $3)", values);
     }
 
     scene const &scene_;

@@ -72,7 +72,7 @@ private:
         guard.what = action::guard;
         guard.is_of_completion = true;
         made_.operations.push_back(guard);
-        if (op.result == result::error)
+        if (op.result == result::error || op.result == result::no)
             return;
         auto asked = op;
         if (op.tx)

@@ -32,7 +32,7 @@ presence presence_of_run(record const &given, operation const &run)
 
 presence presence_of_completion(world const &world, record const &given, operation const &op)
 {
-    if (op.result == result::error)
+    if (op.result == result::error || op.result == result::no)
         return is_allowed(given, op.state) && op.tx == 0 ? presence::possible : presence::forbidden;
     auto const outcome = world.fate_of(op).outcome;
     if (outcome == fates::kept)
