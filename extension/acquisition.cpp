@@ -10,15 +10,15 @@ namespace shedlock {
 
 namespace {
 
-// How often an attempt begins anew because a row changed between the look and the write. Each time somebody else got
-// something done, so this many in a row means a crowd, and a crowd is a reason to refuse.
+// How often an attempt starts again because a row changed between the look and the write. Each time another caller
+// made progress, so this many in a row means a crowd, and refusing is right.
 constexpr int max_rounds = 10;
 
 struct attempt_result {
     enum class outcomes {
         granted,
         refused,
-        refused_for_good, // this tick has had its turn
+        refused_for_good, // this tick is not due any more
         changed,          // look again
     };
     outcomes outcome;
@@ -47,14 +47,14 @@ void require_finite(const lock_name &name, const lease &times)
                         errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
 }
 
-// Judges what was seen of all names at one instant. Granted means: may be taken, with this token.
+// Judges, at one instant, what was seen of all names. Granted means that they may be taken with this token.
 attempt_result judge(const lock_table &table, std::span<const sighting> all, const acquire_request &request)
 {
     for (size_t i = 0; i < all.size(); i++)
         if (!all[i].decided())
             return not_granted(outcomes::refused, {i});
 
-    // The one reading of the clock, after every row was seen decided.
+    // The only reading of the clock, after every row has been seen decided.
     const instant now = pg::clock_now();
     const bool is_waiting = request.wait > duration::zero();
     std::optional<instant> latest_previous;
@@ -82,7 +82,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
     return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, {}};
 }
 
-// Makes the rows that are missing. False when others are at it.
+// Inserts the rows that are missing. Returns false if another caller is inserting one.
 bool make_rows(const lock_table &table, std::span<sighting> all)
 {
     for (auto &seen : all) {
@@ -95,14 +95,14 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
     return true;
 }
 
-// Judges what was seen, and takes it if that is granted.
+// Judges what was seen, and takes it if that grants the lock.
 attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
                       const owner &who)
 {
     auto result = judge(table, all, request);
     const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
-        // The clock once more: an acquisition since the first reading may be over, and its row deleted.
+        // Read the clock again: an acquisition since the first reading may be over, and its row deleted.
         if (!make_rows(table, all))
             return not_granted(outcomes::changed);
         PAUSE_POINT("rows made");
@@ -121,7 +121,7 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
         auto past = history_of(seen.stored.past, seen.times(), from);
         if (is_run)
             past = begun(past, request.asked.tick, result.now, table.shape().unit);
-        // One of ours, which its holder never released. Java rows don't tell.
+        // An acquisition of ours that its holder never released. A Java row does not say whether it was released.
         const bool was_abandoned = !is_released(seen.times()) && from.is_ours();
         if (!table.take(seen, {times, past}, locked_by))
             return not_granted(outcomes::changed);
@@ -179,8 +179,8 @@ bool was_woken(size_t count)
     return any;
 }
 
-// Until there is a reason to try again, or the time is over. Whether we were woken is asked before the first sleep,
-// too: the latch may have been set while we tried, and reset by another wait, for a page.
+// Returns when there is a reason to try again, or when the time is over. It asks whether the session was woken before
+// the first sleep, too: the latch may have been set during the attempt, and reset by another wait, for a page.
 void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
 {
     for (bool has_slept = false;; has_slept = true) {
@@ -193,7 +193,7 @@ void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &re
     }
 }
 
-// Tries again and again while it stands in the queues.
+// Joins the queues and tries until the lock is granted, or cannot be any more, or the time is over.
 attempt_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
 {
     const MemoryContext caller = CurrentMemoryContext;
@@ -211,11 +211,11 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
             if (is_decided(result) || watch.elapsed() >= request.wait)
                 break;
             for (size_t i = 0; i < count && count > 1; i++)
-                queue::pass_on(i); // this one may be free, and another of them not
+                queue::pass_on(i); // this lock may be free while another of them is not
             sleep_after(result.next, pauses, request, watch);
         }
         for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
-            queue::satisfy(i); // the next one would find it taken
+            queue::satisfy(i); // the next waiter would find it taken
     });
     return result;
 }
@@ -227,7 +227,7 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     auto waited = duration::zero();
     std::optional<stopwatch> watch;
     if (request.wait > duration::zero())
-        watch.emplace(); // which costs a reading of the clock
+        watch.emplace(); // costs a reading of the clock
     auto result = try_to_acquire(function, request, who);
     if (watch) {
         if (!is_decided(result))

@@ -6,13 +6,16 @@ namespace shedlock {
 
 namespace {
 
-// "C": names are compared byte by byte, and a new libc that sorts differently cannot corrupt the index.
-// vacuum_truncate: cutting empty pages off the end takes an ACCESS EXCLUSIVE lock, which every acquire would wait for.
-// fillfactor: room for a row's next version on its own page. With 10,000 names 369 bytes of WAL a cycle instead of 469,
-// with 8 names and 8 writers a table of 9 to 26 pages instead of 67 to 162. Autovacuum's own settings do: nearly every
-// update is HOT, so what it would clean is pruned before.
-// No member of the extension: DROP EXTENSION would drop the rows of Java's clients, too. It belongs to whoever creates
-// the extension, as if he had made it himself; in a trusted installation the script runs as a superuser.
+// COLLATE "C": names are compared byte by byte, so a new libc that sorts differently cannot corrupt the index.
+//
+// vacuum_truncate: truncating empty pages takes an ACCESS EXCLUSIVE lock, for which every acquire would wait.
+//
+// fillfactor: leaves space for a row's next version on its own page. With 10,000 names a cycle writes 369 bytes of WAL
+// instead of 469; with 8 names and 8 writers the table has 9 to 26 pages instead of 67 to 162. The default autovacuum
+// settings suffice: nearly every update is HOT, so dead versions are pruned before autovacuum comes.
+//
+// The table is not a member of the extension: DROP EXTENSION would also drop the rows of Java clients. It belongs to
+// the role that creates the extension, although in a trusted installation the script runs as a superuser.
 constexpr const char *definition =
     "CREATE TABLE %1$s ("
     " name varchar(255) COLLATE pg_catalog.\"C\" PRIMARY KEY,"
@@ -61,7 +64,8 @@ Oid extension_owner()
     return owner;
 }
 
-// In a trusted installation the script runs as a superuser, who may own what it likes; its caller may not.
+// In a trusted installation the script runs as a superuser, which may act as any owner. The role that called it may
+// not.
 void require_rights_of_owner(Relation table, Oid installer)
 {
     const Oid owner = table->rd_rel->relowner;
@@ -75,7 +79,7 @@ void require_rights_of_owner(Relation table, Oid installer)
                          "role create the extension, or use another schema.")));
 }
 
-// In one statement, since each takes a lock that excludes everybody. In the order of own_columns.
+// In one statement, because each ALTER TABLE takes an ACCESS EXCLUSIVE lock. In the order of own_columns.
 void add_missing_columns(const char *table, std::initializer_list<AttrNumber> found)
 {
     const char *additions = "";
@@ -97,7 +101,7 @@ void adopt(Oid table_id, const char *name)
     const char *const owner = GetUserNameFromId(table->rd_rel->relowner, false);
     relation_close(table, NoLock);
 
-    // CREATE EXTENSION silences notices while its script runs; this one must be heard.
+    // CREATE EXTENSION silences notices while its script runs. This one must be seen.
     const int level = client_min_messages;
     client_min_messages = std::min(level, NOTICE);
     ereport(NOTICE, (errmsg("adopting the existing table %s, owned by role \"%s\"", name, owner)));
@@ -111,8 +115,8 @@ void adopt(Oid table_id, const char *name)
     add_missing_columns(name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at});
 }
 
-// DROP TABLE is refused, then, while there is the extension; and pg_dump restores the table before it creates the
-// extension, which finds it there to adopt.
+// With this dependency DROP TABLE is refused while the extension exists, and pg_dump restores the table before it
+// creates the extension, which then adopts it.
 void record_dependency(Oid extension, Oid table)
 {
     const ObjectAddress dependent = {ExtensionRelationId, extension, 0};
@@ -141,7 +145,7 @@ void record_dependency_again(Oid table)
     const Oid extension = get_extension_oid("shedlock", false);
     LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
     if (get_extension_oid("shedlock", true) != extension)
-        report_dropped(); // while we waited
+        report_dropped(); // while this session waited
     deleteDependencyRecordsForSpecific(ExtensionRelationId, extension, DEPENDENCY_NORMAL, RelationRelationId, table);
     record_dependency(extension, table);
 }

@@ -1,16 +1,18 @@
-// CREATE EXTENSION: makes the lock table, or adopts the one that a Java team's migration made.
+// CREATE EXTENSION creates the lock table, or adopts the table that a Java migration created.
 #pragma once
 
 #include "pg.hpp"
 
 namespace shedlock {
 
-// Only from the extension's script; `schema` is where the extension goes. An existing table shedlock is checked, gets
-// the column that it lacks, and stays its owner's. 42501 when the installing role could not act as that owner. A new
-// one belongs to the installing role. Either way it is no member of the extension, which only depends on it.
+// Called only from the extension's script; `schema` is the extension's schema. An existing table `shedlock` is
+// checked, gets the columns that it lacks, and keeps its owner. 42501 if the installing role could not act as that
+// owner. A new table belongs to the installing role. In both cases the table is not a member of the extension; the
+// extension depends on it.
 void make_or_adopt_table(Oid schema);
 
-// pg_upgrade carries over what depends on the extension's members, but not what the extension itself depends on.
+// For use after pg_upgrade, which keeps what depends on the extension's members, but not what the extension itself
+// depends on.
 void record_dependency_again(Oid table);
 
 } // namespace shedlock

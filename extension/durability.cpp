@@ -6,20 +6,20 @@ namespace shedlock::durability {
 
 namespace {
 
-// Of the current transaction.
+// About the current transaction.
 bool is_required = false;
 bool has_released = false;
-bool only_released = true; // as far as WAL positions tell
+bool only_released = true; // as far as WAL positions show
 XLogRecPtr end_of_release = InvalidXLogRecPtr;
-std::optional<int> replaced; // what synchronous_commit was before this commit
+std::optional<int> replaced; // the synchronous_commit from before this commit
 
 void set(int value)
 {
     synchronous_commit = value;
-    assign_synchronous_commit(value, nullptr); // tells the wait for standbys
+    assign_synchronous_commit(value, nullptr); // also sets what the wait for standbys reads
 }
 
-// SET LOCAL would do it, at the price of a tenth of the call. Nobody can look at the setting or change it between
+// SET LOCAL would do the same for a tenth of the whole call's cost. Nothing can read or change the setting between
 // PRE_COMMIT and the end of the transaction.
 void set_for_this_commit(int value)
 {
@@ -27,7 +27,7 @@ void set_for_this_commit(int value)
     set(value);
 }
 
-// The session's own setting is not to be trusted: behind a pooler it may be a stranger's.
+// Do not trust the session's own setting: behind a pooler, another client may have set it.
 void wait_for_standbys()
 {
     if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
@@ -42,8 +42,8 @@ void required()
     ForceSyncCommit();
 }
 
-// XactLastRecEnd is where this transaction's last WAL record ended, 0 if it wrote none. Whatever else it writes before,
-// between or after its releases moves it, a page pruned by a SELECT included, and then the commit waits as always.
+// XactLastRecEnd is the end of this transaction's last WAL record, or 0 if it wrote none. Any other write before,
+// between or after the releases moves it, even a page pruned by a SELECT, and then the commit waits as usual.
 void before_release()
 {
     if (XactLastRecEnd != end_of_release)

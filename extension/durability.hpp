@@ -1,16 +1,16 @@
-// What our calls ask of the commit of the transaction they stand in: an acquire or extend must reach the disk (I7), a
-// release need not, unless something else does.
+// What a call requires of the commit of its transaction. An acquire or extend must reach the disk (I7); a release need
+// not, unless something else in the transaction does.
 #pragma once
 
 #include "pg.hpp"
 
 namespace shedlock::durability {
 
-// A lease was granted or extended: this commit waits for the disk, and for the synchronous standby if there is one,
+// A lease was granted or extended, so this commit waits for the disk, and for the synchronous standby if there is one,
 // whatever synchronous_commit says.
 void required();
 
-// Around the writes of a release.
+// Called before and after the writes of a release.
 void before_release();
 void after_release();
 

@@ -12,7 +12,7 @@ std::string_view client_address()
         return "[background]";
     if (client->addr.ss_family == AF_UNIX)
         return "[local]";
-    static char address[NI_MAXHOST]; // does not change while the backend lives; "???" if it cannot be told
+    static char address[NI_MAXHOST]; // constant while the backend lives; "???" if it is not known
     if (!*address)
         pg_getnameinfo_all(&client->addr, static_cast<int>(client->salen), address, sizeof address, nullptr, 0,
                            NI_NUMERICHOST);
@@ -28,7 +28,7 @@ std::string_view application()
 
 constexpr std::string_view digits = "0123456789";
 
-// Takes that many digits at most off the end of the text, at least one.
+// Removes a number of one to `most_digits` digits from the end of the text.
 std::optional<int64> take_number(std::string_view &text, size_t most_digits)
 {
     const size_t start = text.find_last_not_of(digits) + 1;
@@ -49,7 +49,7 @@ bool take_mark(std::string_view &text, char mark)
     return is_there;
 }
 
-// Takes the row's own locked_at off the end of the text.
+// Removes the row's own locked_at from the end of the text.
 bool take_locked_at(std::string_view &text, instant locked_at)
 {
     char number[MAXINT8LEN + 1];
@@ -63,7 +63,7 @@ bool take_locked_at(std::string_view &text, instant locked_at)
 
 constexpr size_t server_digits = 8;
 
-// Of this server: eight hexadecimal digits.
+// The hash of this server: eight hexadecimal digits.
 std::string_view own_server()
 {
     static char text[server_digits + 1];
@@ -81,7 +81,7 @@ struct session {
     std::string_view server;
 };
 
-// Takes a session off the end of the text.
+// Removes a session from the end of the text.
 std::optional<session> take_session(std::string_view &text)
 {
     auto rest = text;
@@ -105,10 +105,10 @@ std::optional<session> take_session(std::string_view &text)
                    server};
 }
 
-// Of this session, as it is in locked_by.
+// This session, as it is written in locked_by.
 std::string_view own_session()
 {
-    // Set when the backend started, so it is made once.
+    // Both parts are fixed when the backend starts, so the text is built once.
     static char text[56];
     static int length = 0;
     if (length == 0)
@@ -118,8 +118,8 @@ std::string_view own_session()
     return {text, static_cast<size_t>(length)};
 }
 
-// Whether the backend in that place is this one. Reads shared memory: the server's own functions copy what they know of
-// all backends once per transaction, and keep that copy.
+// Whether that slot of the backend list belongs to this process. It reads shared memory directly: the server's own
+// functions copy the whole list once per transaction, and keep that copy.
 bool is_backend(int place, int pid, std::optional<TimestampTz> start)
 {
     const volatile PgBackendStatus &entry = pg::all_backends()[place];
@@ -138,9 +138,9 @@ bool is_backend(int place, int pid, std::optional<TimestampTz> start)
 
 bool is_backend_there(int pid, std::optional<TimestampTz> start)
 {
-    if (pid == 0) // as in places that no backend has
+    if (pid == 0) // like slots that are not in use
         return false;
-    // A caller that is refused keeps asking about the same session, so the place where it was found is remembered.
+    // A caller that is refused keeps asking about the same session, so the slot in which it was found is remembered.
     static int places[64];
     int &place = places[static_cast<unsigned>(pid) % std::size(places)];
     if (is_backend(place, pid, start))

@@ -1,43 +1,44 @@
-// Whose a lock is. The column locked_by is the holder, which is text for people, and an end that decides who owns the
-// acquisition. The end of every acquisition of ours has the row's own locked_at in it, in microseconds since 1970,
-// behind a separator that tells its kind:
+// Ownership. The column locked_by is the holder, a text for people, followed by an end that decides who owns the
+// acquisition. The end of each of our acquisitions contains the row's own locked_at, in microseconds since 1970, after
+// a separator that tells its kind:
 //   #<locked_at>            owned by its token, which is the same number
 //   <session>:<locked_at>   owned by this session
 //   <session>!<locked_at>   owned by this session, and ends with it
 //   <session>&<locked_at>   owned by its token, and ends with this session
-//   *<locked_at>            a pause or a release by force: no run, and nobody's
-// where <session> is /<backend pid>.<backend start>.<server>: the start in microseconds since 1970, since process ids
-// come back; the server as a 32-bit hash of its system identifier in eight hexadecimal digits, since a row can be
-// copied to another server. A comma before <server> says that the start is not when the backend began, because the
-// portable edition could not see it. A Java client writes the same locked_by each time, and never the row's locked_at.
-// A holder that imitates an end changes nothing: the real one is always written behind it. Nothing else is read from
-// locked_by. (The view shedlock_locks, the portable edition and shedlock_protect_row have the same rule as a regular
-// expression.)
+//   *<locked_at>            a pause or a release by force: not a run, and owned by nobody
+// <session> is /<backend pid>.<backend start>.<server>. The start is in microseconds since 1970, because process ids
+// are reused. The server is a 32-bit hash of its system identifier in eight hexadecimal digits, because a row can be
+// copied to another server. A comma before <server> means that the start is not that of the backend, because the
+// portable edition could not see it.
+//
+// A Java client writes the same locked_by each time, and never the row's locked_at. A holder that imitates an end
+// changes nothing, because the real end is always appended to it. Nothing else is read from locked_by. (The view
+// shedlock_locks, the portable edition and shedlock_protect_row implement the same rule as a regular expression.)
 #pragma once
 
 #include "pg.hpp"
 
 namespace shedlock {
 
-// Room for the longest end and some holder; the table check demands it of locked_by.
+// Space for the longest end and a short holder. The table check requires locked_by to have it.
 inline constexpr int shortest_locked_by = 64;
 
-// The end of locked_by for an acquisition of that kind, not java. palloc'd.
+// The end of locked_by for an acquisition of that kind, which is not java. Allocated with palloc.
 std::string_view end_of(origin::kinds kind, instant locked_at, bool ends_with_session = false);
 
-// `holder`, or if empty application_name@client_addr, cut at a character boundary so that it fits `limit` characters
-// together with the end. palloc'd.
+// `holder`, or application_name@client_addr if it is empty, truncated at a character boundary so that it fits into
+// `limit` characters together with the end. Allocated with palloc.
 text *make_locked_by(std::string_view holder, std::string_view end, int limit);
 
-// The role that the session logged in as, for what is written about people.
+// The role that the session logged in as, for texts about people.
 const char *session_role();
 
-// The claims that session functions and token functions make.
+// The claims made by functions for sessions and by functions for tokens.
 claim session_claim();
 claim token_claim(instant token);
 
-// Whether that session, as it is in locked_by, still runs. Nothing if that cannot be known: it is another server's, or
-// the text names no session.
+// Whether a session, as it is written in locked_by, is still running. Nothing if that cannot be known: it belongs to
+// another server, or the text names no session.
 std::optional<bool> is_session_alive(std::string_view session);
 
 // Points into locked_by.

@@ -1,6 +1,5 @@
 // The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no memory, nothing that fails.
-// Whoever wants to know when a lock is free, whose it is, and what an acquire, an extend or a release writes, reads
-// this file and nothing else.
+// This file alone says when a lock is free, whose it is, and what an acquire, an extend or a release writes.
 #pragma once
 
 #include <chrono>
@@ -20,7 +19,8 @@ inline constexpr duration without_end = duration::max(); // the at_most of a pau
 inline constexpr duration shortest_lease = std::chrono::milliseconds{1};
 inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 
-// The times of a row. Beside a locked_at that a Java client wrote, lock_at_least_until is absent or stale.
+// The times of a row. A Java client does not write lock_at_least_until, so next to its locked_at that is absent or
+// stale.
 struct lease {
     instant lock_until;
     instant locked_at;
@@ -28,26 +28,26 @@ struct lease {
         lock_at_least_until; // a time: not released; absent: released, done; never: released, not done
 };
 
-// What a row keeps of its runs.
+// What a row records of its runs.
 struct history {
-    std::optional<instant> last_tick; // the tick of the last run, or without one the time of its acquisition
+    std::optional<instant> last_tick; // the tick of the last run, or, without a tick, the time of its acquisition
     std::optional<instant> last_done_tick;
     std::optional<instant> last_done_at; // when the last run that was done was released
 };
 
-// Who made an acquisition, and so who owns it. A Java row is whatever we have not written; pauses and releases by
-// force are no runs, and nobody owns them.
+// Who made an acquisition, and so who owns it. A Java row is any row that we have not written. Pauses and releases by
+// force are not runs, and have no owner.
 struct origin {
     enum class kinds { java, token, session, administrator };
     kinds kind = kinds::java;
-    std::string_view session; // that acquired it: the owner, or the one with which a token's lease ends
+    std::string_view session; // the session that acquired it: the owner, or the one with which a token's lease ends
     bool ends_with_session = false;
 
     bool is_ours() const { return kind != kinds::java; }
     bool is_run() const { return is_ours() && kind != kinds::administrator; }
 };
 
-// What we write of a row, apart from locked_by.
+// What we write into a row, apart from locked_by.
 struct contents {
     lease times;
     history past;
@@ -59,13 +59,13 @@ struct row {
     std::string_view holder; // text for people
 };
 
-// The schedule's instant that an acquire is for, if any. With retry it is still due when its last run was not done.
+// The instant of the schedule that an acquire is for, if any. With retry it is still due if its last run was not done.
 struct turn {
     std::optional<instant> tick;
     bool retry;
 };
 
-// Who claims to own an acquisition: a session, the owner of its token, or, for a run, a session and the token.
+// Who claims to own an acquisition: a session, the owner of its token, or, for a run, a session with the token.
 struct claim {
     std::string_view session; // empty: by the token alone
     std::optional<instant> token;
@@ -73,61 +73,61 @@ struct claim {
 
 enum class availability {
     free,
-    held,       // somebody holds it, or it is kept for its at_least
-    had_a_turn, // held or free: this tick is not due any more, so waiting is no use
+    held,       // a holder has it, or its at_least has not passed
+    had_a_turn, // held or free: this tick is not due any more, so waiting is useless
 };
 
 enum class standing {
     ours,     // and live
-    done,     // ours, but released before as done, perhaps acquired by others since
-    released, // ours, but released before as failed
+    done,     // ours, but released as done, and perhaps acquired by others since
+    released, // ours, but released as failed
     expired,  // ours, but lock_until has been reached
-    foreign,  // somebody else's, or a different acquisition; or paused, which is nobody's to release
+    foreign,  // another owner's, or another acquisition; or a pause, which nobody can release
 };
 
-// Held means lock_until > now; equal is free. A tick is due if it is later than the last one; with retry, also if it is
-// the last one and was not done. An earlier tick is not due any more.
+// A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
+// or, with retry, if it is the last one and was not done. An earlier tick is not due any more.
 availability availability_of(const lease &current, instant now, const turn &asked = {}, const history &past = {});
 
-// What counts of a row's history. A Java run counts as done, and as for the tick at which it acquired the lock.
+// What counts of a row's history. A Java run counts as done, for the tick at which it acquired the lock.
 history history_of(const history &stored, const lease &current, const origin &from);
 
-// What an acquire writes, and a release as done.
+// What an acquire writes, and what a release as done writes.
 history begun(const history &past, std::optional<instant> tick, instant now, duration unit);
 history done(const history &past, instant now);
 
-// Whether the acquisition is for a tick. (new_token and begun see to that.)
+// Whether the acquisition has a tick. (new_token and begun keep the two apart.)
 bool has_tick(const history &past, const lease &current);
 
-// A lease that ends with its session, when that is gone: unless it was released, its at_least is left.
+// What is left of a lease that ends with its session, when the session is gone: its at_least, unless it was released.
 lease ended(const lease &current);
 
 // The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces, and never
-// equal to the tick. `unit` is the resolution of the table's columns; the result is a multiple of it.
-// Requires latest_previous < forever.
+// equal to the tick. `unit` is the resolution of the table's columns; the result is a multiple of it. Requires
+// latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
-// What an acquire writes; without_end gives a lock_until of forever. No promise is shortened by a coarse column: leases
-// are rounded up to the unit.
+// What an acquire writes; without_end gives a lock_until of forever. Leases are rounded up to the unit, so that a
+// coarse column shortens no promise.
 lease granted(instant now, instant token, duration at_most, duration at_least, duration unit);
 
-// An acquisition that others have replaced since is known to be done as long as last_done_tick is its token, which an
-// acquisition without a tick has for a tick.
+// An acquisition that others have replaced since is known to be done if last_done_tick is its token, which is the tick
+// of an acquisition without one.
 standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
 
-// What an extend writes over a lease that is ours and live. Without at_least the old one stays.
+// What an extend writes over a live lease of ours. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);
 
 // Whether an acquisition of ours was released.
 bool is_released(const lease &current);
 
-// What a release writes over a lease that is ours and not released: free now, or when its at_least has passed.
+// What a release writes over a lease of ours that was not released: free now, or when its at_least has passed.
 lease released(const lease &current, instant now, bool done, duration unit);
 
-// What force_release writes, whoever holds the lock: free now, and a new token, so that the old holder's is lost.
+// What force_release writes, whoever holds the lock: free now, with a new token, so that the old holder has lost it.
 lease freed(const lease &current, instant now, duration unit);
 
-// What resume writes over a paused lease: free now.
+// What resume writes over a pause: free now.
 bool is_paused(const lease &current);
 lease resumed(const lease &current, instant now, duration unit);
 

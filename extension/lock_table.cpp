@@ -9,9 +9,9 @@ namespace shedlock {
 
 namespace {
 
-// Taken without waiting, only for the microseconds in which a row is written. Advisory locks made by users have 1 or 2
-// in the fourth field, so these never meet. Two names with the same 48 bits would refuse each other if they were
-// taken in the very same microsecond.
+// Taken without waiting, and held only for the microseconds in which a row is written. Advisory locks of users have 1
+// or 2 in the fourth field, so they never conflict with these. Two names with the same 48 bits refuse each other if
+// they are taken in the same microsecond.
 class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
@@ -27,7 +27,7 @@ private:
     LOCKTAG tag_;
 };
 
-// Before those who wait look by themselves.
+// Before sessions that wait would look by themselves.
 bool will_be_free_soon(const lease &times)
 {
     return times.lock_until < pg::clock_now() + queue::longest_nap;
@@ -50,12 +50,12 @@ lock_table lock_table::open(Oid function)
 lock_table lock_table::open_table(Oid table)
 {
     lock_table opened;
-    // Locking brings news of DDL, before the shape is asked for.
+    // Taking the lock processes invalidation messages of DDL before the shape is read.
     opened.table_ = try_table_open(table, RowExclusiveLock);
     if (!opened.table_)
         report_dropped();
     opened.shape_ = shape_of(opened.table_);
-    // What this very command has written to the table, a WITH clause for example, is there to be changed by us.
+    // Makes visible what this command itself has written to the table, for example in a WITH clause.
     CommandCounterIncrement();
     return opened;
 }
@@ -85,7 +85,8 @@ std::string_view lock_table::locked_by(const sighting &seen) const
     require_value(is_null, "locked_by");
     if (!VARATT_IS_EXTERNAL(DatumGetPointer(stored)))
         return pg::view_of(DatumGetTextPP(stored));
-    // Out of line it is read from another table, for which a snapshot is needed. At commit there is none any more.
+    // A value that is stored out of line is read from the TOAST table, which needs a snapshot. At commit there is none
+    // left.
     PushActiveSnapshot(GetLatestSnapshot());
     const auto *const detoasted = DatumGetTextPP(stored);
     PopActiveSnapshot();
@@ -136,17 +137,17 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     fill(values, nulls, written, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // Looks do not prune, so writers do: before there is room for less than a few versions. The server's own measure, a
-    // tenth of the page, would have nearly every write read through all rows of a page that is full of them. This may
-    // move the old tuple within the page: all that is needed of it is known.
+    // Looks do not prune, so writers do, while there is still space for a few versions. The server's own threshold, a
+    // tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move the old tuple
+    // within the page; nothing of it is needed any more.
     PAUSE_POINT("before the lock");
     const bool own = is_own(seen);
     constexpr Size few = 4;
     if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
         pg::prune(table_, seen.page);
 
-    // heap_update may not be called without waiting: it does not provide for that, and asserts it. It will not have to
-    // wait once we hold the row in the mode that an update needs.
+    // heap_update does not support not waiting, and asserts that it is not asked to. It has nothing to wait for once
+    // this transaction holds the row in the mode that an update needs.
     const bool locked = own || lock_row(seen, LockTupleNoKeyExclusive);
     if (locked) {
         PAUSE_POINT("before the update");
@@ -158,13 +159,13 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
         queue::wake_at(will_be_free_soon(written.times) ? queue::ends::any : queue::ends::abort,
                        RelationGetRelid(table_), seen.name);
         remember_written(seen, tuple->t_self);
-        CommandCounterIncrement(); // so that the same statement can release what it acquired
+        CommandCounterIncrement(); // lets the same statement release what it acquired
     }
     forget(seen);
     return locked;
 }
 
-// On another page if the old one was full.
+// The new version is on another page if the old page was full.
 void lock_table::remember_written(const sighting &seen, const ItemPointerData &tid) const
 {
     const BlockNumber block = ItemPointerGetBlockNumber(&tid);
@@ -204,9 +205,9 @@ bool lock_table::insert(const lock_name &name) const
     return inserted;
 }
 
-// INSERT … ON CONFLICT DO NOTHING by hand, because the executor's waits for a conflicting insertion in progress, and
-// fails with 40001 in REPEATABLE READ when the conflicting row is newer than the snapshot. A dirty scan can also miss a
-// row that is just being moved to another page; the index then knows, and the insertion yields.
+// INSERT … ON CONFLICT DO NOTHING by hand. The executor's version waits for a conflicting insertion in progress, and
+// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. A dirty scan can also miss a
+// row that is being moved to another page; the index then finds it, and the insertion yields.
 bool lock_table::insert_speculatively(const lock_name &name) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
@@ -218,7 +219,8 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     nulls[shape_.name - 1] = false;
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // While the insertion is speculative, a Java client's ON CONFLICT waits for its outcome only, not for us to commit.
+    // While the insertion is speculative, the ON CONFLICT of a Java client waits only for its outcome, not for our
+    // commit.
     PAUSE_POINT("insert");
     const TransactionId xid = GetCurrentTransactionId();
     const uint32 speculation = SpeculativeInsertionLockAcquire(xid);
@@ -237,8 +239,8 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     return alone;
 }
 
-// The table's shape promises that no index has expressions, predicates or anybody's own operators. False when a unique
-// index knows another row of that name that is not dead.
+// The shape check ensures that no index has expressions, predicates or custom operators. Returns false when a unique
+// index has another row of that name that is not dead.
 bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
 {
     bool alone = true;
@@ -255,7 +257,7 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) c
             const bool unique = index->rd_index->indisunique;
             const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
                                                unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));
-            // Only a partial check answers; without one the answer means nothing.
+            // Only a partial check returns an answer.
             if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted)
                 alone = false;
         }
@@ -271,9 +273,9 @@ void lock_table::put_rows(ReturnSetInfo *result) const
                                   shape_.last_done_tick, shape_.last_done_at};
     Datum values[std::size(columns)];
     bool nulls[std::size(columns)];
-    // The statement's snapshot may be older than our lock on the table: to it, a table that was rewritten while we
-    // waited is empty. Who has one snapshot for his transaction gets what it shows, as from any table. What the
-    // statement itself writes is not shown either way.
+    // The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
+    // meanwhile as empty. A transaction with a single snapshot gets what that shows, as from any table. Rows that the
+    // statement itself writes are not shown in either case.
     const CommandId command = GetActiveSnapshot()->curcid;
     PushCopiedSnapshot(IsolationUsesXactSnapshot() ? GetActiveSnapshot() : GetLatestSnapshot());
     GetActiveSnapshot()->curcid = command;
@@ -282,7 +284,7 @@ void lock_table::put_rows(ReturnSetInfo *result) const
         for (size_t i = 0; i < std::size(columns); i++) {
             values[i] = heap_getattr(tuple, columns[i], RelationGetDescr(table_), &nulls[i]);
             if (!nulls[i] && (columns[i] == shape_.name || columns[i] == shape_.locked_by))
-                values[i] = PointerGetDatum(DatumGetTextPP(values[i])); // it may be out of line
+                values[i] = PointerGetDatum(DatumGetTextPP(values[i])); // may be stored out of line
         }
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     }

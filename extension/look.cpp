@@ -1,4 +1,4 @@
-// How lock_table finds the row: where it was last seen, or by the index.
+// How lock_table finds the row: where it was last seen, or through the index.
 #include "lock_table.hpp"
 
 #include "place.hpp"
@@ -7,15 +7,15 @@ namespace shedlock {
 
 namespace {
 
-// Looks for lockers of a row that nobody is changing. A dirty snapshot does not tell of them.
+// Looks for transactions that have locked a row which none is changing. A dirty snapshot does not show them.
 void find_lockers(HeapTupleHeader header, sighting &seen)
 {
     if (header->t_infomask & HEAP_XMAX_INVALID)
         return;
     const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        // We lock a row before we update it, and the new version still bears that lock: it is of the transaction that
-        // wrote the version, which is not in progress any more, or ours.
+        // We lock a row before we update it, and the new version still carries that lock. It belongs to the
+        // transaction that wrote the version, which is over, or is ours.
         if (xmax == HeapTupleHeaderGetRawXmin(header))
             return;
         if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
@@ -32,7 +32,7 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         pfree(members);
 }
 
-// What a dirty snapshot found out about a version that is not dead. The page is locked.
+// Records what a dirty snapshot found out about a version that is not dead. The page is locked.
 void judge(const SnapshotData &dirty, sighting &seen)
 {
     seen.other = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
@@ -44,7 +44,8 @@ void judge(const SnapshotData &dirty, sighting &seen)
     seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
 }
 
-// The version at that place of a page, whatever row it may belong to. The page is locked. False: there is none.
+// The version at that place of the page, whichever row it belongs to. Returns false if there is none. The page is
+// locked.
 bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapTupleData &version)
 {
     const Page page = BufferGetPage(buffer);
@@ -62,8 +63,9 @@ bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapT
     return true;
 }
 
-// Whether one of the versions that hang on that place is visible to the snapshot. The page is locked. Not by
-// heap_hot_search_buffer alone, which tells SERIALIZABLE of what it reads for a snapshot of this kind.
+// Whether a version in the HOT chain that begins there is visible to the snapshot. The page is locked.
+// heap_hot_search_buffer alone will not do: it would register a predicate read of SERIALIZABLE for a snapshot of this
+// kind.
 bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snapshot snapshot)
 {
     HeapTupleData version;
@@ -76,7 +78,7 @@ bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snaps
     return false;
 }
 
-// Java's four, our four, and some that others may have added.
+// Java's four columns, our four, and some that others may have added.
 constexpr int usual_columns = 12;
 
 } // namespace
@@ -104,9 +106,9 @@ sighting lock_table::glance(const lock_name &name) const
     return seen;
 }
 
-// Calls `visit` with the place of every row version that the index has under the name, until it gives false. Whoever
-// wants to drop or rebuild the index has to lock the table first, so a lock on it would only cost. Under a dirty
-// snapshot, whatever the visitor judges by: with any other the scan would be a read that SERIALIZABLE keeps track of.
+// Calls `visit` with the place of every row version that the index has under the name, until it returns false. The
+// index is not locked: whoever drops or rebuilds it must lock the table first. The scan uses a dirty snapshot,
+// whatever the visitor judges by: with any other, SERIALIZABLE would track it as a read.
 template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
 {
     const Relation index = RelationIdGetRelation(shape_.index);
@@ -158,10 +160,10 @@ sighting lock_table::look_up(const lock_name &name) const
     return result;
 }
 
-// Whether a row of that name was committed when this call began. A dirty scan can miss one that is moved to another
-// place and committed meanwhile. It finds only what is dead by now: it had read the index before. Or it comes to the
-// new place before that is committed, and to the old one after. A snapshot that is older than the scan sees such a row
-// where it was. It sees all that we have done ourselves, too.
+// Whether a row of that name was committed when this call began. A dirty scan can miss a row that another transaction
+// moves and commits meanwhile: it may find only the version that is dead by now, because it had already read the
+// index; or it may reach the new place before the commit, and the old one after it. A snapshot that is older than the
+// scan sees such a row in its old place. It also sees everything that this transaction has done.
 bool lock_table::is_committed(const lock_name &name) const
 {
     PAUSE_POINT("absent");
@@ -180,9 +182,9 @@ bool lock_table::is_committed(const lock_name &name) const
     return found;
 }
 
-// Where it was last seen, or from there on to newer versions of the same page. False unless that leads to the version
-// that a look through the index would find, too: it bears the name, which is unique among rows that are not dead, and
-// it was not inserted by a transaction still in progress, whose row may have an older place.
+// Looks where the row was last seen, and follows newer versions on the same page. Returns false unless that leads to
+// the version that a look through the index would find, too: it has the name, which is unique among rows that are not
+// dead, and it was not inserted by a transaction in progress, whose row may have an older place.
 bool lock_table::revisit(sighting &seen) const
 {
     const place last = recall_place(RelationGetRelid(table_), seen.name.bytes);
@@ -193,7 +195,7 @@ bool lock_table::revisit(sighting &seen) const
     seen.page = last.page;
     LockBuffer(seen.page, BUFFER_LOCK_SHARE);
     bool found = false;
-    TransactionId maker = InvalidTransactionId; // of the version that we come to; not known of the first
+    TransactionId maker = InvalidTransactionId; // of the version we are about to visit; unknown for the first
     for (ItemPointerData next = last.tid; !found && version_at(table_, seen.page, next, seen.tuple);) {
         const HeapTupleHeader version = seen.tuple.t_data;
         if ((TransactionIdIsValid(maker) && HeapTupleHeaderGetXmin(version) != maker) || !bears(seen.tuple, seen.name))
@@ -221,7 +223,7 @@ bool lock_table::revisit(sighting &seen) const
     return true;
 }
 
-// One that is compressed does not look like it; then the index is asked.
+// Whether the tuple has that name. A compressed name does not look like it; then the index is asked.
 bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
 {
     bool is_null;

@@ -1,5 +1,5 @@
-// The SQLSTATEs of our own, which clients test for. SL001, lock_lost: the lease is no longer ours. SL002, lock_done: an
-// extend or a release was not done, because the acquisition has been released before as done.
+// Our own SQLSTATEs, which clients test for. SL001, lock_lost: the caller no longer has the lease. SL002, lock_done:
+// an extend or a release did nothing, because the acquisition was already released as done.
 #pragma once
 
 #include "pg.hpp"

@@ -1,5 +1,5 @@
-// Where test/pairs may stop a session. In the product a point is nothing. Never while a buffer, or anything else that
-// others would wait for blindly, is locked.
+// Where test/pairs may stop a session. In the product a pause point is nothing. There is none where a buffer, or
+// anything else for which others wait uninterruptibly, is locked.
 #pragma once
 
 #ifdef SHEDLOCK_PAUSE_POINTS

@@ -1,7 +1,7 @@
-// The only door to PostgreSQL's headers. What its versions do differently stands in versions.hpp.
+// The only file that includes PostgreSQL headers. Differences between its versions are in versions.hpp.
 //
-// Whatever is included here may longjmp over C++ frames when it reports an error. So in this module nothing has a
-// destructor that matters, nothing throws, memory comes from palloc, and the end of the transaction cleans up.
+// Anything included here may longjmp over C++ frames when it reports an error. So nothing in this module has a
+// non-trivial destructor, nothing throws, memory comes from palloc, and the end of the transaction cleans up.
 #pragma once
 
 // Before postgres.h, which defines macros over ordinary words.
@@ -94,8 +94,8 @@ extern "C" {
 
 namespace shedlock::pg {
 
-// PostgreSQL counts microseconds from 2000, tokens count them from 1970. The last thirty years of timestamp's range do
-// not fit; they read as forever, and request.cpp keeps us from writing them.
+// PostgreSQL counts microseconds from 2000, and tokens count them from 1970. The last thirty years of timestamp's
+// range do not fit: they are read as forever, and request.cpp prevents us from writing them.
 inline constexpr duration epoch_difference = std::chrono::days{POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE};
 
 inline instant to_instant(Timestamp t)
@@ -116,14 +116,14 @@ inline Timestamp to_timestamp(instant t)
     return (t - epoch_difference).time_since_epoch().count();
 }
 
-// The database server's clock, this very moment. Not now(): that is when the transaction began.
+// The database server's clock at this moment. Not now(), which is when the transaction began.
 inline instant clock_now()
 {
     return to_instant(GetCurrentTimestamp());
 }
 
-// A clock that nobody sets, the same one in all processes. Not the server's instr_time: from PostgreSQL 19 on
-// timing_clock_source says for each session what that reads.
+// A clock that is never set, and is the same in all processes. Not the server's instr_time: from PostgreSQL 19 on
+// timing_clock_source decides for each session what that reads.
 inline duration steady_now()
 {
     timespec now;
@@ -149,8 +149,8 @@ inline uint64 hash_of(std::string_view s, uint64 seed)
 // For %.*s
 #define SV(s) static_cast<int>((s).size()), (s).data()
 
-// Runs `work` in a subtransaction that is kept when it gives true and undone when it gives false or fails. Null, or the
-// error with which it failed.
+// Runs `work` in a subtransaction, which is kept if `work` returns true, and rolled back if it returns false or fails.
+// Returns null, or the error with which it failed.
 template <typename Work> ErrorData *in_subtransaction(Work work)
 {
     const MemoryContext context = CurrentMemoryContext;
@@ -168,7 +168,7 @@ template <typename Work> ErrorData *in_subtransaction(Work work)
     }
     PG_CATCH();
     {
-        // A caller that traps errors rolls back one level, its own; this one is ours to end.
+        // A caller that traps errors rolls back one level, its own. This level is ours to end.
         MemoryContextSwitchTo(context);
         error = CopyErrorData();
         FlushErrorState();

@@ -10,7 +10,7 @@ struct slot {
     place where;
 };
 
-// Enough for some ten thousand names. What is never used is never given by the system: few names, few pages.
+// Enough for about ten thousand names. The system provides memory only for slots that are used: few names, few pages.
 constexpr int slots = 16384;
 slot remembered[slots];
 

@@ -1,9 +1,9 @@
-// Where this backend last saw the newest version of a name's row. While an old snapshot is held open somewhere, nothing
-// can be pruned, and the way through the index leads past every version there ever was; and it is the longer way in any
-// case.
+// Where this backend last saw the newest version of a name's row. While an old snapshot is open somewhere, nothing can
+// be pruned, so an index scan visits every version of the row; and it is slower in any case.
 //
-// Only a hint: whoever goes there must find a version that bears the name and is the newest (lock_table::revisit). That
-// page is asked for by buffer, not read: one that was truncated, rewritten or evicted meanwhile is simply not there.
+// It is only a hint: the caller must find a version there that has the name and is the newest (lock_table::revisit).
+// The page is requested by buffer, not read: if it was truncated, rewritten or evicted meanwhile, it is simply not
+// there.
 #pragma once
 
 #include "pg.hpp"
@@ -12,13 +12,13 @@ namespace shedlock {
 
 struct place {
     ItemPointerData tid;
-    Buffer page; // InvalidBuffer: not known
+    Buffer page; // InvalidBuffer: unknown
 };
 
-// InvalidBuffer unless it was remembered for this very name, or one with the same hash.
+// InvalidBuffer unless a place was remembered for this name, or for another with the same hash.
 place recall_place(Oid table, std::string_view name);
 
-// Takes the place of whatever name was last remembered in the same slot.
+// Overwrites what was last remembered in the same slot.
 void remember_place(Oid table, std::string_view name, const place &where);
 
 } // namespace shedlock

@@ -4,27 +4,27 @@ namespace shedlock::queue {
 
 namespace {
 
-// One place for every session that there can be, and these for sessions that wait for several locks at once. A session
-// takes no more than one for each name that an array may have, and one for a room: it leaves some for seven others.
+// One entry for every session that can exist, and these for sessions that wait for several locks at once. A session
+// takes at most one for each name that an array may have, and one for its wait_any: that leaves some for seven others.
 constexpr uint32 places_for_several = 8192;
 
-// Whoever walks along a bucket has the one lock of all queues. So the walk must be short: when all places are taken a
-// bucket has eight of them on average, whatever the names are, because the hash is salted. Besides these it has the
-// sessions that wait for the same lock, each of which has one place in its queue.
+// A walk along a bucket holds the only lock of all queues, so it must be short. When all entries are taken a bucket
+// has eight on average, whatever the names are, because the hash is salted. In addition it has the sessions that wait
+// for the same lock, each of which has one entry in its queue.
 constexpr uint32 bucket_count = 1024;
 
-// The first looks that often, if it can.
+// How often the first in a queue looks, if it can.
 constexpr duration lately = longest_nap * 3 / 2;
 
-constexpr uint32 nobody = 0; // places are counted from one
+constexpr uint32 nobody = 0; // places are counted from 1
 
 struct waiter {
     key what;
     Latch *latch;
-    duration looked; // when, by pg::steady_now
-    uint32 next;     // in its bucket, or of the vacant places
+    duration looked; // when it last looked, by pg::steady_now
+    uint32 next;     // the next place in its bucket, or among the vacant places
     uint32 previous;
-    bool is_woken; // and has not noticed
+    bool is_woken; // and has not noticed yet
     bool is_satisfied;
 };
 
@@ -33,10 +33,10 @@ struct bucket {
     uint32 last;
 };
 
-// Followed by the places.
+// The places follow it in memory.
 struct shared_state {
-    LWLock lock; // for all of it but the salt; held for no longer than a walk along the buckets of one session
-    uint64 salt; // of the keys, so that nobody can choose names that have the same bucket
+    LWLock lock; // for everything but the salt; held for no longer than a walk along the buckets of one session
+    uint64 salt; // for the keys, so that nobody can choose names that share a bucket
     uint32 vacant;
     uint32 vacant_count;
     bucket buckets[bucket_count];
@@ -44,15 +44,15 @@ struct shared_state {
 
 shared_state *state = nullptr;
 
-// Where this session stands.
+// One of this session's places in the queues.
 struct standing {
     uint32 place;
-    bool was_woken; // when it last asked
+    bool was_woken; // when it was last asked
 };
 standing *mine = nullptr;
 size_t mine_count = 0;
 
-// Whose rows this transaction has written.
+// A lock whose row this transaction has written.
 struct wakeup {
     key what;
     ends when;
@@ -103,8 +103,8 @@ uint32 first_of(key what)
     return place;
 }
 
-// Sessions that take several places leave one vacant for every session that there can be. So whoever waits for one lock
-// always finds a place: all that have one are fewer than that.
+// Sessions that take several places leave one vacant for every session that can exist. So a session that waits for one
+// lock always finds a place: the sessions that have one are fewer than that.
 bool has_room_for(size_t count)
 {
     return count + (count > 1 ? MaxBackends : 0) <= state->vacant_count;
@@ -177,7 +177,7 @@ key key_of(Oid table, const lock_name &name)
     return pg::hash_of(name.bytes, salted(static_cast<uint64>(MyDatabaseId) << 32 | table));
 }
 
-// No table has the OID 0.
+// No table has OID 0.
 key key_of_room(int64 room)
 {
     return pg::hash_of({reinterpret_cast<const char *>(&room), sizeof room},
@@ -198,8 +198,8 @@ void wake_at(ends which, Oid table, const lock_name &name)
     to_wake[to_wake_count++] = {key_of(table, name), which};
 }
 
-// Those who wait stand there before they look; we look there after the transaction's end is to be seen. So either they
-// see it, or we see them.
+// A session that waits joins the queue before it looks, and we look into the queue after the end of our transaction
+// has become visible. So either the waiter sees the change, or we see the waiter.
 void at_end(ends which)
 {
     if (to_wake_count == 0)
@@ -215,7 +215,8 @@ void at_end(ends which)
 
 bool wake(key what)
 {
-    // Most locks are waited for by nobody. A bucket that is just being filled is one of those who have yet to look.
+    // Most locks have no waiters. A session that is just joining an empty bucket has yet to look, and will see the
+    // change.
     if (!state || *const_cast<volatile uint32 *>(&bucket_of(what).first) == nobody)
         return false;
     LWLockAcquire(&state->lock, LW_EXCLUSIVE);

@@ -6,8 +6,8 @@ namespace shedlock {
 
 namespace {
 
-// now + wait + at_most + at_least must stay inside timestamp's range. Half of it each is far more than anybody needs
-// (140,000 years) and keeps every sum in lease.cpp from overflowing.
+// now + wait + at_most + at_least must stay within the range of timestamp. Half of the range for each is far more than
+// anybody needs (140,000 years), and keeps every sum in lease.cpp from overflowing.
 constexpr double longest_span = 4.5e18;
 
 constexpr bool is_blank(char c)
@@ -27,7 +27,7 @@ lock_name make_name(Datum datum)
     return {name, pg::view_of(name)};
 }
 
-// The elements of an array that has some, none of them NULL.
+// The elements of an array that is not empty and has no NULLs.
 std::span<Datum> read_array(FunctionCallInfo fcinfo, int argument, const char *name, Oid type)
 {
     if (PG_ARGISNULL(argument))
@@ -65,7 +65,7 @@ lock_names make_names(std::span<const Datum> elements)
     return {names, elements.size()};
 }
 
-// Months and days are counted in UTC from this moment, so a day is always 24 hours.
+// Months and days are added in UTC, beginning now, so a day is always 24 hours.
 duration to_duration(const Interval *interval, const char *argument)
 {
     if (!pg::is_finite(interval))
@@ -77,7 +77,7 @@ duration to_duration(const Interval *interval, const char *argument)
         ereport(ERROR,
                 (errcode(ERRCODE_DATETIME_FIELD_OVERFLOW), errmsg("%s is beyond the range of timestamp", argument)));
     if (interval->month == 0)
-        // Days alone may not fit where the hours take them back.
+        // The days alone may overflow although the hours would bring the sum back into range.
         return duration{static_cast<int64>(static_cast<int128>(interval->day) * USECS_PER_DAY + interval->time)};
 
     const Timestamp now = GetCurrentTimestamp();
@@ -189,7 +189,8 @@ lock_names read_names(FunctionCallInfo fcinfo, int argument)
     for (const auto &name : names)
         check_name(name, "an element of name");
 
-    // In one order for everybody, so that two callers who extend or guard several locks never wait for each other.
+    // All callers use the same order, so that two of them that extend or guard several locks never wait for each
+    // other.
     std::sort(names.begin(), names.end(), [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
     const auto twin = std::adjacent_find(names.begin(), names.end(),
                                          [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });

@@ -1,5 +1,5 @@
-// What the caller asked for: SQL arguments, read and checked. Every "invalid argument" error of the lock functions
-// stands in request.cpp, names its argument and has an SQLSTATE of its own.
+// The caller's request: SQL arguments, read and checked. Every "invalid argument" error of the lock functions is
+// raised in request.cpp, names its argument and has a specific SQLSTATE.
 #pragma once
 
 #include "pg.hpp"
@@ -29,7 +29,7 @@ struct extend_request {
     std::optional<duration> at_least;
 };
 
-// Of several who wait: names[i] is a lock that number which[i] waits for.
+// The locks of several waiters: waiter which[i] waits for names[i].
 struct wait_request {
     lock_names names;
     const int32 *which;
@@ -40,29 +40,29 @@ struct wait_request {
 // 25006 in a read-only transaction and on a standby.
 void require_writable(const char *function);
 
-// The longest array of names. An acquire keeps a page of the buffer cache pinned for each name, and a waiting session
-// takes up a place in shared memory for each.
+// The longest array of names. An acquire keeps one page of the buffer cache pinned for each name, and a session that
+// waits takes one place in shared memory for each.
 inline constexpr int most_names = 1000;
 
-// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023, 54000). Taken byte by byte, as Java takes it:
-// blanks at its ends are part of it.
+// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023, 54000). Names are taken byte by byte, as
+// Java takes them: leading and trailing blanks count.
 lock_names read_name(FunctionCallInfo fcinfo, int argument);
 lock_names read_names(FunctionCallInfo fcinfo, int argument);
 
-// For administrators: whatever may stand in a table, an empty name included. 22004.
+// For administrators: any name that a table may contain, even an empty one. 22004.
 lock_names read_standing_name(FunctionCallInfo fcinfo, int argument);
 
-// at_most, at_least, wait, tick, retry from the given argument on. 22004, 22023, 22008.
+// Reads at_most, at_least, wait, tick and retry, beginning with the given argument. 22004, 22023, 22008.
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// at_most, at_least. 22004, 22023, 22008.
+// Reads at_most and at_least. 22004, 22023, 22008.
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// A name to pause: as an acquire without end; reads wait from the given argument. 22004, 22023, 22008.
+// A name to pause, as an acquire without an end; reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// names, which, wait, room from the first argument on. The wait is over well before a statement_timeout. 22004, 22023,
-// 2202E, 22008, 54000.
+// Reads names, which, wait and room, beginning with the first argument. The wait ends well before a statement_timeout.
+// 22004, 22023, 2202E, 22008, 54000.
 wait_request read_wait(FunctionCallInfo fcinfo);
 int64 read_room(FunctionCallInfo fcinfo, int argument);
 

@@ -19,7 +19,7 @@ void define()
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
                              "A crash can then undo the release; the lock ends with its lease, as it would without it.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-    // Its memory is taken once; a server that is running already cannot be told.
+    // The memory is allocated once, so a running server cannot change it.
     if (process_shared_preload_libraries_in_progress)
         DefineCustomIntVariable("shedlock.max_tracked", "For how many lock names there are counters in shedlock_stats.",
                                 "When there are more, the least recently used leave.", &most_tracked, 1000, 20, 1000000,

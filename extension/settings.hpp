@@ -1,4 +1,4 @@
-// The settings shedlock.*, read and defined in one place.
+// The settings shedlock.*: defined and read here only.
 #pragma once
 
 #include "pg.hpp"

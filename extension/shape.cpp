@@ -6,7 +6,7 @@ namespace shedlock {
 
 namespace {
 
-// For columns of type text, which have no length of their own.
+// For columns of type text, which have no length limit.
 constexpr int usual_limit = 255;
 
 void check_kind(Relation table)
@@ -29,8 +29,9 @@ void check_kind(Relation table)
         report_unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
 
-// The trigger that shedlock_protect makes, and exactly that: our writes need not run it. The function is the one that
-// the extension's script made, in whatever schema it is by now; nobody but its owner can replace or rename it.
+// Whether this is the trigger that shedlock_protect creates, and exactly that: our writes need not run it. Its
+// function is the one that the extension's script created, in whatever schema it is by now; only its owner can replace
+// or rename it.
 bool is_protection(const Trigger &trigger)
 {
     const char *const function = get_func_name(trigger.tgfoid);
@@ -57,7 +58,8 @@ void check_no_code_attached(Relation table)
         report_unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
 }
 
-// For whoever queries the table the planner computes what is constant in such expressions.
+// When anybody queries the table, the planner evaluates what is constant in such expressions, with the rights of that
+// role.
 void check_statistics(Relation table)
 {
     List *const all = RelationGetStatExtList(table);
@@ -153,13 +155,14 @@ Form_pg_attribute require_time(Relation table, const char *name)
     return column;
 }
 
-// A type, an operator class or a collation that PostgreSQL came with: no ordinary role can make or change one.
+// Whether a type, an operator class or a collation came with PostgreSQL: no ordinary role can create or change one.
 bool is_built_in(pg::cache_identifier cache, AttrNumber schema_column, Oid object)
 {
     return GetSysCacheOid1(cache, schema_column, ObjectIdGetDatum(object)) == PG_CATALOG_NAMESPACE;
 }
 
-// Further columns stay as they are in an UPDATE; a first acquire leaves them NULL, so that must be what SQL would do.
+// Further columns keep their values in an UPDATE. A first acquire leaves them NULL, so an INSERT in SQL must do the
+// same.
 void check_further_columns(Relation table, const table_shape &shape)
 {
     const TupleDesc columns = RelationGetDescr(table);
@@ -175,7 +178,7 @@ void check_further_columns(Relation table, const table_shape &shape)
                             psprintf("the further column \"%s\" is NOT NULL, has a default or is generated",
                                      NameStr(column->attname)),
                             "Further columns must be nullable and without default.");
-        // Of a type that others own the functions may be theirs, too, and a domain has checks and defaults.
+        // The functions of a type belong to its owner, who may be anybody, and a domain has checks and defaults.
         if (!is_built_in(TYPEOID, Anum_pg_type_typnamespace, column->atttypid) ||
             get_typtype(column->atttypid) == TYPTYPE_DOMAIN)
             report_unusable(
@@ -191,8 +194,8 @@ bool is_index_on(Form_pg_index index, AttrNumber column)
     return index->indnatts == 1 && index->indkey.values[0] == column;
 }
 
-// Whether the index compares that column as PostgreSQL itself would: an operator class is code, and runs as whoever
-// writes the row. That of a varchar is text's.
+// Whether the index compares that column as PostgreSQL itself would: an operator class is code that runs with the
+// rights of whoever writes the row. A varchar has the operator class of text.
 bool is_compared_as_usual(Relation index, int position)
 {
     const Oid usual = GetDefaultOpClass(index->rd_opcintype[position], BTREE_AM_OID);
@@ -208,7 +211,7 @@ void check_index(Relation table, Relation index, AttrNumber name)
     const auto refuse = [&](const char *what, const char *remedy = "Drop the index.") {
         report_unusable(table, psprintf("index \"%s\" %s", RelationGetRelationName(index), what), remedy);
     };
-    // Asked of the catalog's row: RelationGetIndexExpressions would compute what is constant in them.
+    // Read from the catalog's row: RelationGetIndexExpressions would evaluate what is constant in them.
     if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
         !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
         refuse("has an expression or a predicate");
@@ -225,8 +228,8 @@ void check_index(Relation table, Relation index, AttrNumber name)
                    "Drop the index, or create it again without them.");
 }
 
-// The index that decides who has a row, if there is one. Those that are not valid may be there: REINDEX CONCURRENTLY
-// makes them, and while it runs there are two that are unique.
+// The index that makes names unique, if there is one. Indexes that are not valid are allowed: REINDEX CONCURRENTLY
+// creates them, and while it runs there are two unique ones.
 Oid find_index(Relation table, AttrNumber name)
 {
     Oid chosen = InvalidOid;
@@ -243,7 +246,7 @@ Oid find_index(Relation table, AttrNumber name)
     return chosen;
 }
 
-// As CheckCmdReplicaIdentity before an UPDATE: what subscribers could not tell rows apart by breaks their subscription.
+// Like CheckCmdReplicaIdentity before an UPDATE: if subscribers cannot tell rows apart, their subscription breaks.
 void check_publications(Relation table)
 {
     PublicationDesc published;
@@ -258,7 +261,7 @@ void check_publications(Relation table)
                         "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }
 
-// One of ours, nullable. None: it is about to be added.
+// One of our nullable columns. Invalid if it is missing and about to be added.
 Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
 {
     if (purpose == purposes::adoption && !find_column(table, name))
@@ -277,7 +280,7 @@ AttrNumber number_of(Form_pg_attribute column)
     return column ? column->attnum : InvalidAttrNumber;
 }
 
-// One of those about runs. Rounded, a tick would be another one.
+// One of the columns about runs. A tick that was rounded would be another tick.
 AttrNumber find_of_runs(Relation table, purposes purpose, const char *name)
 {
     const Form_pg_attribute column = find_own(table, purpose, name);

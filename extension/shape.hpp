@@ -1,7 +1,7 @@
-// The shape of the lock table, and which one will do. The functions write it directly, past what the executor does
-// for an ordinary UPDATE (triggers, rules, row security, constraints, publications), and on behalf of whoever calls, in
-// a table that may belong to somebody else. So what is not known to be harmless is refused: this is the list of what is
-// allowed.
+// The shape of the lock table, and which shapes are accepted. The functions write the table directly, without what the
+// executor does for an ordinary UPDATE (triggers, rules, row security, constraints, publications), on behalf of any
+// caller, and the table may belong to another role. So this is a list of what is allowed: whatever is not known to be
+// harmless is refused.
 #pragma once
 
 #include "pg.hpp"

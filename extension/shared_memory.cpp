@@ -7,7 +7,7 @@ namespace shedlock::shared_memory {
 
 namespace {
 
-bool is_settled = false; // attached; or not to be had, which is not tried again at every call
+bool is_settled = false; // attached; or unavailable, which is not tried again in every call
 shmem_request_hook_type next_request;
 shmem_startup_hook_type next_startup;
 

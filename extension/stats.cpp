@@ -7,30 +7,31 @@ namespace shedlock::stats {
 
 namespace {
 
-// 255 characters of four bytes; a longer name, possible in an adopted table only, is not counted.
+// 255 characters of four bytes. A longer name is possible only in an adopted table, and is not counted.
 constexpr size_t longest_name = 1020;
 
 struct entry {
     uint64 hash;
     Oid database;
     uint32 length;
-    pg_atomic_uint64 last_used; // for the eviction of the least recently used
+    pg_atomic_uint64 last_used; // for evicting the least recently used
     pg_atomic_uint64 counters[counter_count];
-    pg_atomic_uint64 waited; // microseconds, as the next two
+    pg_atomic_uint64 waited; // in microseconds, like the next two
     pg_atomic_uint64 longest_hold;
     pg_atomic_uint64 total_hold;
     char name[longest_name];
 };
 
-// Followed by the slots, a hash table of entry numbers with linear probing (0: empty), and the entries. A flat piece of
-// memory, because that is the same in a named segment as in what the server was started with.
+// Followed in memory by the slots, a hash table of entry numbers with linear probing (0: empty), and by the entries.
+// It is one flat piece of memory, so that it is the same in a named segment and in the memory that the server starts
+// with.
 struct shared_state {
-    LWLock lock;            // shared to count, exclusive to add, evict and reset
-    pg_atomic_uint64 clock; // ticks with every use
+    LWLock lock;            // shared for counting, exclusive for adding, evicting and resetting
+    pg_atomic_uint64 clock; // advances with every use
     uint32 capacity;
     uint32 used;
     uint32 slot_count;
-    uint32 hand; // where the next eviction looks
+    uint32 hand; // where the next eviction begins
 };
 
 shared_state *state = nullptr;
@@ -71,7 +72,7 @@ entry *find(uint64 hash, std::string_view name)
     return nullptr;
 }
 
-// Those behind it that had to make way for it move up.
+// Moves up the entries behind it that had made way for it.
 void empty_slot_of(uint32 number)
 {
     const uint32 mask = state->slot_count - 1;
@@ -88,9 +89,9 @@ void empty_slot_of(uint32 number)
     slots()[gap] = 0;
 }
 
-// Makes room for one: of a few, in turn, the one that was not used for the longest time. The very oldest of all would
-// have to be looked for among all, under a lock that everybody waits for; and a look at one is a cache miss. So a name
-// leaves when, since its last use, others have come that are some four fifths of all that are kept.
+// Makes space for one entry by evicting, of the next few, the least recently used. To find the oldest of all, every
+// entry would have to be visited under a lock that everybody waits for, and each visit is a cache miss. So a name is
+// evicted when the names that came since its last use are about four fifths of all that are kept.
 uint32 evict()
 {
     constexpr uint32 few = 5; // shedlock.max_tracked is at least 20
@@ -162,8 +163,8 @@ void require_available()
                         errhint("Add shedlock to shared_preload_libraries and restart the server.")));
 }
 
-// Over a clean restart the counters go through a file, as those of pg_stat_statements do. Anything unexpected in it, a
-// version of PostgreSQL or another layout included, means starting from nothing.
+// Across a clean restart the counters are kept in a file, like those of pg_stat_statements. If the file is not exactly
+// as expected (another PostgreSQL version or another layout, for example), the counters start from zero.
 constexpr const char *file_name = "pg_stat/shedlock.stat";
 
 struct file_header {
@@ -209,7 +210,7 @@ void load()
         pg_atomic_write_u64(&state->clock, latest + 1);
     }
     FreeFile(file);
-    unlink(file_name); // should the server crash, the next start must not find old counters
+    unlink(file_name); // if the server crashes, the next start must not find old counters
 }
 
 } // namespace
@@ -267,7 +268,7 @@ void record_wait(const lock_name &name, duration waited)
 
 void record_release(const lock_name &name, duration held, bool done)
 {
-    // A tick may have set locked_at ahead of the clock.
+    // The token may be ahead of the clock.
     const uint64 microseconds = std::max(held, duration::zero()).count();
     with_entry(name.bytes, [&](entry &to) {
         add_to(to, counter::released);

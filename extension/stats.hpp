@@ -1,5 +1,5 @@
-// Counters per name, in shared memory. They are not part of any transaction: a rolled-back acquire was an attempt all
-// the same. Counting writes no WAL, and costs a hash and a shared lightweight lock.
+// Counters per name, in shared memory. They are not part of any transaction: an acquire that was rolled back still
+// counts as an attempt. Counting writes no WAL, and costs a hash and a shared lightweight lock.
 #pragma once
 
 #include "request.hpp"
@@ -13,18 +13,19 @@ inline constexpr int counter_count = 8;
 Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
-void keep_over_restarts(); // clean ones, by a file
+void keep_over_restarts(); // clean restarts only, in a file
 
-// Without memory nothing is counted, and nothing fails.
+// Without shared memory nothing is counted, and nothing fails.
 void record(const lock_name &name, counter what);
 void record_attempt(const lock_name &name, bool granted, duration waited);
-void record_wait(const lock_name &name, duration waited); // by shedlock_wait_any; the attempt comes as another call
+void record_wait(const lock_name &name,
+                 duration waited); // in shedlock_wait_any; the attempt is counted by another call
 void record_release(const lock_name &name, duration held, bool done);
 
 // The rows of the view shedlock_stats, of this database. 55000 with a hint when there is no memory.
 void put_rows(FunctionCallInfo fcinfo);
 
-// Forgets what was counted in this database. 55000.
+// Resets the counters of this database. 55000.
 void reset();
 
 } // namespace shedlock::stats

@@ -1,5 +1,5 @@
-// What PostgreSQL's versions do differently: nothing else asks for the version. Included by pg.hpp only. What was read
-// of the server's source when a version was added stands in docs/compatibility.md.
+// Differences between PostgreSQL versions: no other file tests for the version. Included by pg.hpp only.
+// docs/compatibility.md says what was read in the server's source when a version was added.
 #pragma once
 
 extern "C" {
@@ -11,7 +11,7 @@ extern "C" {
 #endif
 }
 
-// What pg_get_loaded_modules tells.
+// What pg_get_loaded_modules shows.
 #if PG_VERSION_NUM >= 180000
 #define SHEDLOCK_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "shedlock", .version = SHEDLOCK_VERSION)
 #else
@@ -31,7 +31,7 @@ inline bool is_finite([[maybe_unused]] const Interval *interval)
 #endif
 }
 
-// How long this statement, or its transaction, may take. Zero: that long as it wants.
+// How long this statement, or its transaction, may take. 0: no limit.
 inline duration time_limit()
 {
     int limit = StatementTimeout;
@@ -62,7 +62,7 @@ inline TableScanDesc begin_scan(Relation table, Snapshot snapshot)
 #endif
 }
 
-// Removes from the page what nobody can see any more, if the server thinks that worth while. Never waits.
+// Prunes the page if the server considers that worthwhile. Never waits.
 inline void prune(Relation table, Buffer page)
 {
 #if PG_VERSION_NUM >= 190000
@@ -75,14 +75,14 @@ inline void prune(Relation table, Buffer page)
 #endif
 }
 
-// What functions that hear of changes to a system catalog are called with.
+// The first argument of callbacks for changes to a system catalog.
 #if PG_VERSION_NUM >= 190000
 using cache_identifier = SysCacheIdentifier;
 #else
 using cache_identifier = int;
 #endif
 
-// In shared memory: who is in each of the MaxBackends places for backends.
+// The list of backends in shared memory, with MaxBackends slots.
 inline const PgBackendStatus *all_backends()
 {
 #if PG_VERSION_NUM >= 170000
@@ -92,7 +92,7 @@ inline const PgBackendStatus *all_backends()
 #endif
 }
 
-// Pins that page of the table if this is still the buffer it is in. Reads nothing.
+// Pins that page of the table if this buffer still holds it. Reads nothing.
 inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
 {
 #if PG_VERSION_NUM >= 160000
@@ -102,8 +102,8 @@ inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
 #endif
 }
 
-// Replaces a row that this transaction has locked for it. Whether that needs new index entries: not if it stayed on its
-// page and no indexed column changed. (Summarizing indexes are none of btree's.)
+// Replaces a row that this transaction has locked for the purpose. Returns whether the new version needs index
+// entries: not if it stayed on its page and no indexed column changed. (No btree index is a summarizing one.)
 inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
 {
     TM_FailureData failure;
@@ -126,7 +126,7 @@ inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
     return needs_entries;
 }
 
-// Not NULL, and no row that was there before is an exception to it.
+// Whether the column is NOT NULL, for rows that existed before the constraint, too.
 inline bool is_never_null(TupleDesc columns, AttrNumber column)
 {
 #if PG_VERSION_NUM >= 180000
@@ -150,7 +150,7 @@ inline int new_tranche()
 using memory_initialize = void (*)(void *memory);
 inline constexpr bool has_named_memory = major_version >= 17;
 
-// The memory of that name. Whoever comes first makes it.
+// The shared memory of that name. The first caller creates it.
 inline void *named_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
                           [[maybe_unused]] memory_initialize initialize)
 {

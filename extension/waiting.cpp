@@ -11,27 +11,27 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr duration longest_nap_alone = 50ms; // where nobody will wake us
-constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in int
+constexpr duration longest_nap_alone = 50ms; // when nobody will wake us
+constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in an int
 
-// A lock that somebody waits for. Its number is that of its place in `queue`, too.
+// A lock that a waiter waits for. Its number is also its index in `queue`.
 struct wanted {
     lock_name name;
     bool is_known;
-    bool is_free;   // when last looked at
-    bool is_of_use; // it is free, and so are all the others of somebody that waits for it
+    bool is_free;   // at the last look
+    bool is_of_use; // it is free, and so are all the other locks of one of its waiters
     naps pauses;
-    duration due; // to be looked at again
+    duration due; // the next look
 };
 
 struct wish {
-    int32 which; // of those that wait
+    int32 which; // the number of the waiter
     size_t lock;
 };
 
 struct wishes {
     std::span<wanted> locks;
-    std::span<wish> all; // those of one together
+    std::span<wish> all; // grouped by waiter
 };
 
 void look_at(const lock_table &table, wanted &one, size_t place, duration elapsed)
@@ -57,8 +57,8 @@ duration next_due(std::span<const wanted> locks)
         ->due;
 }
 
-// When one is due, those that soon will be are looked at as well: a session that waits for many locks need not get up
-// for each.
+// When one lock is due, look at those that will be due soon as well, so that a session that waits for many locks need
+// not wake up for each.
 void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
 {
     const auto until = next_due(locks) <= elapsed ? elapsed + queue::longest_nap / 4 : elapsed;
@@ -76,8 +76,8 @@ void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
     table.close(false);
 }
 
-// Those that wait only for locks that are free. What a session was woken for and has no use for is passed on to the
-// next one in the queue.
+// The waiters whose locks are all free. If the session was woken for a lock that it has no use for, it wakes the next
+// in that queue.
 size_t collect(const wishes &what, Datum *found)
 {
     size_t count = 0;
@@ -99,7 +99,7 @@ size_t collect(const wishes &what, Datum *found)
     return count;
 }
 
-// Each lock once, however many wait for it: a session has one place in its queue.
+// Each lock once, however many waiters it has: a session has one place in its queue.
 wishes make_wishes(const wait_request &request)
 {
     const auto &names = request.names;
@@ -120,7 +120,7 @@ wishes make_wishes(const wait_request &request)
     return {{locks, count}, {all, names.size()}};
 }
 
-// Of the locks, and last of the room.
+// The keys of the locks, and last the one of shedlock_end_wait.
 std::span<queue::key> keys_of(Oid table, std::span<const wanted> locks, int64 room)
 {
     auto *const keys = static_cast<queue::key *>(palloc(sizeof(queue::key) * (locks.size() + 1)));
@@ -144,8 +144,8 @@ duration naps::next(const outlook &what)
     return what.lease_ends > now ? std::min(nap, duration{what.lease_ends - now}) : nap;
 }
 
-// A nap that is already over is negative: its end was computed before a look that took longer. To WaitLatch a negative
-// timeout means no timeout.
+// A nap that is already over is negative, because its end was computed before a look that took longer. For WaitLatch a
+// negative timeout means no timeout.
 void sleep(duration nap)
 {
     const auto limited = std::clamp(nap, duration::zero(), longest_sleep);

@@ -1,5 +1,5 @@
-// How a session waits that found a lock taken: it stands in the lock's queue, sleeps until it is woken, and looks
-// again. A Java client's release, a row edited by hand and a session that crashed wake nobody. So it also looks by
+// How a session that found a lock taken waits: it joins the lock's queue, sleeps until it is woken, and looks again.
+// The release of a Java client, a row edited by hand and a session that crashed wake nobody, so it also looks by
 // itself.
 #pragma once
 
@@ -15,36 +15,37 @@ private:
     duration start_ = pg::steady_now();
 };
 
-// What a look that found a lock taken tells of when to look again.
+// When to look again, according to a look that found a lock taken.
 struct outlook {
-    size_t place = 0;           // of that lock among those that are waited for
-    instant lease_ends = never; // never: nobody knows
-    bool will_wake = false;     // its holder is one of ours, whose release wakes us
+    size_t place = 0;           // index of that lock among those that are waited for
+    instant lease_ends = never; // never: unknown
+    bool will_wake = false;     // the holder is a caller of ours, whose release wakes us
 };
 
-// How long to sleep between two looks. The first in a queue, and whoever stands in none: until the lease ends, but from
-// 10 ms on no longer than twice the time before, up to a second if the holder will wake us, else up to 50 ms. The
-// others do not look at the lock, but whether the first still does: the second every second, the third every two
-// seconds, and so on. All are shortened by up to a half at random, lest many look in step.
+// How long to sleep between two looks. The first in a queue, and a session without a place, sleep until the lease
+// ends, but (from 10 ms on) at most twice as long as the time before, up to 1 s if the holder will wake us, and
+// otherwise up to 50 ms. The others do not look at the lock but check that the first still does: the second every
+// second, the third every two seconds, and so on. All sleeps are shortened at random by up to half, so that waiters do
+// not look in lockstep.
 class naps {
 public:
     void start_anew() { next_ = shortest; }
     duration next(const outlook &);
 
 private:
-    static constexpr size_t most_ahead = 30; // who count
+    static constexpr size_t most_ahead = 30; // waiters that count
     static constexpr duration shortest = std::chrono::milliseconds{10};
     duration next_ = shortest;
 };
 
-// For that long, or until woken; not at all if the time is negative, and for an hour at most. Cancels and timeouts end
-// it at once.
+// Sleeps for that long, or until woken; not at all if the time is negative, and at most for an hour. Cancels and
+// timeouts end it at once.
 void sleep(duration);
 
 std::span<queue::key> keys_of(Oid table, lock_names names);
 
-// Sleeps until all locks of one of several waiters may be free. The numbers of the waiters of whom that is so, int4[],
-// sorted; none when the time is over or the room was closed. Null: nobody would wake us, so it is no use to wait here.
+// Sleeps until all locks of one of several waiters may be free. Returns the numbers of these waiters, int4[], sorted;
+// none when the time is over or shedlock_end_wait was called. Null: nobody would wake us, so waiting here is useless.
 ArrayType *wait_for_any(Oid function, const wait_request &request);
 
 } // namespace shedlock

@@ -1,12 +1,11 @@
-// Which table is the lock table: found, and once its shape has been checked remembered until something about it
-// changes.
+// Finds the lock table, checks its shape, and remembers both until something about the table changes.
 #pragma once
 
 #include "shape.hpp"
 
 namespace shedlock {
 
-// The lock table of the extension that `function` belongs to: remembered, or looked for. Errors when there is none.
+// The lock table of the extension that `function` belongs to: remembered, or looked up. Fails if there is none.
 Oid find_table(Oid function);
 
 // 42P01: DROP EXTENSION, while we waited for a lock. The table may still be there.
