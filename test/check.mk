@@ -96,4 +96,4 @@ dist: | thread
 languages: | programs
 	$(part) 'docs/examples in other languages' sh -c 'test/languages && test/languages extension/portable/shedlock.sql'
 docs: | programs
-	$(part) 'examples in README.md and docs/' test/docs
+	$(part) 'examples and pictures in README.md and docs/' sh -c 'test/docs && nice -n 15 test/pictures'
