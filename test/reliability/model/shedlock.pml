@@ -1,6 +1,6 @@
 /* One lock, two sessions of ours, runs or not, one Java client, a clock, and a nemesis: the protocol of extension/,
  * step by step. What is one step here is one step there: done under the page's lock, or seen by nobody in between.
- * docs/model.md tells what is modelled and what is not. -DBREAK_... gives the broken variants, ./check runs them all.
+ * README.md says what is modelled and what is not. -DBREAK_... gives the broken variants, ./check runs them all.
  */
 #ifndef HORIZON
 #define HORIZON 4 /* the clock's last reading */
