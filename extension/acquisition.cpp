@@ -200,7 +200,7 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
     const size_t count = request.names.size();
     auto result = not_granted(outcomes::changed);
-    queue::while_standing(keys_of(find_table(function), request.names), [&] {
+    queue::while_queued(keys_of(find_table(function), request.names), [&] {
         for (naps pauses;;) {
             for (size_t i = 0; i < count; i++)
                 queue::note_look(i);

@@ -55,8 +55,7 @@ bool is_ours(const row &current, const claim &who)
 
 lock_name copy(const lock_name &name)
 {
-    text *const datum = pg::text_of(name.bytes);
-    return {datum, pg::view_of(datum)};
+    return to_lock_name(pg::text_of(name.bytes));
 }
 
 std::string_view copy(std::string_view text)

@@ -120,9 +120,9 @@ std::string_view own_session()
 
 // Whether that slot of the backend list belongs to this process. It reads shared memory directly: the server's own
 // functions copy the whole list once per transaction, and keep that copy.
-bool is_backend(int place, int pid, std::optional<TimestampTz> start)
+bool is_backend(int slot, int pid, std::optional<TimestampTz> start)
 {
-    const volatile PgBackendStatus &entry = pg::all_backends()[place];
+    const volatile PgBackendStatus &entry = pg::all_backends()[slot];
     while (entry.st_procpid == pid) {
         int before;
         int after;
@@ -141,13 +141,13 @@ bool is_backend_there(int pid, std::optional<TimestampTz> start)
     if (pid == 0) // like slots that are not in use
         return false;
     // A caller that is refused keeps asking about the same session, so the slot in which it was found is remembered.
-    static int places[64];
-    int &place = places[static_cast<unsigned>(pid) % std::size(places)];
-    if (is_backend(place, pid, start))
+    static int slots[64];
+    int &slot = slots[static_cast<unsigned>(pid) % std::size(slots)];
+    if (is_backend(slot, pid, start))
         return true;
     for (int i = 0; i < MaxBackends; i++)
         if (is_backend(i, pid, start)) {
-            place = i;
+            slot = i;
             return true;
         }
     return false;

@@ -79,9 +79,9 @@ instant new_token(instant now, std::optional<instant> tick, std::optional<instan
     return tick == token ? token + unit : token;
 }
 
-lease granted(instant now, instant token, duration at_most, duration at_least, duration unit)
+lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit)
 {
-    const auto lock_until = at_most == without_end ? forever : round_up(now + at_most, unit);
+    const auto lock_until = at_most ? round_up(now + *at_most, unit) : forever;
     return {lock_until, token, kept_until(now, at_least, unit)};
 }
 

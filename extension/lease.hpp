@@ -14,8 +14,6 @@ using instant = std::chrono::sys_time<duration>; // UTC, on the database server'
 inline constexpr instant forever = instant::max(); // 'infinity' in the table
 inline constexpr instant never = instant::min();   // '-infinity' in the table
 
-inline constexpr duration without_end = duration::max(); // the at_most of a pause
-
 inline constexpr duration shortest_lease = std::chrono::milliseconds{1};
 inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 
@@ -107,9 +105,9 @@ lease ended(const lease &current);
 // latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
-// What an acquire writes; without_end gives a lock_until of forever. Leases are rounded up to the unit, so that a
+// What an acquire writes; without at_most it is a lock_until of forever. Leases are rounded up to the unit, so that a
 // coarse column shortens no promise.
-lease granted(instant now, instant token, duration at_most, duration at_least, duration unit);
+lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit);
 
 // An acquisition that others have replaced since is known to be done if last_done_tick is its token, which is the tick
 // of an acquisition without one.

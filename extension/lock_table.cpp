@@ -1,8 +1,8 @@
 #include "lock_table.hpp"
 
 #include "holder.hpp"
-#include "place.hpp"
 #include "queue.hpp"
+#include "row_hint.hpp"
 #include "whereabouts.hpp"
 
 namespace shedlock {
@@ -16,9 +16,8 @@ class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
     {
-        const uint64 hash = pg::hash_of(name.bytes, 0);
-        SET_LOCKTAG_ADVISORY(tag_, MyDatabaseId, table, static_cast<uint32>(hash),
-                             static_cast<uint16>(3 + ((hash >> 32) & 0x7fff)));
+        SET_LOCKTAG_ADVISORY(tag_, MyDatabaseId, table, static_cast<uint32>(name.hash),
+                             static_cast<uint16>(3 + ((name.hash >> 32) & 0x7fff)));
     }
     bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
     void release() const { LockRelease(&tag_, ExclusiveLock, false); }
@@ -171,7 +170,7 @@ void lock_table::remember_written(const sighting &seen, const ItemPointerData &t
     const BlockNumber block = ItemPointerGetBlockNumber(&tid);
     const bool is_same = block == BufferGetBlockNumber(seen.page);
     const Buffer page = is_same ? seen.page : ReadBuffer(table_, block);
-    remember_place(RelationGetRelid(table_), seen.name.bytes, {tid, page});
+    remember_row(RelationGetRelid(table_), seen.name.hash, {tid, page});
     if (!is_same)
         ReleaseBuffer(page);
 }
@@ -314,9 +313,9 @@ bool lock_table::share_lock(sighting &seen) const
 void lock_table::wait_for_other(sighting &seen) const
 {
     PAUSE_POINT("wait");
-    ItemPointerData place = seen.tuple.t_self;
+    ItemPointerData tid = seen.tuple.t_self;
     forget(seen);
-    XactLockTableWait(seen.other, table_, &place, XLTW_Update);
+    XactLockTableWait(seen.other, table_, &tid, XLTW_Update);
 }
 
 } // namespace shedlock

@@ -1,4 +1,5 @@
-// The row. Everything that accesses the heap or the index is in lock_table.cpp (write, insert, wait) and look.cpp.
+// The row. Everything that accesses the heap or the index is in lock_table.cpp (write, insert, wait) and
+// lock_table_look.cpp.
 //
 // Why not SQL: an UPDATE waits for a transaction that has changed the row, and then fails with 40001 in REPEATABLE
 // READ. A dirty snapshot sees uncommitted rows instead, at a third of the instructions. Why heap_* and not

@@ -45,11 +45,11 @@ struct shared_state {
 shared_state *state = nullptr;
 
 // One of this session's places in the queues.
-struct standing {
+struct ticket {
     uint32 place;
     bool was_woken; // when it was last asked
 };
-standing *mine = nullptr;
+ticket *mine = nullptr;
 size_t mine_count = 0;
 
 // A lock whose row this transaction has written.
@@ -230,7 +230,7 @@ void enter(std::span<const key> what)
     mine_count = 0;
     if (!state)
         return;
-    mine = static_cast<standing *>(palloc(sizeof(standing) * what.size()));
+    mine = static_cast<ticket *>(palloc(sizeof(ticket) * what.size()));
     LWLockAcquire(&state->lock, LW_EXCLUSIVE);
     if (has_room_for(what.size()))
         for (const key one : what)
@@ -248,7 +248,7 @@ void leave()
     LWLockRelease(&state->lock);
 }
 
-bool is_standing()
+bool is_queued()
 {
     return mine_count > 0;
 }

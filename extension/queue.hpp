@@ -36,7 +36,7 @@ bool wake(key what);
 // memory, or if there are too few vacant places for several keys. For one key there is always a place.
 void enter(std::span<const key> what);
 void leave();
-bool is_standing();
+bool is_queued();
 
 bool was_woken(size_t i); // since the last call
 size_t count_ahead(size_t i);
@@ -50,7 +50,7 @@ void pass_on(size_t i);
 void satisfy(size_t i);
 
 // Keeps the places while `work` runs, and leaves even if that fails.
-template <typename Work> void while_standing(std::span<const key> what, Work work)
+template <typename Work> void while_queued(std::span<const key> what, Work work)
 {
     const auto leave_in_need = [](int, Datum) { leave(); };
     enter(what);

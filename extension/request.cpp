@@ -23,8 +23,7 @@ void check_name(const lock_name &name, const char *argument)
 
 lock_name make_name(Datum datum)
 {
-    text *const name = DatumGetTextPP(datum);
-    return {name, pg::view_of(name)};
+    return to_lock_name(DatumGetTextPP(datum));
 }
 
 // The elements of an array that is not empty and has no NULLs.
@@ -169,12 +168,12 @@ void require_writable(const char *function)
 
 lock_names read_name(FunctionCallInfo fcinfo, int argument)
 {
-    const auto names = read_standing_name(fcinfo, argument);
+    const auto names = read_stored_name(fcinfo, argument);
     check_name(names.front(), "name");
     return names;
 }
 
-lock_names read_standing_name(FunctionCallInfo fcinfo, int argument)
+lock_names read_stored_name(FunctionCallInfo fcinfo, int argument)
 {
     if (PG_ARGISNULL(argument))
         ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
@@ -212,7 +211,7 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
 
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names)
 {
-    return {names, without_end, duration::zero(), read_not_negative(fcinfo, argument, "wait"), {}};
+    return {names, std::nullopt, duration::zero(), read_not_negative(fcinfo, argument, "wait"), {}};
 }
 
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names)

@@ -10,14 +10,21 @@ namespace shedlock {
 struct lock_name {
     text *datum;
     std::string_view bytes;
+    uint64 hash; // of the bytes
 };
+
+inline lock_name to_lock_name(text *datum)
+{
+    const auto bytes = pg::view_of(datum);
+    return {datum, bytes, pg::hash_of(bytes, 0)};
+}
 
 // Sorted, distinct, at least one.
 using lock_names = std::span<lock_name>;
 
 struct acquire_request {
     lock_names names;
-    duration at_most;
+    std::optional<duration> at_most; // absent: without end, a pause
     duration at_least;
     duration wait;
     turn asked;
@@ -50,7 +57,7 @@ lock_names read_name(FunctionCallInfo fcinfo, int argument);
 lock_names read_names(FunctionCallInfo fcinfo, int argument);
 
 // For administrators: any name that a table may contain, even an empty one. 22004.
-lock_names read_standing_name(FunctionCallInfo fcinfo, int argument);
+lock_names read_stored_name(FunctionCallInfo fcinfo, int argument);
 
 // Reads at_most, at_least, wait, tick and retry, beginning with the given argument. 22004, 22023, 22008.
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);

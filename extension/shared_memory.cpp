@@ -47,7 +47,7 @@ void start()
     use(memory);
     if (!found) {
         initialize(memory);
-        stats::keep_over_restarts();
+        stats::keep_over_restarts(layout_version);
     }
     LWLockRelease(AddinShmemInitLock);
 }

@@ -117,7 +117,7 @@ Datum complete_token_door(FunctionCallInfo fcinfo, name_reader read)
 
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
 {
-    const auto names = read_standing_name(fcinfo, 0);
+    const auto names = read_stored_name(fcinfo, 0);
     return BoolGetDatum(
         with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return change(table, names.front()); }));
 }
@@ -232,7 +232,7 @@ PG_FUNCTION_INFO_V1(shedlock_pause);
 Datum shedlock_pause(PG_FUNCTION_ARGS)
 {
     enter("shedlock_pause");
-    const auto request = read_pause(fcinfo, 2, read_standing_name(fcinfo, 0));
+    const auto request = read_pause(fcinfo, 2, read_stored_name(fcinfo, 0));
     const auto reason = read_holder(fcinfo, 1);
     const char *const who = session_role();
     const char *const holder =
@@ -289,6 +289,7 @@ Datum shedlock_rows(PG_FUNCTION_ARGS)
 PG_FUNCTION_INFO_V1(shedlock_stats_rows);
 Datum shedlock_stats_rows(PG_FUNCTION_ARGS)
 {
+    shared_memory::attach();
     stats::put_rows(fcinfo);
     return Datum{0};
 }
@@ -297,6 +298,7 @@ PG_FUNCTION_INFO_V1(shedlock_stats_reset);
 Datum shedlock_stats_reset(PG_FUNCTION_ARGS)
 {
     (void) fcinfo;
+    shared_memory::attach();
     stats::reset();
     PG_RETURN_VOID();
 }

@@ -1,7 +1,6 @@
 #include "stats.hpp"
 
 #include "settings.hpp"
-#include "shared_memory.hpp"
 
 namespace shedlock::stats {
 
@@ -130,19 +129,19 @@ void raise_to(pg_atomic_uint64 *highest, uint64 value)
         ;
 }
 
-template <typename Update> void with_entry(std::string_view name, Update update)
+template <typename Update> void with_entry(const lock_name &name, Update update)
 {
-    if (!state || name.size() > longest_name)
+    if (!state || name.bytes.size() > longest_name)
         return;
-    const uint64 hash = pg::hash_of(name, MyDatabaseId);
+    const uint64 hash = hash_combine64(name.hash, MyDatabaseId);
     LWLockAcquire(&state->lock, LW_SHARED);
-    entry *found = find(hash, name);
+    entry *found = find(hash, name.bytes);
     if (!found) {
         LWLockRelease(&state->lock);
         LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-        found = find(hash, name);
+        found = find(hash, name.bytes);
         if (!found)
-            found = add(hash, name);
+            found = add(hash, name.bytes);
     }
     pg_atomic_write_u64(&found->last_used, pg_atomic_fetch_add_u64(&state->clock, 1));
     update(*found);
@@ -156,7 +155,6 @@ void add_to(entry &to, counter what)
 
 void require_available()
 {
-    shared_memory::attach();
     if (!state)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("shedlock counts nothing, because it has no shared memory"),
@@ -172,9 +170,14 @@ struct file_header {
     uint32 entry_size;
     uint32 used;
 };
-constexpr uint32 file_version = pg::major_version * 100 + shared_memory::layout_version;
 
-void save(int code, Datum)
+// The two parts of the version: of the server, and of the shared memory.
+uint32 file_version(uint32 layout_version)
+{
+    return pg::major_version * 100 + layout_version;
+}
+
+void save(int code, Datum layout_version)
 {
     if (code != 0 || !state)
         return;
@@ -183,7 +186,7 @@ void save(int code, Datum)
         ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", file_name)));
         return;
     }
-    const file_header header{file_version, sizeof(entry), state->used};
+    const file_header header{file_version(DatumGetUInt32(layout_version)), sizeof(entry), state->used};
     const bool written = fwrite(&header, sizeof header, 1, file) == 1 &&
                          fwrite(entries(), sizeof(entry), state->used, file) == state->used;
     if (FreeFile(file) != 0 || !written) {
@@ -192,13 +195,13 @@ void save(int code, Datum)
     }
 }
 
-void load()
+void load(uint32 layout_version)
 {
     FILE *const file = AllocateFile(file_name, PG_BINARY_R);
     if (!file)
         return;
     file_header header{};
-    if (fread(&header, sizeof header, 1, file) == 1 && header.version == file_version &&
+    if (fread(&header, sizeof header, 1, file) == 1 && header.version == file_version(layout_version) &&
         header.entry_size == sizeof(entry) && header.used <= state->capacity &&
         fread(entries(), sizeof(entry), header.used, file) == header.used) {
         uint64 latest = 0;
@@ -239,21 +242,21 @@ void use(void *memory)
     state = static_cast<shared_state *>(memory);
 }
 
-void keep_over_restarts()
+void keep_over_restarts(uint32 layout_version)
 {
     if (!IsUnderPostmaster)
-        on_shmem_exit(save, 0);
-    load();
+        on_shmem_exit(save, UInt32GetDatum(layout_version));
+    load(layout_version);
 }
 
 void record(const lock_name &name, counter what)
 {
-    with_entry(name.bytes, [&](entry &to) { add_to(to, what); });
+    with_entry(name, [&](entry &to) { add_to(to, what); });
 }
 
 void record_attempt(const lock_name &name, bool granted, duration waited)
 {
-    with_entry(name.bytes, [&](entry &to) {
+    with_entry(name, [&](entry &to) {
         add_to(to, counter::attempts);
         add_to(to, granted ? counter::acquired : counter::refused);
         if (waited > duration::zero())
@@ -263,14 +266,14 @@ void record_attempt(const lock_name &name, bool granted, duration waited)
 
 void record_wait(const lock_name &name, duration waited)
 {
-    with_entry(name.bytes, [&](entry &to) { pg_atomic_fetch_add_u64(&to.waited, waited.count()); });
+    with_entry(name, [&](entry &to) { pg_atomic_fetch_add_u64(&to.waited, waited.count()); });
 }
 
 void record_release(const lock_name &name, duration held, bool done)
 {
     // The token may be ahead of the clock.
     const uint64 microseconds = std::max(held, duration::zero()).count();
-    with_entry(name.bytes, [&](entry &to) {
+    with_entry(name, [&](entry &to) {
         add_to(to, counter::released);
         if (!done)
             add_to(to, counter::failed);

@@ -13,7 +13,7 @@ inline constexpr int counter_count = 8;
 Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
-void keep_over_restarts(); // clean restarts only, in a file
+void keep_over_restarts(uint32 layout_version); // clean restarts only, in a file
 
 // Without shared memory nothing is counted, and nothing fails.
 void record(const lock_name &name, counter what);

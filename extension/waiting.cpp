@@ -137,7 +137,7 @@ duration naps::next(const outlook &what)
     if (const size_t ahead = queue::count_ahead(what.place))
         return std::chrono::duration_cast<duration>(queue::longest_nap * std::min(ahead, most_ahead) * spread);
 
-    const auto longest = queue::is_standing() && what.will_wake ? queue::longest_nap : longest_nap_alone;
+    const auto longest = queue::is_queued() && what.will_wake ? queue::longest_nap : longest_nap_alone;
     const auto nap = std::chrono::duration_cast<duration>(std::min(next_, longest) * spread);
     next_ = std::min(2 * next_, queue::longest_nap);
     const auto now = pg::clock_now();
@@ -174,8 +174,8 @@ ArrayType *wait_for_any(Oid function, const wait_request &request)
     auto *const found = static_cast<Datum *>(palloc(sizeof(Datum) * what.all.size()));
     std::optional<size_t> count;
 
-    queue::while_standing(keys, [&] {
-        while (queue::is_standing()) {
+    queue::while_queued(keys, [&] {
+        while (queue::is_queued()) {
             MemoryContextReset(scratch);
             MemoryContextSwitchTo(scratch);
             look_where_due(function, what.locks, watch.elapsed());

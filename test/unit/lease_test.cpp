@@ -313,7 +313,7 @@ TEST(force_release, repairs_an_infinite_token)
 
 TEST(pause, has_no_end)
 {
-    const auto paused = granted(noon, noon, without_end, 0s, 1s);
+    const auto paused = granted(noon, noon, std::nullopt, 0s, 1s);
     EXPECT_TRUE(is_paused(paused));
     EXPECT_EQ(availability_of(paused, noon + 24h * 365, {}), availability::held);
     EXPECT_EQ(availability_of(resumed(paused, noon + 1h, 1s), noon + 1h, {}), availability::free);

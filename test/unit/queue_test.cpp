@@ -87,7 +87,7 @@ constexpr Oid table = 16384;
 
 queue::key key_of(std::string const &name)
 {
-    return queue::key_of(table, {nullptr, name});
+    return queue::key_of(table, {nullptr, name, 0});
 }
 
 std::vector<queue::key> keys(std::string const &prefix, int count)
@@ -124,7 +124,7 @@ public:
         places_ = queue::mine;
         count_ = queue::mine_count;
     }
-    bool is_standing() const { return count_ > 0; }
+    bool is_queued() const { return count_ > 0; }
     bool was_woken() const { return woken.contains(const_cast<Latch *>(&latch_)); }
     template <typename Work> void work(Work does)
     {
@@ -135,7 +135,7 @@ public:
 
 private:
     Latch latch_{};
-    queue::standing *places_;
+    queue::ticket *places_;
     size_t count_;
 };
 
@@ -145,12 +145,12 @@ TEST_F(queue_test, a_session_that_waits_for_one_lock_always_finds_a_place)
 {
     int places = 0;
     for (int count : {1001, 100, 10, 2})
-        for (int i = 0; i < 5000 && session{keys("several", count)}.is_standing(); i++)
+        for (int i = 0; i < 5000 && session{keys("several", count)}.is_queued(); i++)
             places += count;
     EXPECT_GT(places, 8180);
-    EXPECT_FALSE(session{keys("several", 2)}.is_standing());
+    EXPECT_FALSE(session{keys("several", 2)}.is_queued());
     for (int i = 0; i < MaxBackends; i++)
-        EXPECT_TRUE(session{{key_of("single")}}.is_standing());
+        EXPECT_TRUE(session{{key_of("single")}}.is_queued());
 }
 
 TEST_F(queue_test, nobody_can_know_which_names_have_the_same_bucket)

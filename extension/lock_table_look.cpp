@@ -1,7 +1,7 @@
 // How lock_table finds the row: where it was last seen, or through the index.
 #include "lock_table.hpp"
 
-#include "place.hpp"
+#include "row_hint.hpp"
 
 namespace shedlock {
 
@@ -187,7 +187,7 @@ bool lock_table::is_committed(const lock_name &name) const
 // dead, and it was not inserted by a transaction in progress, whose row may have an older place.
 bool lock_table::revisit(sighting &seen) const
 {
-    const place last = recall_place(RelationGetRelid(table_), seen.name.bytes);
+    const row_hint last = recall_row(RelationGetRelid(table_), seen.name.hash);
     const BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last.tid);
     if (!BufferIsValid(last.page) || !pg::pin_recent(table_, block, last.page))
         return false;
@@ -234,7 +234,7 @@ bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
 
 void lock_table::remember(const sighting &seen) const
 {
-    remember_place(RelationGetRelid(table_), seen.name.bytes, {seen.tuple.t_self, seen.page});
+    remember_row(RelationGetRelid(table_), seen.name.hash, {seen.tuple.t_self, seen.page});
 }
 
 contents lock_table::read(const HeapTupleData &version) const

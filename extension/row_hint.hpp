@@ -10,15 +10,15 @@
 
 namespace shedlock {
 
-struct place {
+struct row_hint {
     ItemPointerData tid;
     Buffer page; // InvalidBuffer: unknown
 };
 
-// InvalidBuffer unless a place was remembered for this name, or for another with the same hash.
-place recall_place(Oid table, std::string_view name);
+// InvalidBuffer unless a row was remembered for a name with this hash.
+row_hint recall_row(Oid table, uint64 hash);
 
 // Overwrites what was last remembered in the same slot.
-void remember_place(Oid table, std::string_view name, const place &where);
+void remember_row(Oid table, uint64 hash, const row_hint &where);
 
 } // namespace shedlock

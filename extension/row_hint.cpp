@@ -1,4 +1,4 @@
-#include "place.hpp"
+#include "row_hint.hpp"
 
 namespace shedlock {
 
@@ -7,7 +7,7 @@ namespace {
 struct slot {
     uint64 hash;
     Oid table;
-    place where;
+    row_hint where;
 };
 
 // Enough for about ten thousand names. The system provides memory only for slots that are used: few names, few pages.
@@ -21,16 +21,14 @@ slot &slot_of(uint64 hash)
 
 } // namespace
 
-place recall_place(Oid table, std::string_view name)
+row_hint recall_row(Oid table, uint64 hash)
 {
-    const uint64 hash = pg::hash_of(name, 0);
     const slot &kept = slot_of(hash);
-    return kept.hash == hash && kept.table == table ? kept.where : place{{}, InvalidBuffer};
+    return kept.hash == hash && kept.table == table ? kept.where : row_hint{{}, InvalidBuffer};
 }
 
-void remember_place(Oid table, std::string_view name, const place &where)
+void remember_row(Oid table, uint64 hash, const row_hint &where)
 {
-    const uint64 hash = pg::hash_of(name, 0);
     slot_of(hash) = {hash, table, where};
 }
 
