@@ -178,7 +178,7 @@ private:
         if (had_a_turn(before_[i]))
             return "is granted, though its tick is not due";
         bool const has_end = op_.what != verb::pause;
-        auto const last = has_end ? duration{at_most} : shedlock::without_end;
+        auto const last = has_end ? std::optional{duration{at_most}} : std::nullopt;
         if (!after_) {
             auto const token = op_.by_token ? known_token() : given_.ended;
             expected_[i] = acquired_row(i, token, given_.ended, shedlock::granted(given_.ended, token, last, {}, unit));
