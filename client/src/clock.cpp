@@ -12,7 +12,7 @@ clock::time_point clock::now() noexcept
 #ifdef CLOCK_BOOTTIME
     constexpr auto id = CLOCK_BOOTTIME;
 #else
-    constexpr auto id = CLOCK_MONOTONIC; // Elsewhere than on Linux it counts the time of sleep.
+    constexpr auto id = CLOCK_MONOTONIC; // on other systems it includes the time of sleep
 #endif
     timespec now{};
     ::clock_gettime(id, &now);
@@ -39,7 +39,7 @@ clock::duration nap(clock::time_point until)
 bool sleep_until(clock::time_point until, std::stop_token const &end)
 {
     std::mutex mutex;
-    std::condition_variable stopped; // condition_variable_any, which knows of stops, would need memory
+    std::condition_variable stopped; // condition_variable_any supports stop tokens, but allocates memory
     auto const wake = [&] {
         std::lock_guard const hold{mutex};
         stopped.notify_all();

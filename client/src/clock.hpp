@@ -1,4 +1,4 @@
-// Waiting by the clock that leases are trusted by.
+// Waiting by the clock that measures leases.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
@@ -8,17 +8,17 @@
 
 namespace shedlock::internal {
 
-// The end of time, if that is sooner.
+// Saturates at the end of time.
 clock::time_point later(clock::time_point, clock::duration) noexcept;
 
-// How long to wait on something of the system's before looking at our clock again. Its clocks stand still while the
-// machine is suspended, ours does not; so nobody waits for long at a time.
+// How long to wait on a system clock before looking at ours again. System clocks stop while the machine is suspended,
+// ours does not, so no single wait is long.
 clock::duration nap(clock::time_point until);
 
-// True when the time has come, false when a stop was requested before.
+// Returns true when the time has come, and false if a stop was requested before.
 bool sleep_until(clock::time_point, std::stop_token const &);
 
-// For std::unique_lock: a mutex that is waited for until a time. (std::timed_mutex is confused by ThreadSanitizer.)
+// For std::unique_lock: a mutex with a time limit. (ThreadSanitizer does not understand std::timed_mutex.)
 class turn {
 public:
     bool try_lock() { return try_lock_until(clock::time_point::min()); }

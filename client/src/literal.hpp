@@ -1,26 +1,26 @@
-// C++ values as PostgreSQL reads them, whatever the session's settings.
+// C++ values as PostgreSQL reads them, whatever the session's settings are.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
 
 namespace shedlock::internal {
 
-// Throws usage_error for a NUL byte, which PostgreSQL has no way to store.
+// Throws usage_error for a NUL byte, which PostgreSQL cannot store.
 std::string text_literal(std::string_view argument, std::string_view text);
 
-// One name as text, several as text[]: the server's errors then speak of what the caller has given.
+// One name as text, several as text[], so that the server's errors speak of what the caller has given.
 std::string names_literal(names const &);
 std::string array_literal(std::vector<std::string> const &);
 
 std::string token_literal(token);
-std::int64_t to_number(std::string const &bigint); // the other way round
+std::int64_t to_number(std::string const &bigint); // the reverse
 std::string interval_literal(std::chrono::microseconds);
 
-// A constant for a statement of anybody's, whatever the client_encoding and standard_conforming_strings there.
+// A constant for any statement, whatever client_encoding and standard_conforming_strings are there.
 std::string constant(std::string const &utf8);
 
-// A statement that calls a function for the names $1. It begins so, for its own transaction: what the server has to say
-// beside must reach us, whatever client_min_messages was set to, perhaps by a stranger behind the same pooler.
+// A statement that calls a function for the names $1. It first sets client_min_messages for its own transaction, so
+// that the server's notices reach us, whatever another client behind the same pooler has set.
 std::string call(std::string const &function, names const &, std::string const &other_arguments);
 
 } // namespace shedlock::internal

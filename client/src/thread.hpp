@@ -1,4 +1,4 @@
-// Threads of ours among the application's.
+// The library's own threads.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
@@ -9,8 +9,8 @@
 
 namespace shedlock::internal {
 
-// Blocks all signals in this thread and in those that it starts, for as long as it lives: the application's signals are
-// for the application's threads, which may have blocked them for a signalfd.
+// Blocks all signals in this thread, and in those that it starts, during its lifetime: signals belong to the
+// application's threads, which may have blocked them for a signalfd.
 class without_signals {
 public:
     without_signals() noexcept
@@ -27,10 +27,10 @@ private:
     sigset_t found_;
 };
 
-// Set in threads of ours, on which callbacks of the application's run.
+// True in the library's own threads, which run callbacks of the application.
 inline thread_local bool this_is_ours = false;
 
-// start() begins a thread, and gives it.
+// start() starts a thread and returns it.
 template <std::invocable Start> auto quietly(Start const &start)
 try {
     without_signals const here;

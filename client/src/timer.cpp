@@ -16,7 +16,7 @@ timer::~timer()
         has_ended_ = true;
         changed_.notify_all();
     }
-    for (auto &one : watchers_) // none is added any more: there are no alarms
+    for (auto &one : watchers_) // no more are added, because there are no alarms
         one.join();
 }
 
@@ -51,7 +51,7 @@ void timer::add_watcher()
     ++watching_;
 }
 
-// If there is no memory for another one, stops wait for the callbacks before them.
+// Without memory for another watcher, stops wait for the callbacks before them.
 void timer::have_watcher() noexcept
 try {
     if (watching_ == 0)
@@ -72,10 +72,10 @@ timer::key timer::add(clock::time_point at, std::stop_source const &source)
 void timer::remove(key const &number)
 {
     std::lock_guard const hold{mutex_};
-    alarms_.erase(number); // not there any more if its time has come
+    alarms_.erase(number); // absent if its time has come
 }
 
-// The entry stays the same: an alarm must not be lost because there is no memory for another.
+// Moves the map's node: an alarm must not be lost for want of memory.
 bool timer::move(key &number, clock::time_point at) noexcept
 {
     std::lock_guard const hold{mutex_};

@@ -1,4 +1,4 @@
-// Requests the stops of leases at their deadlines.
+// Requests a lease's stop at its deadline.
 #pragma once
 
 #include "clock.hpp"
@@ -13,9 +13,9 @@ public:
     timer();
     ~timer();
 
-    using key = std::pair<clock::time_point, std::uint64_t>; // the number tells alarms of one instant apart
+    using key = std::pair<clock::time_point, std::uint64_t>; // the number distinguishes alarms of the same instant
 
-    // Taken back when it goes. The stop may then still be in progress: a std::stop_callback waits for that.
+    // Cancelled by its destructor. The stop may still be in progress then; a std::stop_callback waits for that.
     class alarm {
     public:
         alarm(timer &, clock::time_point, std::stop_source const &);
@@ -43,8 +43,8 @@ private:
     std::map<key, std::stop_source> alarms_;
     std::uint64_t last_number_ = 0;
     bool has_ended_ = false;
-    int watching_ = 0;                  // threads that are not in a callback of the application's
-    std::vector<std::thread> watchers_; // one more than callbacks have ever been in progress at a time
+    int watching_ = 0;                  // threads that are not in a callback of the application
+    std::vector<std::thread> watchers_; // one more than the most callbacks that were in progress at once
 };
 
 } // namespace shedlock::internal

@@ -16,15 +16,15 @@ namespace {
 
 // The server refuses longer arrays.
 constexpr std::size_t most_names = 1000;
-// The server finds out only then that we have gone, and keeps back VACUUM for that long.
+// Only after that does the server notice that the client has gone, and VACUUM is held back for that long.
 constexpr clock::duration longest_slice = 5s;
-// The server that says nothing may not be the one that is asked: after a fail-over it may be alone with its truth.
+// A server that does not answer may not be the right one: after a fail-over it may be isolated.
 constexpr clock::duration longest_wait = 10s;
-// Once the server's wait was of no use.
+// How long the callers do without the server's wait after it has failed.
 constexpr clock::duration without = 1s;
-// As long as one rests without: who waits for less, again and again, does not wait.
+// The pause between two requests without the server's wait. A caller with less time than that does not wait.
 constexpr clock::duration short_wait = 50ms;
-// Who was told, and has not asked by then, keeps the others waiting no longer.
+// A caller that was told, and has not asked by then, no longer keeps the others waiting.
 constexpr clock::duration longest_claim = 1s;
 
 std::string random_room()
@@ -55,7 +55,7 @@ waiting::place::~place()
 void waiting::place::wait(clock::time_point until, std::stop_token const &stop)
 {
     owner_.leave(*this);
-    if (in_vain_ > 2) { // others are quicker, or what looks free is not
+    if (in_vain_ > 2) { // others are faster, or what looks free is not
         auto const pause = std::min(short_wait, clock::duration{1ms} * (1 << (in_vain_ - 3)));
         sleep_until(std::min(until, later(clock::now(), pause)), stop);
     }
@@ -101,7 +101,7 @@ void waiting::wait(place &one, std::stop_token const &stop)
         leave(one);
 }
 
-// Those are next who could not be told because of him, or whom he would have had a slice ended for.
+// Wakes the caller that this one blocked, or for which it would have ended the slice.
 void waiting::leave(place &one) noexcept
 {
     if (one.number_ == 0)
@@ -120,7 +120,7 @@ void waiting::leave(place &one) noexcept
         next->second->changed_.notify_all();
 }
 
-// Callers that wait for the same names are one to the server: it is told of the names, and the first of the callers
+// To the server, callers that wait for the same names are one: it gets the names, and the first of the callers is told
 // when they may be free.
 bool waiting::has_room_for(names const &what) const
 {
@@ -165,8 +165,8 @@ bool waiting::is_missing(place const &one) const
     return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
 }
 
-// Whoever comes meanwhile is in the next one as well. Has the session's time, not his own: cutting the connection would
-// hurt others.
+// A caller that comes meanwhile is in the next slice as well. The request has the session's timeout, not the caller's:
+// cutting the connection would hurt other callers.
 void waiting::end_slice_for(place &one, std::unique_lock<std::mutex> &hold)
 {
     ends_it_ = &one;
@@ -175,7 +175,8 @@ void waiting::end_slice_for(place &one, std::unique_lock<std::mutex> &hold)
     hold.lock();
     if (ends_it_ != &one || answer.rows.at(0)[0] == "t")
         return;
-    one.changed_.wait_for(hold, std::clamp<clock::duration>(clock::now() - began_, 1ms, short_wait)); // not there yet
+    one.changed_.wait_for(hold, std::clamp<clock::duration>(clock::now() - began_, 1ms,
+                                                            short_wait)); // the server's wait may not have begun yet
     if (ends_it_ == &one)
         ends_it_ = nullptr;
 }
@@ -187,7 +188,7 @@ void waiting::work(std::stop_token const &end)
         try {
             if (wait_for_places(end))
                 run_slice(end);
-        } catch (std::exception const &) { // it was ended, is not allowed, or says nothing
+        } catch (std::exception const &) { // the session was ended, may not call the function, or does not answer
             send_away();
         }
 }
@@ -220,7 +221,7 @@ void waiting::run_slice(std::stop_token const &end)
         send_away();
 }
 
-// What all who wait are waiting for. Nothing, if they have left meanwhile.
+// What all callers wait for. Empty if they have left meanwhile.
 waiting::slice waiting::begin_slice()
 {
     std::lock_guard const hold{mutex_};
@@ -242,8 +243,8 @@ waiting::slice waiting::begin_slice()
     return mine;
 }
 
-// False: it was too long, so the server has no time, or somebody hides between us. Or too short, though nobody ended
-// it.
+// Returns false if the slice took too long (busy server, or a pooler in between), or was too short although no caller
+// ended it.
 bool waiting::end_slice(slice const &mine, clock::duration took, std::string const &free)
 {
     std::lock_guard const hold{mutex_};
@@ -255,8 +256,8 @@ bool waiting::end_slice(slice const &mine, clock::duration took, std::string con
     return true;
 }
 
-// Of the callers that wait for a name the first, because the others would be refused. They are told in the next slice,
-// if it has not taken the lock.
+// Tells the first of the callers that wait for these names, because the others would be refused. If it does not take
+// the lock, they are told in the next slice.
 void waiting::tell(slice const &mine, std::string const &free)
 {
     std::istringstream numbers{free};
@@ -275,7 +276,7 @@ void waiting::tell(slice const &mine, std::string const &free)
     }
 }
 
-// They ask as if the server had no wait.
+// Makes all callers poll as if the server had no wait.
 void waiting::send_away() noexcept
 {
     std::lock_guard const hold{mutex_};

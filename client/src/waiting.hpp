@@ -1,4 +1,4 @@
-// Waits on the server: one thread with one connection for all who wait through a client.
+// Waits on the server: one thread with one connection for all callers of a client that wait.
 #pragma once
 
 #include "session.hpp"
@@ -9,15 +9,15 @@
 
 namespace shedlock::internal {
 
-// The thread asks the server, in slices of five seconds at most, for whom of them all locks may be free. While that is
-// of no use, they rest a little between asking and asking. So do callers that come while the others already wait for as
-// many names as one statement may have.
+// The thread asks the server, in slices of at most five seconds, which callers may find all their locks free. When the
+// server cannot wait for them, the callers pause briefly between requests. So do callers that come while the others
+// already wait for as many names as one statement may have.
 class waiting {
 public:
-    waiting(session::source, session &shared); // the callers', by which they have a slice ended
-    ~waiting();                                // waits for the thread
+    waiting(session::source, session &shared); // the connection of the callers, with which they end a slice
+    ~waiting();                                // joins the thread
 
-    // Of one call, in the order in which they first waited.
+    // One waiting call, in the order in which they first waited.
     class place {
     public:
         place(waiting &, names const &);
@@ -25,24 +25,25 @@ public:
         place(place const &) = delete;
         place &operator=(place const &) = delete;
 
-        // After a refusal. Returns when one should ask again: all of the locks may be free, the time is over, a stop
-        // was requested, or it was long ago. Until he waits again, or goes, nobody else is told that they are free.
+        // Called after a refusal. Returns when the caller should ask again: all of the locks may be free, the time is
+        // over, a stop was requested, or the last request was long ago. Until this caller waits again or leaves, no
+        // other is told that these locks are free.
         void wait(clock::time_point until, std::stop_token const & = {});
 
     private:
         friend class waiting;
         waiting &owner_;
         names const &names_;
-        int in_vain_ = 0; // told that they may be free, and refused, in a row
+        int in_vain_ = 0; // how often in a row it was told that they may be free, and was refused
 
-        std::condition_variable changed_; // the owner's, under its mutex, as is what follows
+        std::condition_variable changed_; // guarded by the owner's mutex, like the members below
         enum { elsewhere, waits, told, sent_away } state_ = elsewhere;
         clock::time_point until_{};
         std::uint64_t number_ = 0;
     };
 
 private:
-    struct slice { // names[i] is one of those in lists[which[i] - 1], each of which some callers wait for
+    struct slice { // names[i] is in lists[which[i] - 1]; callers wait for all names of a list
         std::vector<std::vector<std::string>> lists;
         std::vector<std::string> names;
         std::vector<std::string> which;
@@ -77,16 +78,16 @@ private:
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;
-    std::map<std::uint64_t, place *> places_;               // that wait
-    std::map<std::vector<std::string>, std::size_t> lists_; // of names, and how many wait for them
-    std::size_t names_count_ = 0;                           // in these lists
+    std::map<std::uint64_t, place *> places_;               // callers that wait
+    std::map<std::vector<std::string>, std::size_t> lists_; // lists of names, and how many callers wait for each
+    std::size_t names_count_ = 0;                           // in these lists together
     std::uint64_t last_number_ = 0;
-    std::map<std::string, claim> claims_;        // by name: who was told that it may be free, and asks now
-    std::set<std::vector<std::string>> running_; // whose names are waited for in the slice that the server has
-    clock::time_point began_{};                  // that did
-    place const *ends_it_ = nullptr;             // and has it ended
+    std::map<std::string, claim> claims_;        // by name: the caller that was told that it may be free, and asks now
+    std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
+    clock::time_point began_{};                  // when this slice began
+    place const *ends_it_ = nullptr;             // the caller that has it ended
     clock::time_point no_use_until_ = clock::time_point::min();
-    std::jthread thread_; // the last member: it uses the others
+    std::jthread thread_; // the last member, because it uses the others
 };
 
 } // namespace shedlock::internal
