@@ -86,13 +86,13 @@ planted: | programs
 
 # What is shipped.
 abi: | thread
-	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && test/abi'
+	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && dev/abi'
 clang: | thread
 	$(part) 'clang: extension' nice -n 15 make --no-print-directory check-warnings
 installed: | thread
 	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
 dist: | thread
-	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 test/dist)
+	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 dev/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' sh -c 'test/languages && test/languages extension/portable/shedlock.sql'
 docs: | programs
