@@ -55,8 +55,8 @@ client_portable: | client extension
 pqxx_test = build/test/client/pqxx_test
 pqxx: | client extension
 	$(part) 'pqxx.hpp' $(server) $(pqxx_test)
-types: | client
-	$(part) 'types.hpp' build/test/client/types_test
+types: | client extension
+	$(part) 'types.hpp' $(server) build/test/client/types_test
 pqxx_pooled: | client extension
 	$(part) 'pqxx.hpp through PgBouncer' $(server) test/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
 pqxx_portable: | client extension
