@@ -1,7 +1,8 @@
 # The extension, and the project's commands.
 #   make demo           shows the main job on a throw-away server
-#   make check          runs the tests
+#   make check          runs the tests; PARTS="taps docs": only these parts of test/check.mk
 #   make quick          the quickest of them, for before a commit: rules, functions, races (half a minute once all is built)
+#   make check-busy     runs them N=5 times while the machine is kept busy (test/check-busy says how)
 #   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
@@ -17,83 +18,93 @@
 #   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
-# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
+# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They enable no
+# service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check quick check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check quick check-busy check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
+tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
+ifneq ($(filter-out $(project_commands),$(MAKECMDGOALS)),)
+$(error "$(filter $(project_commands),$(MAKECMDGOALS))" cannot be combined with "$(filter-out $(project_commands),$(MAKECMDGOALS))", which is the extension's (PGXS): call make once for each)
+endif
 
 .PHONY: $(project_commands)
 
 packages:
-	@test/install-packages
+	@dev/install-packages build server tests
 
-demo: packages
-	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
-	@test/demo
+demo:
+	@dev/install-packages build server
+	@$(tool)
+	@dev/demo
 
 check: packages
-	@test/check
+	@test/check $(PARTS)
 
-quick: check-unit
-	@PGISOLATIONTIMEOUT=60 test/with-server $(MAKE) --no-print-directory installcheck
+check-busy: packages
+	@test/check-busy $(PARTS)
 
-check-unit:
-	@cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON >build.log || { cat build.log; exit 1; }
-	@cmake --build build --parallel 2
-	@ctest --test-dir build --output-on-failure
+quick:
+	@dev/install-packages build server libgtest-dev libpqxx-dev
+	@test/check quick
+
+check-unit: packages
+	@test/check rules
 
 check-versions:
-	@test/install-packages debootstrap
+	@dev/install-packages debootstrap
 	@test/versions/check $(SUITES)
 
 deb:
-	@test/install-packages build-essential debhelper lintian postgresql-server-dev-all
+	@dev/install-packages build build-essential debhelper lintian postgresql-server-dev-all
 	@debian/build
 
 check-deb: deb
-	@test/install-packages debootstrap
-	@test/packages
+	@dev/install-packages debootstrap abigail-tools
+	@dev/packages
 	$(if $(SUITES),@test/versions/packages $(SUITES))
 
-abi: packages
-	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_shared >>build.log || { cat build.log; exit 1; }
-	@test/abi record
+abi:
+	@dev/install-packages build abigail-tools
+	@$(subst shedlock_tool,shedlock_shared,$(tool))
+	@dev/abi record
 
-pictures: packages
-	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
+pictures:
+	@dev/install-packages build server python3
+	@$(tool)
 	@test/with-server docs/pictures/draw
 
 dist:
-	@test/make-dist build
+	@dev/make-dist build
 
-instructions:
-	@test/install-packages valgrind
+instructions: packages
+	@dev/install-packages valgrind
 	@test/bench/instructions
 
 model:
-	@test/install-packages spin
+	@dev/install-packages spin gcc
 	@test/reliability/model/check
 
 torture: packages
-	@test/install-packages $(server_build) spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
+	@dev/install-packages $(server_build) spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
 	@test/reliability/torture $(FAULTS)
 
-bench:
-	@test/install-packages valgrind redis-server
+bench: packages
+	@dev/install-packages valgrind redis-server
 	@test/bench/run
 
-valgrind:
-	@test/install-packages valgrind
+valgrind: packages
+	@dev/install-packages valgrind
 	@test/reliability/instrumented/valgrind
 
-sanitize: packages check-unit
+sanitize: check-unit
 	@test/reliability/instrumented/sanitize
 
-check-assert: packages check-unit
-	@test/install-packages $(server_build)
+check-assert: check-unit
+	@dev/install-packages $(server_build)
 	@build/test/reliability/contain test/reliability/instrumented/assert $(SERVER)
 
 else

@@ -1,17 +1,20 @@
 # The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
-# that go on. A part prints a line per test (test/part). First all is built and the clients are tested, beside them, niced, what
-# minds no clock; then come the faults, which keep the processors busy.
-built = @test/part
-part = -@test/part
+# that go on. test/part runs one, and prints how long it took. First all is built and the clients are tested, next to them, niced,
+# what minds no clock; then come the faults, which keep the processors busy.
+built = @test/part $@
+part = -@test/part $@
 cores := $(shell nproc)
 done = && echo "ok - built, no warnings"
 server = test/with-server
 
 clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
-parts = extension_tests asserted portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
+parts = extension_tests asserted portable_tests taps $(clients) types languages languages_portable rules planted docs pairs memory faults $(shipped) portable_faults
 all: $(parts)
-.PHONY: all extension client programs address thread $(parts)
+quick: rules extension_tests
+.PHONY: all quick extension client programs address thread $(parts)
+# A race that waits for longer than this many seconds hangs.
+export PGISOLATIONTIMEOUT = 360
 
 # What is built, in the order in which it is waited for. Several files as one (CMAKE_UNITY_BUILD): most of the time goes into what
 # they all include.
@@ -20,24 +23,24 @@ extension:
 client:
 	$(built) 'g++: client library, tool' sh -c 'cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON && cmake --build build --parallel $(cores) --target shedlock_tool client_test pqxx_test types_test tool_test $(done)'
 programs: | client extension
-	$(built) 'g++: programmes of the tests' nice sh -c 'cmake --build build --parallel $(cores) $(done)'
+	$(built) 'g++: programs of the tests' nice sh -c 'cmake --build build --parallel $(cores) $(done)'
 address: | programs
 	$(built) 'g++: AddressSanitizer' nice test/sanitized build address,undefined
 thread: | address
 	$(built) 'g++: ThreadSanitizer' nice test/sanitized build thread
 
-# The extension.
+# The extension. Races are run when a regression file has failed, too.
 extension_tests: | extension
-	$(part) 'SQL functions and races (pg_regress, isolation tester)' env PGISOLATIONTIMEOUT=60 \
-	  $(server) sh -c 'make --no-print-directory installcheck || { cat regression.diffs output_iso/regression.diffs; false; }'
+	$(part) 'SQL functions and races (pg_regress, isolation tester)' $(server) sh -c 'for kind in ISOLATION REGRESS; do \
+	  make --no-print-directory installcheck $$kind= || { cat regression.diffs; failed=yes; }; done; [ -z "$$failed" ]'
 # On a server with assertions, where make check-assert has left one.
 asserting := $(wildcard build/assert/$(shell pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')/bin/postgres)
 asserted: | extension
-	$(if $(asserting),$(part) 'SQL functions and races with assertions' env PGISOLATIONTIMEOUT=60 nice test/reliability/instrumented/assert --short)
+	$(if $(asserting),$(part) 'SQL functions and races with assertions' nice test/reliability/instrumented/assert --short)
 taps: | client extension
 	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/prove test/tap
 portable_tests: | extension
-	$(part) 'SQL functions and races on the portable edition' env PGISOLATIONTIMEOUT=60 test/portable/check
+	$(part) 'SQL functions and races on the portable edition' test/portable/check
 
 # The client and the tool, against a server with the extension, through a pooler, with the portable edition (without what knows
 # no functions of the server, or makes its own database), and as sanitizers see them, which report in the output.
@@ -51,7 +54,9 @@ client_portable: | client extension
 	  --gtest_filter=-edition_test.*:fork_test.*:lease_test.*:literal_test.*:thread_test.*:timer_test.*
 pqxx_test = build/test/client/pqxx_test
 pqxx: | client extension
-	$(part) 'pqxx.hpp, types.hpp' $(server) sh -c '$(pqxx_test) && build/test/client/types_test'
+	$(part) 'pqxx.hpp' $(server) $(pqxx_test)
+types: | client extension
+	$(part) 'types.hpp' $(server) build/test/client/types_test
 pqxx_pooled: | client extension
 	$(part) 'pqxx.hpp through PgBouncer' $(server) test/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
 pqxx_portable: | client extension
@@ -86,14 +91,16 @@ planted: | programs
 
 # What is shipped.
 abi: | thread
-	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && test/abi'
+	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && dev/abi'
 clang: | thread
 	$(part) 'clang: extension' nice -n 15 make --no-print-directory check-warnings
 installed: | thread
 	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
 dist: | thread
-	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 test/dist)
+	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 dev/dist)
 languages: | programs
-	$(part) 'docs/examples in other languages' sh -c 'test/languages && test/languages extension/portable/shedlock.sql'
+	$(part) 'docs/examples in other languages' test/languages
+languages_portable: | programs
+	$(part) 'docs/examples in other languages on the portable edition' test/languages extension/portable/shedlock.sql
 docs: | programs
 	$(part) 'examples and pictures in README.md and docs/' sh -c 'test/docs && nice -n 15 test/pictures'
