@@ -312,6 +312,14 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION shedlock__nowait(nowait boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(nowait IS NOT NULL, 'nowait'::text, ''::text);
+    RETURN nowait;
+END
+$$;
+
 -- For a lock that has no row: what cannot be stored nobody has ever held.
 CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -898,9 +906,10 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Without `tell` it does not say why not.
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows; with nowait it gives NULL instead.
+-- Without `tell` it does not say why not.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean) RETURNS boolean
+                                            tell boolean, nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock__row[];
@@ -917,11 +926,20 @@ DECLARE
     code text;
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
-        SELECT array_agg(l.r) INTO seized
-          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
-                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        IF nowait THEN
+            SELECT array_agg(l.r) INTO seized
+              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED) l;
+        ELSE
+            SELECT array_agg(l.r) INTO seized
+              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        END IF;
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
+            IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = ANY (names) AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
+                RAISE SQLSTATE 'SL0NO'; -- without a code: somebody else has a row
+            END IF;
             PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
               WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         END IF;
@@ -960,7 +978,9 @@ BEGIN
              WHERE s.name = k.name;
         END IF;
     EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
-        IF tell THEN
+        IF code IS NULL THEN
+            RETURN NULL;
+        ELSIF tell THEN
             PERFORM @extschema@.shedlock_raise(code, format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
                 reason, COALESCE(advice, ''::text), true);
         END IF;
@@ -974,11 +994,13 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval,
+                                            nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true);
+    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true,
+        @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -998,19 +1020,21 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                                 nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                                 nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
@@ -1032,21 +1056,23 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -2075,17 +2101,17 @@ COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
 'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
+COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
+'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live. With nowait NULL, and nothing is changed, when another transaction has the row locked; without, that is waited for.';
+COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
 'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean) IS
+COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';
