@@ -20,7 +20,7 @@ struct complaint {
     std::string_view holder;
 };
 
-enum class change_result { done, not_ours, again };
+enum class change_result { done, not_ours, busy, again };
 
 // By another session of ours, which has not committed: how that ends decides whether the lease is over.
 bool is_being_extended(const lock_table &table, const sighting &seen)
@@ -71,25 +71,28 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
     return good_news;
 }
 
-// Of ours. False: some were just being changed, so that all have to be looked at again.
+// Of ours. Again: some were just being changed, so that all have to be looked at again.
 template <typename Change>
-bool rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now)
+change_result rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now, bool nowait)
 {
     for (auto &seen : all)
         if (!seen.decided()) { // guarded by a transaction that is committing, or changed by another session of ours
+            if (nowait)
+                return change_result::busy;
             for (auto &each : all)
                 table.forget(each);
             table.wait_for_other(seen);
-            return false;
+            return change_result::again;
         }
-    return std::all_of(all.begin(), all.end(),
-                       [&](sighting &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
+    const bool done = std::all_of(all.begin(), all.end(),
+                                  [&](sighting &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
+    return done ? change_result::done : change_result::again;
 }
 
 // One try to replace the rows of all names by what `change` makes of them.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change change,
-                            Count count_change, std::optional<complaint> &found)
+                            Count count_change, bool nowait, std::optional<complaint> &found)
 {
     const std::span all{static_cast<sighting *>(palloc(sizeof(sighting) * names.size())), names.size()};
     for (size_t i = 0; i < all.size(); i++) {
@@ -100,13 +103,13 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
     found = find_complaint(table, all, who, now);
-    const bool done = !found && rewrite_all(table, all, change, now);
+    const auto result = found ? change_result::not_ours : rewrite_all(table, all, change, now, nowait);
     for (auto &seen : all) {
         table.forget(seen);
-        if (done)
+        if (result == change_result::done)
             count_change(seen.name, now - seen.times().locked_at);
     }
-    return found ? change_result::not_ours : done ? change_result::done : change_result::again;
+    return result;
 }
 
 const char *utc_text(instant t)
@@ -183,23 +186,25 @@ void warn(const complaint &found, const claim &who, const char *participle)
 
 // Without a participle nothing is said.
 template <typename Change, typename Count>
-bool change(lock_table &table, lock_names names, const claim &who, const char *participle, Change new_lease,
-            Count count_change)
+std::optional<bool> change(lock_table &table, lock_names names, const claim &who, const char *participle,
+                           Change new_lease, Count count_change, bool nowait)
 {
     std::optional<complaint> found;
     auto result = change_result::again;
     while (result == change_result::again) {
         CHECK_FOR_INTERRUPTS();
         if (names.size() == 1)
-            result = try_to_change(table, names, who, new_lease, count_change, found);
+            result = try_to_change(table, names, who, new_lease, count_change, nowait, found);
         else
             pg::all_or_nothing([&] {
-                result = try_to_change(table, names, who, new_lease, count_change, found);
+                result = try_to_change(table, names, who, new_lease, count_change, nowait, found);
                 return result == change_result::done;
             });
     }
     if (found && participle)
         warn(*found, who, participle);
+    if (result == change_result::busy)
+        return std::nullopt;
     return result == change_result::done;
 }
 
@@ -219,17 +224,17 @@ sighting look_until_decided(const lock_table &table, const lock_name &name)
 
 } // namespace
 
-bool extend(lock_table &table, const extend_request &request, const claim &who)
+std::optional<bool> extend(lock_table &table, const extend_request &request, const claim &who, bool nowait)
 {
     const auto unit = table.shape().unit;
-    const bool done = change(
+    const auto done = change(
         table, request.names, who, "extended",
         [&](const sighting &seen, instant now) {
             return contents{extended(seen.times(), now, request.at_most, request.at_least, unit), seen.stored.past};
         },
-        [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); });
+        [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); }, nowait);
     // Lost in a crash, it would let somebody in while its owner counts on it.
-    if (done)
+    if (done == true)
         durability::required();
     return done;
 }
@@ -245,14 +250,14 @@ contents to_release(const lock_table &table, const sighting &seen, instant now, 
     return {times, done(seen.stored.past, now)};
 }
 
-bool release(lock_table &table, lock_names names, const claim &who, bool done, bool tell)
+std::optional<bool> release(lock_table &table, lock_names names, const claim &who, bool done, bool nowait, bool tell)
 {
     durability::before_release();
-    const bool released = change(
+    const auto released = change(
         table, names, who, tell ? "released" : nullptr,
         [&](const sighting &seen, instant now) { return to_release(table, seen, now, done); },
-        [&](const lock_name &name, duration held) { stats::record_release(name, held, done); });
-    if (released)
+        [&](const lock_name &name, duration held) { stats::record_release(name, held, done); }, nowait);
+    if (released == true)
         durability::after_release();
     return released;
 }

@@ -257,6 +257,11 @@ bool read_done(FunctionCallInfo fcinfo, int argument)
     return read_yes_or_no(fcinfo, argument, "done");
 }
 
+bool read_nowait(FunctionCallInfo fcinfo, int argument)
+{
+    return read_yes_or_no(fcinfo, argument, "nowait");
+}
+
 bool read_ends_with_session(FunctionCallInfo fcinfo, int argument)
 {
     return read_yes_or_no(fcinfo, argument, "ends_with_session");

@@ -79,6 +79,9 @@ instant read_token(FunctionCallInfo fcinfo, int argument);
 // Whether a release is of work that was done. 22004.
 bool read_done(FunctionCallInfo fcinfo, int argument);
 
+// Whether another transaction is not waited for. 22004.
+bool read_nowait(FunctionCallInfo fcinfo, int argument);
+
 // Whether a lease ends with the session that acquires it. 22004.
 bool read_ends_with_session(FunctionCallInfo fcinfo, int argument);
 

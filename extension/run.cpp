@@ -91,7 +91,8 @@ void execute(const char *command)
     PushActiveSnapshot(GetTransactionSnapshot());
     // The caller gets the command's error, also if the release fails: on a lock_timeout, for example.
     if (const ErrorData *const failure = pg::in_subtransaction([&] {
-            with_lock_table(function, [&](lock_table &table) { return release(table, names, mine, false, tell); });
+            with_lock_table(function,
+                            [&](lock_table &table) { return release(table, names, mine, false, false, tell); });
             return true;
         }))
         ereport(WARNING,

@@ -9,7 +9,7 @@
 CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 
 -- Ticks ---------------------------------------------------------------------------------------------------------------
@@ -548,17 +548,17 @@ COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
 'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
+COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
+'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live. With nowait NULL, and nothing is changed, when another transaction has the row locked; without, that is waited for.';
+COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
 'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean) IS
+COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';

@@ -45,10 +45,18 @@ Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
     PG_RETURN_INT64(token->time_since_epoch().count());
 }
 
-Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const claim &who)
+Datum yes_no_or_null(FunctionCallInfo fcinfo, std::optional<bool> answer)
 {
-    return BoolGetDatum(
-        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return extend(table, request, who); }));
+    if (!answer)
+        PG_RETURN_NULL();
+    PG_RETURN_BOOL(*answer);
+}
+
+Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const claim &who, bool nowait = false)
+{
+    return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
+                              return extend(table, request, who, nowait);
+                          }));
 }
 
 Datum extend_door(FunctionCallInfo fcinfo, name_reader read)
@@ -62,13 +70,14 @@ Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_extend_token");
     const auto names = read(fcinfo, 0);
     const auto who = token_claim(read_token(fcinfo, 1));
-    return do_extend(fcinfo, read_extend(fcinfo, 2, names), who);
+    return do_extend(fcinfo, read_extend(fcinfo, 2, names), who, read_nowait(fcinfo, 4));
 }
 
-Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done)
+Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done, bool nowait = false)
 {
-    return BoolGetDatum(
-        with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return release(table, names, who, done); }));
+    return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
+                              return release(table, names, who, done, nowait);
+                          }));
 }
 
 Datum release_door(FunctionCallInfo fcinfo, name_reader read)
@@ -82,7 +91,7 @@ Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_release_token");
     const auto names = read(fcinfo, 0);
     const auto who = token_claim(read_token(fcinfo, 1));
-    return do_release(fcinfo, names, who, read_done(fcinfo, 2));
+    return do_release(fcinfo, names, who, read_done(fcinfo, 2), read_nowait(fcinfo, 3));
 }
 
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)

@@ -158,12 +158,12 @@ CREATE FUNCTION shedlock_extend(name text, at_most interval, at_least interval D
 CREATE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_all';
 
-CREATE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL)
-    RETURNS boolean
+CREATE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                      nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL)
-    RETURNS boolean
+CREATE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                      nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_token_all';
 
 -- Release -------------------------------------------------------------------------------------------------------------
@@ -174,10 +174,12 @@ CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS b
 CREATE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_all';
 
-CREATE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_token_all';
 
 -- Guard ---------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_complete_token('{a}'::text[], NULL)$$
 ]) c;
 
--- retry, ends_with_session, done, on
+-- retry, ends_with_session, done, nowait, on
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', retry => true)$$,
     $$shedlock_acquire('a', '1 min', tick => now(), retry => NULL)$$,
@@ -124,6 +124,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire_token('{a}'::text[], '1 min', ends_with_session => NULL)$$,
     $$shedlock_release('a', NULL)$$,
     $$shedlock_release_token('{a}'::text[], 1, NULL)$$,
+    $$shedlock_release_token('a', 1, nowait => NULL)$$,
+    $$shedlock_extend_token('{a}'::text[], 1, '1 min', nowait => NULL)$$,
     $$shedlock_protect(NULL)$$
 ]) c;
 

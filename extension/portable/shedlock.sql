@@ -244,7 +244,8 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
-    at_most := COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval);
+    -- 0 is unset, as in the extension, whose library may be there and define the setting.
+    at_most := COALESCE(at_most, NULLIF(NULLIF(current_setting('shedlock.default_at_most', true), '')::interval, interval '0'));
     PERFORM @extschema@.shedlock__require(at_most IS NOT NULL, 'at_most'::text,
         'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'::text);
     at_most := @extschema@.shedlock__span(at_most, 'at_most'::text);
@@ -309,6 +310,14 @@ CREATE OR REPLACE FUNCTION shedlock__done(done boolean) RETURNS boolean
 BEGIN
     PERFORM @extschema@.shedlock__require(done IS NOT NULL, 'done'::text, ''::text);
     RETURN done;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__nowait(nowait boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(nowait IS NOT NULL, 'nowait'::text, ''::text);
+    RETURN nowait;
 END
 $$;
 
@@ -400,7 +409,7 @@ DECLARE
     session text := current_setting('shedlock_portable.session', true);
     start timestamptz;
 BEGIN
-    IF session ~ '^/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}$' AND starts_with(session, '/' || pg_backend_pid() || '.') THEN
+    IF starts_with(session, '/' || pg_backend_pid() || '.') AND split_part(session, '/', 3) = '' THEN
         RETURN session;
     END IF;
     start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
@@ -652,6 +661,56 @@ BEGIN
 END
 $$;
 
+-- Acquires one lock that is free beyond doubt, and gives its token. NULL says nothing: shedlock__try knows whether the lock was
+-- refused, has no row, or is unusual. Unusual are also columns that do not hold every microsecond or every character.
+CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    session text;
+    now timestamp;
+    token bigint;
+    ending text;
+    is_exact boolean;
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_local_group') IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__require_one_truth();
+    END IF;
+    IF kind <> '#' THEN
+        session := @extschema@.shedlock__session();
+    END IF;
+    BEGIN -- as in shedlock__try
+        PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+        now := clock_timestamp() AT TIME ZONE interval '0';
+        token := @extschema@.shedlock__number(now);
+        ending := concat(session, kind, token);
+        UPDATE @extschema@.shedlock s
+           SET lock_until = now + at_most,
+               locked_at = now,
+               locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                                         '@', COALESCE(host(inet_client_addr()), '[local]'))), 255 - length(ending)) || ending,
+               lock_at_least_until = now + at_least,
+               last_tick = COALESCE(asked_tick, GREATEST(s.last_tick, now)),
+               last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
+                                     ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at) END
+         WHERE s.name = shedlock__take_one.name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
+           AND (asked_tick IS NULL OR asked_tick > GREATEST(s.last_tick, s.locked_at) AND asked_tick <> now)
+        RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now + at_least INTO is_exact;
+        IF is_exact IS NOT TRUE THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation THEN
+        RETURN NULL;
+    END;
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+    RETURN token;
+END
+$$;
+
 -- One attempt. Without a token: refused, and for good where this tick has had its turn.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
                                          kind text, holder text, OUT token bigint, OUT for_good boolean)
@@ -672,6 +731,12 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF cardinality(names) = 1 AND kind <> '*' THEN
+        token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
+        IF token IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_one_truth();
     BEGIN -- so that what was locked for a refusal, or made for it, is given back at once; SL0NO never leaves this block
         seized := @extschema@.shedlock__seize(names);
@@ -768,7 +833,24 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    token bigint;
 BEGIN
+    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire.
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
+       AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
+        PERFORM FROM @extschema@.shedlock s
+          WHERE s.name = shedlock_acquire.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
+            AND s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%';
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+        token := @extschema@.shedlock__take_one(name, justify_hours(at_most), interval '0', NULL::timestamp,
+            CASE WHEN ends_with_session THEN '!'::text ELSE ':'::text END, NULL::text);
+        IF token IS NOT NULL THEN
+            RETURN true;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
@@ -803,7 +885,24 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    token bigint;
 BEGIN
+    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire.
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
+       AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
+        PERFORM FROM @extschema@.shedlock s
+          WHERE s.name = shedlock_acquire_token.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
+            AND s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%';
+        IF FOUND THEN
+            RETURN NULL;
+        END IF;
+        token := @extschema@.shedlock__take_one(name, justify_hours(at_most), interval '0', NULL::timestamp,
+            CASE WHEN ends_with_session THEN '&'::text ELSE '#'::text END, holder);
+        IF token IS NOT NULL THEN
+            RETURN token;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
@@ -898,9 +997,10 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Without `tell` it does not say why not.
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows; with nowait it gives NULL instead.
+-- Without `tell` it does not say why not.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean) RETURNS boolean
+                                            tell boolean, nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock__row[];
@@ -917,11 +1017,20 @@ DECLARE
     code text;
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
-        SELECT array_agg(l.r) INTO seized
-          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
-                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        IF nowait THEN
+            SELECT array_agg(l.r) INTO seized
+              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED) l;
+        ELSE
+            SELECT array_agg(l.r) INTO seized
+              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        END IF;
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
+            IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = ANY (names) AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
+                RAISE SQLSTATE 'SL0NO'; -- without a code: somebody else has a row
+            END IF;
             PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
               WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         END IF;
@@ -960,7 +1069,9 @@ BEGIN
              WHERE s.name = k.name;
         END IF;
     EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
-        IF tell THEN
+        IF code IS NULL THEN
+            RETURN NULL;
+        ELSIF tell THEN
             PERFORM @extschema@.shedlock_raise(code, format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
                 reason, COALESCE(advice, ''::text), true);
         END IF;
@@ -974,17 +1085,65 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval) RETURNS boolean
+-- Extends or releases one lock that is the caller's and live beyond doubt. False says nothing: shedlock__change knows. The lock is the
+-- session's, or without one the token's.
+--
+-- The clock is read before the row is ours, which saves the statement that locks it. So the lease has to last for a while yet, and
+-- what took longer is undone. An extend leaves an at_least that still runs to shedlock__change, where the row does not look as if
+-- somebody else had written it (shedlock_protect_row). One that is over may as well end now. Sixteen digits last until 2286.
+CREATE OR REPLACE FUNCTION shedlock__change_one(name text, session text, token bigint, at_most interval, done boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
+    soon CONSTANT timestamp := now + interval '1 s';
+    new_end CONSTANT timestamp := GREATEST(now + at_most, now);
+    had_tick boolean;
+    is_exact boolean;
+BEGIN
+    BEGIN -- as in shedlock__change
+        UPDATE @extschema@.shedlock s
+           SET lock_until = new_end,
+               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN now WHEN NOT done THEN timestamp '-infinity' END,
+               last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
+               last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
+         WHERE s.name = shedlock__change_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
+           AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
+           AND right(s.locked_by, 16) = @extschema@.shedlock__token_of(s.locked_at)::text
+           AND CASE WHEN session <> '' THEN right(left(s.locked_by, -16), length(session) + 1) IN (session || ':', session || '!')
+                    ELSE right(s.locked_by, 17) = '#' || token END
+        RETURNING s.lock_until = new_end AND (at_most IS NULL OR s.lock_at_least_until = now) AND clock_timestamp() AT TIME ZONE interval '0' < soon,
+            s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
+        IF is_exact IS NOT TRUE THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
+        RETURN false;
+    END;
+    IF (at_most IS NOT NULL OR done AND had_tick) AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval,
+                                            nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true);
+    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true,
+        @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
+        IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, justify_hours(at_most), NULL::boolean) THEN
+            RETURN true;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
 END
@@ -998,25 +1157,37 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                                 nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
+        IF @extschema@.shedlock__change_one(name, ''::text, token, justify_hours(at_most), NULL::boolean) THEN
+            RETURN true;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL,
+                                                 nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF name <> '' AND done IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
+        IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, NULL::interval, done) THEN
+            RETURN true;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true);
@@ -1032,21 +1203,28 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF name <> '' AND token IS NOT NULL AND done IS NOT NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
+        IF @extschema@.shedlock__change_one(name, ''::text, token, NULL::interval, done) THEN
+            RETURN true;
+        END IF;
+    END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -1248,6 +1426,20 @@ BEGIN
 END
 $$;
 
+-- 25001 where shedlock_run cannot commit: with message, its COMMIT has failed inside a block with EXCEPTION. Where it could commit
+-- otherwise, the message is about that block. If not, it is what a COMMIT in a function gives, in whatever language.
+CREATE OR REPLACE FUNCTION shedlock_run_check(message text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    COMMIT;
+EXCEPTION WHEN invalid_transaction_termination THEN
+    IF message = SQLERRM THEN
+        RAISE active_sql_transaction USING MESSAGE = 'shedlock_run cannot run inside a transaction block, a function or an exception block',
+            HINT = 'CALL it by itself. Inside a transaction use shedlock_acquire and shedlock_release.';
+    END IF;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1295,7 +1487,12 @@ DECLARE
     detail text;
     hint text;
 BEGIN
-    COMMIT; -- fails at once where shedlock_run cannot, 2D000
+    BEGIN
+        COMMIT; -- never succeeds here; why not tells whether it can below
+    EXCEPTION WHEN invalid_transaction_termination THEN
+        PERFORM @extschema@.shedlock_run_check(SQLERRM);
+    END;
+    COMMIT;
     token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry);
     executed := token IS NOT NULL;
     IF NOT executed THEN
@@ -1528,7 +1725,7 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 BEGIN
     -- By the table, so that a dump that is restored elsewhere, and REASSIGN OWNED, change nothing.
@@ -2075,17 +2272,17 @@ COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
 'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
+COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
+'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live. With nowait NULL, and nothing is changed, when another transaction has the row locked; without, that is waited for.';
+COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
 'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release. False, with a WARNING that says why, when it is not live.';
-COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean) IS
+COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
 'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';

@@ -52,6 +52,19 @@ is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor one without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
 
+# What the extension refuses is refused with the same SQLSTATE. The library may be there, with its settings.
+for ([ "BEGIN; CALL shedlock_run('inside', 'SELECT 1', '1 h')", '25001', 'shedlock_run cannot run inside a transaction block' ],
+	[ "DO \$\$ DECLARE e boolean; BEGIN PERFORM jobs.in_a_function(); END \$\$", '25001', '... nor inside a function' ],
+	[ "LOAD 'shedlock'; SELECT shedlock_acquire('unset')", '22004', 'default_at_most of the library is unset' ],
+	[ "LOAD 'shedlock'; SET shedlock.default_at_most = '0'; SELECT shedlock_acquire('unset')", '22004', '... and may be 0' ])
+{
+	my ($statements, $code, $what) = @$_;
+	sql('shop', q[CREATE OR REPLACE FUNCTION jobs.in_a_function() RETURNS void LANGUAGE plpgsql AS 'DECLARE e boolean; BEGIN CALL shedlock_run(''inside'', ''SELECT 1'', ''1 h'', executed => e); END']);
+	my ($said, $input) = ('', $statements =~ s/; /;\n/gr . ';');
+	IPC::Run::run([ 'psql', '-XqAt', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('shop') ], '<', \$input, '>', \my $out, '2>', \$said);
+	like($said, qr/ERROR:  $code:/, $what) or diag($said);
+}
+
 # Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
 my $client = $node->background_psql('shop');
 $client->query_safe(q[BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host')]);
