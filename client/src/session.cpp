@@ -99,8 +99,11 @@ try {
 
 void session::close()
 {
-    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine)
+    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine) {
         connection_.reset();
+        if (opening_.valid() && opening_.wait_for(clock::duration{}) == std::future_status::ready)
+            opening_ = {}; // nobody waited for it
+    }
 }
 
 // Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to. That may be long ago:
