@@ -202,7 +202,7 @@ private:
             throw;
         } catch (error const &) {
             try {
-                release(session_, names_, number, outcome::failed, clock::now(), end);
+                release_late(session_, names_, number, outcome::failed, end);
             } catch (error const &) { // it ends by itself
             }
             throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};

@@ -47,7 +47,7 @@ try {
 
 core::core(session::source source, client_settings const &settings)
     : tell{settings.on_event}, shared{source, checked(settings.timeout)}, waits{source, shared},
-      keeping(std::move(source), shared.patience(), tell)
+      keeping(std::move(source), shared, tell)
 {
 }
 
@@ -75,12 +75,16 @@ core &core::require()
 }
 
 bool core::release(names const &what, token number, outcome how, clock::time_point until, clock::time_point over)
-{
+try {
     auto const released = internal::release(shared, what, number, how, until, over);
+    shared.count_busy(false);
     if (!released.unclear.empty())
         tell(event::kind::release_unclear, what,
              [&] { return released.unclear + " (asked twice, for the first reply was lost)"; });
     return released.was_done;
+} catch (busy const &) {
+    shared.count_busy(true);
+    throw;
 }
 
 bool core::ask_bool(std::string const &call, fields const &arguments)

@@ -10,13 +10,26 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Shorter than deadlock_timeout is by default: in a circle with somebody's guards it is we who give up.
+// For a lock of the whole table. Shorter than deadlock_timeout is by default: in a circle it is we who give up.
 constexpr clock::duration longest_lock_wait = 500ms;
+
+// A lease that is extended sooner than this has no time for a connection to be opened then.
+constexpr clock::duration soon = 1s;
+
+// Before it asks for a connection of its own again, after the server has granted none.
+constexpr clock::duration rest_on_shared = 10s;
+
+// Because of PostgreSQL or the table, and so for all alike. Otherwise perhaps because of one lock.
+bool is_for_all(std::exception const &failure)
+{
+    auto const *const told = dynamic_cast<error const *>(&failure);
+    return dynamic_cast<connection_error const *>(&failure) || (told && told->sqlstate() == "55P03");
+}
 
 } // namespace
 
-keeper::keeper(session::source source, std::chrono::milliseconds patience, teller const &tell)
-    : patience_{patience}, tell_{tell}, session_{std::move(source), patience}
+keeper::keeper(session::source source, session &shared, teller const &tell)
+    : patience_{shared.patience()}, tell_{tell}, shared_{shared}, own_{std::move(source), patience_}
 {
 }
 
@@ -24,11 +37,13 @@ keeper::~keeper() = default;
 
 void keeper::keep(std::shared_ptr<lease> what)
 {
+    bool const is_soon = what->next().due < later(clock::now(), soon);
     auto one = std::make_shared<kept>(kept{std::move(what)});
     std::lock_guard const hold{mutex_};
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
     kept_.push_back(std::move(one));
+    is_to_connect_ = is_to_connect_ || is_soon;
     is_to_look_ = true;
     changed_.notify_all();
 }
@@ -44,9 +59,9 @@ void keeper::look_again() noexcept
 void keeper::work(std::stop_token const &end)
 {
     this_is_ours = true;
-    session_.try_to_open(later(clock::now(), 2 * lock_wait(1)), end); // now, while there are connections to be had
     while (!end.stop_requested())
         try {
+            connect(end);
             if (auto const due = wait_for_due(end); !due.empty())
                 extend(due, end);
         } catch (std::exception const &) {
@@ -54,28 +69,44 @@ void keeper::work(std::stop_token const &end)
         }
 }
 
+void keeper::connect(std::stop_token const &end)
+{
+    std::unique_lock hold{mutex_};
+    if (!std::exchange(is_to_connect_, false))
+        return;
+    hold.unlock();
+    choose(later(clock::now(), 2 * lock_wait()), end);
+}
+
+// Nothing, if there is something else to do.
 std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 {
     std::unique_lock hold{mutex_};
-    while (!end.stop_requested()) {
+    while (!end.stop_requested() && !is_to_connect_) {
         is_to_look_ = false;
         std::erase_if(kept_, [](auto const &one) { return one->what->is_over(); });
+        if (is_outage_ && std::ranges::none_of(kept_, &kept::is_out))
+            is_outage_ = is_recovering_ = false;
         if (auto const lost = take_lost()) {
-            if (lost->what->is_completing())
-                continue;
             hold.unlock(); // whoever is told may call us
-            tell_(event::kind::lost, lost->what->names, [&] {
-                return lost->what->names.to_text() + " could not be extended in time: the work under it must stop";
-            });
+            tell_lost(*lost->what);
             hold.lock();
             continue;
         }
         auto next = clock::time_point::max();
-        if (auto due = due_now(next); !due.empty())
+        auto due = due_now(next);
+        if (is_recovering_ && (due.empty() || due.front().one->is_last())) {
+            due.clear();
+            hold.unlock();
+            end_outage();
+            hold.lock();
+            continue;
+        }
+        if (!due.empty())
             return due;
         bool const is_idle = !changed_.wait_for(hold, end, nap(next), [this] { return is_to_look_; }) && kept_.empty();
         if (is_idle)
-            session_.close();
+            own_.close();
     }
     return {};
 }
@@ -94,33 +125,34 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
     return one;
 }
 
-// Those that may be extended together first, and whoever has waited longest first.
-void keeper::sort()
+void keeper::tell_lost(lease const &lost) const
+{
+    if (!lost.is_completing())
+        tell_(event::kind::lost, lost.names,
+              [&] { return lost.names.to_text() + " could not be extended in time: the work under it must stop"; });
+}
+
+// All that are due, and with them those that soon will be. Whoever is in trouble by itself comes last, and whoever may
+// fail the others' statement alone.
+std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 {
     for (auto const &one : kept_)
         one->due = std::max(one->what->next().due, one->not_before);
-    std::ranges::sort(kept_, {}, [](auto const &one) {
-        return std::pair{most_at_once - one->most_together, one->due};
-    });
-}
-
-// All that are due, and with them those that soon will be, of the largest groups that there are.
-std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
-{
-    sort();
+    std::ranges::sort(kept_, {}, [](auto const &one) { return std::pair{one->is_last(), one->due}; });
     std::vector<extending> due;
     auto const now = clock::now();
     for (auto const &one : kept_) {
-        if (!due.empty() && (due.size() == one->most_together || one->most_together < due.front().one->most_together))
+        if (!due.empty() && (due.size() == most_at_once || one->is_suspect || due.front().one->is_suspect))
             break;
-        auto const early = due.empty() ? clock::duration{} : one->what->next().certain / 30;
+        auto const plan = one->what->next();
+        auto const early = due.empty() ? clock::duration{} : plan.certain / 30;
         std::unique_lock mine{one->what->extending, std::defer_lock};
-        if (one->due > now + early)
+        if (plan.due > now + early || one->not_before > now)
             next = std::min(next, one->due);
         else if (!mine.try_lock()) // the application extends it, and tells us then
             next = std::min(next, now + 100ms);
         else
-            due.push_back({one, std::move(mine), one->what->next().at_most});
+            due.push_back({one, std::move(mine), plan.at_most});
     }
     return due;
 }
@@ -131,16 +163,20 @@ clock::duration keeper::patience_for(lease const &lease) const
     return std::min<clock::duration>(patience_, lease.next().certain / 6);
 }
 
-// No wait for a lock, nor one after the other for all who are alone, lets another lease come too late. Who is not alone
-// hardly waits: it takes many tries to find out who among many is stuck.
-clock::duration keeper::lock_wait(std::size_t count)
+// While we wait for one lock of the table, no other lease comes too late.
+clock::duration keeper::lock_wait()
 {
     std::lock_guard const hold{mutex_};
     auto shortest = longest_lock_wait;
     for (auto const &one : kept_)
         shortest = std::min(shortest, patience_for(*one->what) / 2);
-    auto const alone = std::ranges::count_if(kept_, [](auto const &one) { return one->most_together == 1; });
-    return std::max<clock::duration>(shortest / (count > 1 ? 200 : std::max<std::ptrdiff_t>(alone, 1)), 1ms);
+    return std::max<clock::duration>(shortest, 1ms);
+}
+
+// Our own if it can be had.
+session &keeper::choose(clock::time_point until, std::stop_token const &end)
+{
+    return clock::now() >= own_again_ && own_.try_to_open(until, end) ? own_ : shared_;
 }
 
 void keeper::extend(std::vector<extending> const &due, std::stop_token const &end)
@@ -153,52 +189,57 @@ try {
         patience = std::min(patience, patience_for(lease));
         lease.begin_extend(each.at_most);
     }
-    auto const answer = extend_all(session_, asked, lock_wait(due.size()), later(clock::now(), patience), end);
-    auto const together = due.front().one->most_together;
+    auto const now = clock::now();
+    auto &by = choose(later(now, patience / 2), end);
+    auto const answer = extend_all(by, asked, lock_wait(), later(now, patience), end);
+    if (&by == &shared_ && now >= own_again_) // there is a server, but it has no other connection for us
+        own_again_ = later(now, rest_on_shared);
     for (std::size_t i = 0; i < due.size(); ++i)
-        settle(due[i], answer.sent, answer.refused[i]);
-    if (together < most_at_once && ++halves_ > 1)
-        regroup(together);
+        settle(due[i], answer.sent, answer.each[i]);
 } catch (std::exception const &failure) {
-    halves_ = 0;
-    // For everybody alike, or because of one of these.
-    bool const is_broken =
-        dynamic_cast<connection_error const *>(&failure) && !dynamic_cast<unanswered const *>(&failure);
-    for (auto const &each : due) {
-        each.one->what->doubt_extend(each.at_most);
-        if (!is_broken)
-            each.one->most_together = std::max<std::size_t>(due.size() / 2, 1);
-        if (is_broken || due.size() == 1)
-            failed(*each.one, failure);
-    }
-    if (is_broken)
-        pause_all();
+    failed(due, failure);
 }
 
-void keeper::settle(extending const &each, clock::time_point sent, std::optional<notice> const &refused)
+void keeper::settle(extending const &each, clock::time_point sent, extended const &how)
 {
     auto &one = *each.one;
     auto &lease = *one.what;
-    if (refused) {
+    if (how.is_busy)
+        return tell_stuck(one, row_is_busy);
+    if (how.refused) {
         bool const is_news = !lease.is_over();
-        if (lease.lose(refused->sqlstate) && is_news)
-            tell_(event::kind::lost, lease.names, [&] { return refused->text; });
+        if (lease.lose(how.refused->sqlstate) && is_news)
+            tell_(event::kind::lost, lease.names, [&] { return how.refused->text; });
         return;
     }
     lease.end_extend(each.at_most, sent);
-    one.most_together = most_at_once;
     one.not_before = clock::time_point::min();
-    if (std::exchange(one.is_in_trouble, false))
+    one.is_suspect = false;
+    bool const was_stuck = std::exchange(one.is_stuck, false);
+    if (clock::now() >= lease.deadline()) // too late
+        return;
+    is_recovering_ = is_recovering_ || (is_outage_ && one.is_out);
+    if (was_stuck)
         tell_(event::kind::extend_recovered, lease.names, [&] { return lease.names.to_text() + " is extended again"; });
 }
 
-// Two halves in a row got through: what was in the way of them all may be gone, a lock of the whole table.
-void keeper::regroup(std::size_t together)
+void keeper::failed(std::vector<extending> const &due, std::exception const &why)
 {
-    std::lock_guard const hold{mutex_};
-    for (auto const &one : kept_)
-        if (one->most_together == together)
-            one->most_together = std::min(2 * together, most_at_once);
+    bool const for_all = is_for_all(why);
+    auto &first = *due.front().one;
+    bool const by_itself = !for_all && first.is_suspect;
+    for (auto const &each : due) {
+        each.one->what->doubt_extend(each.at_most);
+        each.one->is_suspect = each.one->is_suspect || !for_all;
+    }
+    if (for_all)
+        pause_all();
+    else if (due.size() == 1)
+        pause(first);
+    if (!by_itself)
+        begin_outage(why);
+    else if (!is_outage_)
+        tell_stuck(first, why.what());
 }
 
 // Several tries fit into what is left of a lease.
@@ -217,14 +258,51 @@ void keeper::pause_all()
         pause(*one);
 }
 
-void keeper::failed(kept &one, std::exception const &why)
+void keeper::tell_stuck(kept &one, std::string_view why)
 {
     auto const &lease = *one.what;
     pause(one);
     // The application's own transaction may have the row locked, until it has committed.
-    if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_in_trouble, true))
+    if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_stuck, true))
         tell_(event::kind::extend_failing, lease.names,
-              [&] { return lease.names.to_text() + " could not be extended yet: " + why.what(); });
+              [&] { return lease.names.to_text() + " could not be extended yet: " + std::string{why}; });
+}
+
+// One event for all that are in no trouble of their own.
+void keeper::begin_outage(std::exception const &why)
+{
+    is_recovering_ = false;
+    if (is_outage_)
+        return;
+    {
+        std::lock_guard const hold{mutex_};
+        for (auto const &one : kept_)
+            one->is_out = !one->is_stuck && !one->what->is_over() && !one->what->is_completing();
+    }
+    is_outage_ = true;
+    tell_all(event::kind::extend_failing,
+             [&](std::string const &whose) { return whose + " could not be extended yet: " + why.what(); });
+}
+
+void keeper::end_outage()
+{
+    is_outage_ = is_recovering_ = false;
+    tell_all(event::kind::extend_recovered, [](std::string const &whose) { return whose + " can be extended again"; });
+}
+
+template <std::invocable<std::string const &> Words> void keeper::tell_all(event::kind what, Words const &words)
+{
+    std::unique_lock hold{mutex_};
+    auto const is_meant = [](auto const &one) { return one->is_out && !one->what->is_over(); };
+    auto const count = std::ranges::count_if(kept_, is_meant);
+    if (count == 0)
+        return;
+    auto const first = (*std::ranges::find_if(kept_, is_meant))->what;
+    hold.unlock(); // whoever is told may call us
+    if (count == 1)
+        tell_(what, first->names, [&] { return words(first->names.to_text()); });
+    else
+        tell_(what, names{std::vector<std::string>{}}, [&] { return words(std::to_string(count) + " locks"); });
 }
 
 } // namespace shedlock::internal

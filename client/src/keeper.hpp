@@ -10,12 +10,12 @@ namespace shedlock::internal {
 
 class keeper {
 public:
-    keeper(session::source, std::chrono::milliseconds patience, teller const &);
+    // shared: used while the server grants no connection of our own.
+    keeper(session::source, session &shared, teller const &);
     ~keeper(); // waits for the thread
 
     // Extends it from now on, whenever a third of its at_most has passed, until it is over. In statements for many at
-    // once. Those of a statement that failed, or got no answer, are tried again in halves, after all larger groups: so
-    // whoever holds them up is alone in the end, and holds nobody else up for long.
+    // once, which leave out those whose rows somebody else has locked: they are tried again soon, after all others.
     void keep(std::shared_ptr<lease>);
 
     // A lease is over, or its plan has changed.
@@ -26,10 +26,13 @@ private:
 
     struct kept {
         std::shared_ptr<lease> what;
-        std::size_t most_together = most_at_once;                // in one statement: halved whenever that fails
-        bool is_in_trouble = false;                              // and it was told
+        bool is_stuck = false;                                   // while others are extended, and it was told
+        bool is_suspect = false;                                 // PostgreSQL refused a statement that had it
+        bool is_out = false;                                     // of those that the outage was told of
         clock::time_point not_before = clock::time_point::min(); // a try has failed
         clock::time_point due{};                                 // when we last looked
+
+        [[nodiscard]] bool is_last() const { return is_stuck || is_suspect; }
     };
     struct extending {
         std::shared_ptr<kept> one;
@@ -40,26 +43,35 @@ private:
     void work(std::stop_token const &);
     std::vector<extending> wait_for_due(std::stop_token const &);
     std::shared_ptr<kept> take_lost();
-    void sort();
+    void tell_lost(lease const &) const;
     std::vector<extending> due_now(clock::time_point &next);
+    void connect(std::stop_token const &);
+    session &choose(clock::time_point until, std::stop_token const &);
     void extend(std::vector<extending> const &, std::stop_token const &);
-    void settle(extending const &, clock::time_point sent, std::optional<notice> const &refused);
-    void regroup(std::size_t together);
+    void settle(extending const &, clock::time_point sent, extended const &);
+    void failed(std::vector<extending> const &, std::exception const &why);
     static void pause(kept &);
     void pause_all();
-    void failed(kept &, std::exception const &why);
+    void tell_stuck(kept &, std::string_view why);
+    void begin_outage(std::exception const &why);
+    void end_outage();
+    template <std::invocable<std::string const &> Words> void tell_all(event::kind, Words const &);
     [[nodiscard]] clock::duration patience_for(lease const &) const;
-    clock::duration lock_wait(std::size_t count);
+    clock::duration lock_wait();
 
     std::chrono::milliseconds const patience_;
     teller const &tell_;
-    session session_;
+    session &shared_;
+    session own_;
+    clock::time_point own_again_ = clock::time_point::min(); // not before is another connection asked for
+    bool is_outage_ = false;                                 // nothing can be extended, and it was told
+    bool is_recovering_ = false;                             // something was extended since
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;
     std::vector<std::shared_ptr<kept>> kept_;
     bool is_to_look_ = false;
-    int halves_ = 0;      // of groups: extended one after the other, with no failure between
+    bool is_to_connect_ = false;
     std::jthread thread_; // the last member: it uses the others
 };
 

@@ -33,14 +33,14 @@ void lease::trust(clock::time_point until)
         deadline_ = until.time_since_epoch().count();
 }
 
-void lease::extend(clock::duration at_most, clock::time_point until, request const &ask)
+void lease::extend(clock::duration at_most, request const &ask)
 {
     std::unique_lock mine{extending, std::defer_lock};
     clock::time_point before;
     try {
         auto const sent = ask([&] {
-            if (!mine.try_lock_until(until))
-                throw connection_error{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
+            if (!mine.try_lock()) // keep-alive has it, and may wait for the connection that the caller has
+                throw busy{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
             before = deadline();
             if (at_most >= 1ms) // or the server refuses it
                 begin_extend(at_most);
@@ -49,11 +49,13 @@ void lease::extend(clock::duration at_most, clock::time_point until, request con
     } catch (lock_lost const &failure) {
         lose(failure.sqlstate());
         throw;
-    } catch (usage_error const &) { // nothing has happened
-        if (mine) {
-            std::lock_guard const hold{mutex_};
-            trust(before);
-        }
+    } catch (usage_error const &) {
+        if (mine)
+            forget_extend(before);
+        throw;
+    } catch (busy const &) {
+        if (mine)
+            forget_extend(before);
         throw;
     } catch (...) {
         if (mine)
@@ -67,6 +69,12 @@ void lease::begin_extend(clock::duration at_most)
     std::lock_guard const hold{mutex_};
     // Until the answer is here, either may be true.
     trust(std::min(deadline(), trusted_until(clock::now(), at_most)));
+}
+
+void lease::forget_extend(clock::time_point before)
+{
+    std::lock_guard const hold{mutex_};
+    trust(before);
 }
 
 void lease::end_extend(clock::duration at_most, clock::time_point sent)

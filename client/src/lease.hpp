@@ -27,8 +27,9 @@ public:
     // Calls before when nothing is left but to send the request, and gives the time at which it was sent.
     using request = std::function<clock::time_point(std::function<void()> const &before)>;
     // One request at a time, so that the server has them in our order. But one that was given up on may reach it after
-    // later ones. The turn is taken in before: nobody has it while he waits for the connection.
-    void extend(clock::duration at_most, clock::time_point until, request const &ask);
+    // later ones. The turn is taken in before, which throws busy if it is taken: nobody has it while waiting for the
+    // connection.
+    void extend(clock::duration at_most, request const &ask);
 
     // The steps of it. Only for who has the turn.
     turn extending;
@@ -62,6 +63,7 @@ public:
 
 private:
     void trust(clock::time_point);
+    void forget_extend(clock::time_point before); // nothing has happened
     [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
 
     std::stop_source stop_; // the work should stop

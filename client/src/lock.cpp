@@ -71,7 +71,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
     auto const until = core_->shared.time_limit();
     // Each try is told to the lease, because one that is given up on may still come to something.
     persist(until, [&] {
-        mine.extend(at_most, until, [&](auto const &before) {
+        mine.extend(at_most, [&](auto const &before) {
             return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least, until, before);
         });
     });

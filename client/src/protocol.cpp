@@ -7,6 +7,8 @@
 
 namespace shedlock::internal {
 
+using namespace std::chrono_literals;
+
 void rest(clock::time_point until, std::stop_token const &stop)
 {
     static thread_local std::minstd_rand random{std::random_device{}()};
@@ -15,6 +17,20 @@ void rest(clock::time_point until, std::stop_token const &stop)
 }
 
 namespace {
+
+[[noreturn]] void raise_busy(names const &names, char const *participle)
+{
+    throw busy{names.to_text() + " was not " + participle + ": " + row_is_busy};
+}
+
+reply ask_to_release(session &session, names const &names, token token, outcome how, clock::time_point until,
+                     bool nowait)
+{
+    return session.ask(
+        call("shedlock_release_token", names,
+             std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} + (nowait ? "true" : "false")),
+        {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until);
+}
 
 // Refused, because that acquisition has been released as done.
 bool was_done(reply const &answer)
@@ -39,6 +55,10 @@ clock::time_point extend_each(session &session, names const &names, token token,
             if (failure.sqlstate() != sqlstate::released_as_done)
                 throw;
             done = failure;
+        } catch (busy const &failure) {
+            if (!sent)
+                throw;
+            throw connection_error{failure.what()}; // some are extended
         }
     if (!sent)
         throw *done;
@@ -63,38 +83,51 @@ released release_each(session &session, names const &names, token token, outcome
     return all;
 }
 
-std::optional<notice> extend_each(session &session, extension const &what, std::chrono::microseconds lock_wait,
-                                  clock::time_point until, std::stop_token const &stop)
+extended extend_each(session &session, extension const &what, std::chrono::microseconds lock_wait,
+                     clock::time_point until, std::stop_token const &stop)
 {
     std::vector<names> const all{what.names.list().begin(), what.names.list().end()};
     std::vector<extension> each;
     for (auto const &name : all)
         each.push_back({name, what.token, what.at_most});
     bool is_some = false;
-    std::optional<notice> done;
-    for (auto const &refused : extend_all(session, each, lock_wait, until, stop).refused) {
-        if (!refused)
+    extended done;
+    for (auto const &one : extend_all(session, each, lock_wait, until, stop).each) {
+        if (one.is_busy)
+            done.is_busy = true;
+        else if (!one.refused)
             is_some = true;
-        else if (refused->sqlstate == sqlstate::released_as_done)
-            done = refused;
+        else if (one.refused->sqlstate == sqlstate::released_as_done)
+            done.refused = one.refused;
         else
-            return refused;
+            return one;
     }
-    return is_some ? std::nullopt : done;
+    if (is_some || done.is_busy)
+        done.refused.reset();
+    return done;
 }
 
 } // namespace
+
+void release_late(session &session, names const &names, token token, outcome how, clock::time_point over)
+{
+    ask_to_release(session, names, token, how, over, false);
+}
 
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
                          std::function<void()> const &before)
 {
-    auto const answer = session.ask(
-        call("shedlock_extend_token", names, "$2::pg_catalog.int8, $3::pg_catalog.interval, $4::pg_catalog.interval"),
-        {names_literal(names), token_literal(token), interval_literal(at_most),
-         at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
-        until, {}, before);
-    if (answer.rows.at(0)[1] != "t") {
+    auto const answer =
+        session.ask(call("shedlock_extend_token", names,
+                         "$2::pg_catalog.int8, $3::pg_catalog.interval, $4::pg_catalog.interval, nowait => true"),
+                    {names_literal(names), token_literal(token), interval_literal(at_most),
+                     at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
+                    until, {}, before);
+    auto const &is_extended = answer.rows.at(0)[1];
+    if (!is_extended)
+        raise_busy(names, "extended");
+    if (is_extended != "t") {
         if (was_done(answer) && names.list().size() > 1)
             return extend_each(session, names, token, at_most, at_least, until);
         throw lock_lost{answer.notice_text(), was_done(answer) ? sqlstate::released_as_done : sqlstate::lost};
@@ -119,33 +152,35 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
         "SELECT pg_catalog.set_config('client_min_messages', 'warning', true),"
         " pg_catalog.set_config('lock_timeout', $4, true),"
         " @extschema@.shedlock_extend_token(one.names::pg_catalog.text[], one.token, one.at_most, "
-        "NULL::pg_catalog.interval)"
+        "NULL::pg_catalog.interval, nowait => true)"
         " FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.int8[]),"
         " pg_catalog.unnest($3::pg_catalog.interval[])) AS one (names, token, at_most)",
         {array_literal(lists), array_literal(tokens), array_literal(at_mosts), std::to_string(in_ms)}, until, stop);
-    // Each that was not extended has its notice, in this order; any further notice is about the transaction.
+    // Each that was refused has its notice, in this order; any further notice is about the transaction.
     extensions done{answer.sent, {}};
     std::size_t said = 0;
     for (auto const &row : answer.rows)
-        done.refused.push_back(row[2] == "t" ? std::nullopt : std::optional{answer.notices.at(said++)});
+        done.each.push_back(
+            {.is_busy = !row[2], .refused = row[2] == "f" ? std::optional{answer.notices.at(said++)} : std::nullopt});
     if (said < answer.notices.size())
         throw in_doubt{"PostgreSQL said: " + answer.notices.back().text};
     for (std::size_t i = 0; i < all.size(); ++i)
-        if (auto &why = done.refused[i];
-            why && why->sqlstate == sqlstate::released_as_done && all[i].names.list().size() > 1)
-            why = extend_each(session, all[i], lock_wait, until, stop);
+        if (auto &one = done.each[i];
+            one.refused && one.refused->sqlstate == sqlstate::released_as_done && all[i].names.list().size() > 1)
+            one = extend_each(session, all[i], lock_wait, until, stop);
     return done;
 }
 
 released release(session &session, names const &names, token token, outcome how, clock::time_point until,
                  clock::time_point over)
 {
-    for (tries mine{until, over, names.to_text() + " was released"};; rest(until))
+    for (tries mine{until, over, names.to_text() + " was released"};; mine.rest())
         try {
-            auto const answer = session.ask(
-                call("shedlock_release_token", names, "$2::pg_catalog.int8, $3::pg_catalog.bool"),
-                {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, over);
-            if (answer.rows.at(0)[1] == "t")
+            auto const answer = ask_to_release(session, names, token, how, over, true);
+            auto const &is_released = answer.rows.at(0)[1];
+            if (!is_released)
+                raise_busy(names, "released");
+            if (is_released == "t")
                 return {};
             if (was_done(answer))
                 return names.list().size() > 1 ? release_each(session, names, token, how, until, over)
@@ -161,6 +196,10 @@ released release(session &session, names const &names, token token, outcome how,
 void tries::failed()
 try {
     throw;
+} catch (busy const &) {
+    pause_ = std::clamp<clock::duration>(2 * pause_, 20ms, 200ms); // soon at first: most transactions are brief
+    if (later(clock::now(), pause_) >= latest_)
+        throw;
 } catch (reply_lost const &) {
     bool const is_first = !std::exchange(may_have_happened_, true);
     if (clock::now() >= (is_first ? over_ : until_))
@@ -179,6 +218,14 @@ try {
         throw;
     if (clock::now() >= until_)
         throw in_doubt{"it is not known whether " + what_ + ". " + failure.what()};
+}
+
+void tries::rest() const
+{
+    if (pause_ > 0ms)
+        sleep_until(later(clock::now(), pause_), {});
+    else
+        internal::rest(until_);
 }
 
 } // namespace shedlock::internal

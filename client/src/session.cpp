@@ -64,6 +64,11 @@ try {
 
 } // namespace
 
+clock::time_point latest_request(clock::time_point until) noexcept
+{
+    return until - std::max(until - clock::now(), clock::duration{}) / 4;
+}
+
 session::session(source from, std::chrono::milliseconds patience, bool to_write)
     : source_{std::move(from)}, patience_{patience}, to_write_{to_write}
 {
@@ -73,7 +78,7 @@ session::~session() = default;
 
 clock::time_point session::brief_limit() const noexcept
 {
-    return clock::now() + clock::duration{patience_} / (2L << std::min(silences_.load(), 20));
+    return clock::now() + clock::duration{patience_} / (2L << std::min(silences_ + busy_, 20));
 }
 
 void session::give_up(char const *why)
@@ -94,8 +99,11 @@ try {
 
 void session::close()
 {
-    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine)
+    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine) {
         connection_.reset();
+        if (opening_.valid() && opening_.wait_for(clock::duration{}) == std::future_status::ready)
+            opening_ = {}; // nobody waited for it
+    }
 }
 
 // Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to. That may be long ago:
@@ -174,13 +182,14 @@ std::string session::in_schema(std::string_view sql) const
 reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop,
                    std::function<void()> const &before)
 {
-    std::unique_lock const mine{turn_, until};
+    auto const latest = latest_request(until);
+    std::unique_lock const mine{turn_, latest};
     if (!mine)
         give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
-    open(until, stop);
+    open(latest, stop);
     if (before)
         before();
-    if (clock::now() >= until)
+    if (clock::now() >= latest)
         give_up("there was no time left to ask PostgreSQL");
     try {
         return send(in_schema(sql), values, until, stop);

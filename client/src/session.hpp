@@ -9,6 +9,9 @@
 
 namespace shedlock::internal {
 
+// When less than a quarter of the time until then is left: a request that is sent later may get no answer in time.
+clock::time_point latest_request(clock::time_point until) noexcept;
+
 class session {
 public:
     using source = std::function<std::string()>; // of the connection string
@@ -19,7 +22,8 @@ public:
 
     // One statement, a transaction of its own. @extschema@ in it stands for the functions' schema. Waiting for other
     // requests, opening the connection and waiting for the answer are over by then: the connection is cut if there is
-    // none. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
+    // none. Nothing is sent when less than a quarter of that time is left.
+    // Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
     // usage_error when there are no functions, or of another version; otherwise the error that the server reported,
     // and then nothing has happened.
     // before: is called when all is ready to send.
@@ -37,8 +41,9 @@ public:
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
 
     // For those who come one after the other, and are to take no longer than the patience together: half of it, and
-    // half of that after each silence.
+    // half of that after each silence, and after each that found its row locked to the end.
     [[nodiscard]] clock::time_point brief_limit() const noexcept;
+    void count_busy(bool to_the_end) noexcept { busy_ = to_the_end ? busy_ + 1 : 0; }
 
     // The statement as ask sends it, in the schema where the functions were last found. Asks nobody.
     std::string in_schema(std::string_view sql) const;
@@ -54,6 +59,7 @@ private:
     std::chrono::milliseconds const patience_;
     bool const to_write_;
     std::atomic<int> silences_ = 0; // in a row: there was no answer in time
+    std::atomic<int> busy_ = 0;     // in a row
     std::atomic<bool> is_direct_ = false;
 
     mutable std::mutex schema_mutex_; // is never held while anybody waits

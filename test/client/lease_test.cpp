@@ -1,4 +1,5 @@
 // The trust in a lease: how long, and how it is renewed.
+#include "core.hpp"
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -105,7 +106,26 @@ TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to
         ASSERT_GT(server::remaining(name), 1min);
         std::this_thread::sleep_for(20ms);
     }
-    EXPECT_EQ(heard.texts(), "");
+    EXPECT_FALSE(heard.tell_of(event::kind::lost)) << heard.texts();
+}
+
+TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
+{
+    shedlock::internal::timer time;
+    shedlock::internal::lease mine{time, name, {token{1}, shedlock::clock::now(), false, {}}, 1h};
+    auto const until = mine.deadline();
+    EXPECT_THROW(mine.extend(1min,
+                             [](auto const &before) -> shedlock::clock::time_point {
+                                 before();
+                                 throw shedlock::internal::busy{"its row is locked"};
+                             }),
+                 shedlock::connection_error);
+    EXPECT_EQ(mine.deadline(), until);
+    EXPECT_EQ(mine.next().certain, 1h);
+    std::unique_lock const by_keep_alive{mine.extending, std::try_to_lock};
+    EXPECT_THROW(mine.extend(1min, [](auto const &before) { return before(), shedlock::clock::now(); }),
+                 shedlock::internal::busy);
+    EXPECT_EQ(mine.deadline(), until);
 }
 
 TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)

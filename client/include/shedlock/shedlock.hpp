@@ -47,8 +47,8 @@ struct options {
     std::chrono::microseconds at_most{};
     // Kept that long, even if released earlier.
     std::chrono::microseconds at_least{};
-    // A thread with a connection of its own, one for all locks of the client, extends the lease whenever a third of
-    // at_most has passed.
+    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It opens a
+    // connection of its own then, and uses the client's while the server grants none.
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
     std::optional<instant> tick{};
@@ -86,15 +86,15 @@ struct SHEDLOCK_EXPORT refusal {
 // What nobody is there to catch: trouble in keep-alive and in destructors.
 struct event {
     enum class kind {
-        extend_failing,   // keep-alive could not extend the lease, and goes on trying until the deadline
+        extend_failing,   // keep-alive could not extend the lease, or any lease, and goes on trying until the deadlines
         extend_recovered, // and then it could
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
         not_released,     // nobody could be told: it ends by itself
         release_unclear,  // it is free, but perhaps not by us: the reply to the first request was lost
     };
     kind what;
-    names lock;       // empty if there was no memory for it
-    std::string text; // for people; it names the lock
+    names lock;       // empty: several locks, or there was no memory for it
+    std::string text; // for people; it names the lock, or how many there are
 };
 
 // Of the functions in the database.
@@ -202,7 +202,7 @@ private:
 
 // ---- Client ----
 
-// A connection, opened when it is first needed and again whenever it broke; a second one while leases are kept alive, a
+// A connection, opened when it is first needed and again whenever it broke; a second one while leases are extended, a
 // third one while somebody waits for a lock. Nothing depends on their sessions, so they may go through PgBouncer in any
 // pooling mode. Any thread may call anything at any time; requests wait for each other, but not for each other's waits.
 // Moved-from, everything throws usage_error.

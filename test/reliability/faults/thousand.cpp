@@ -3,9 +3,9 @@
 // three names: 9, 9b, 9c. Twenty times a second, what it believes is compared with the rows, by the connection
 // OBSERVER.
 //
-// Prints "acquired". Whenever it happens "stopped NAME MS", after its deadline, and "event KIND NAME". Each line of
-// standard input is answered by one that begins with it: report, what was seen since the last; release and destroy, how
-// long that took for all. Until end.
+// Prints "acquired". Whenever it happens "stopped NAME MS", after its deadline, and "event KIND NAME" (all: of many).
+// Each line of standard input is answered by one that begins with it: report, what was seen since the last; release and
+// destroy, how long that took for all. Until end.
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
@@ -77,7 +77,9 @@ struct claim {
 void tell(shedlock::event const &what)
 {
     constexpr std::array kinds{"extend_failing", "extend_recovered", "lost", "not_released", "release_unclear"};
-    say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << what.lock.list().front() << std::endl;
+    auto const &names = what.lock.list(); // of many: none
+    say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << (names.empty() ? "all" : names.front())
+          << std::endl;
 }
 
 shedlock::names names_of(int number)

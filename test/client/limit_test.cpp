@@ -1,0 +1,103 @@
+// How many connections a client opens, and what it does when it gets only one.
+#include "core.hpp"
+#include "fixture.hpp"
+
+#include <cstdlib>
+
+using namespace shedlock;
+using namespace shedlock::internal;
+
+class limit_test : public with_server {
+protected:
+    std::atomic<int> asked = 0;
+
+    shedlock::client counted()
+    {
+        return shedlock::client{[this] {
+                                    ++asked;
+                                    return server::connection();
+                                },
+                                {.on_event = heard.handler()}};
+    }
+};
+
+TEST_F(limit_test, a_short_job_needs_no_connection_for_keep_alive)
+{
+    {
+        auto brief = counted();
+        auto const mine = brief.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+        EXPECT_TRUE(mine);
+    } // has ended its threads
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(heard.texts(), "");
+}
+
+TEST_F(limit_test, a_short_lease_has_it_at_once)
+{
+    auto brief = counted();
+    auto const mine = brief.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    EXPECT_TRUE(server::comes_true([&] { return asked == 2; }));
+}
+
+class limited_test : public limit_test {
+protected:
+    void SetUp() override
+    {
+        if (!server::connection().empty())
+            GTEST_SKIP() << "the pooler's connections are not ours";
+        auto const *const password = std::getenv("PGPASSWORD");
+        server::ask("CREATE ROLE limited LOGIN CONNECTION LIMIT 1 PASSWORD " +
+                    server::literal(password ? password : "limited"));
+        server::ask("SELECT shedlock_grant('limited')");
+    }
+
+    void TearDown() override
+    {
+        if (!server::connection().empty())
+            return;
+        server::ask("SELECT shedlock_revoke('limited')");
+        server::comes_true([] { return connections() == "0"; });
+        server::ask("DROP ROLE limited");
+    }
+
+    static std::string connections()
+    {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE usename = 'limited'");
+    }
+
+    // It is due to be extended: it began long ago.
+    std::shared_ptr<lease> due(std::string const &which)
+    {
+        auto const number = server::ask("SELECT shedlock_acquire_token(" + server::literal(which) + ", '1 hour')");
+        return std::make_shared<lease>(time, shedlock::names{which},
+                                       grant{token{std::stoll(number)}, clock::now() - 25min, false, {}}, 1h);
+    }
+
+    static bool is_extended(lease const &one) { return one.deadline() > clock::now() + 50min; }
+
+    timer time;
+    teller tell{heard.handler()};
+};
+
+TEST_F(limited_test, keep_alive_uses_the_only_connection)
+{
+    auto const source = [] { return std::string{"user=limited"}; };
+    session shared{source, 1min};
+    shared.ask("SELECT", {}); // so that there is no other
+    keeper keeping{source, shared, tell};
+    auto const mine = due(name);
+    keeping.keep(mine);
+    EXPECT_TRUE(server::comes_true([&] { return is_extended(*mine); })) << heard.texts();
+    EXPECT_EQ(connections(), "1");
+    EXPECT_EQ(heard.texts(), "") << "that is no trouble";
+
+    server::ask("ALTER ROLE limited CONNECTION LIMIT 2");
+    std::vector<std::shared_ptr<lease>> others;
+    EXPECT_TRUE(server::comes_true([&] {
+        others.push_back(due(name + std::to_string(others.size())));
+        keeping.keep(others.back());
+        return connections() == "2";
+    })) << "it asks for one of its own again";
+    EXPECT_TRUE(server::comes_true([&] { return is_extended(*others.back()); })) << heard.texts();
+    EXPECT_EQ(heard.texts(), "");
+}

@@ -1,0 +1,251 @@
+// Rows that another transaction has locked: keep-alive goes on with the others, and so do the callers.
+#include "core.hpp"
+#include "fixture.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+using namespace shedlock;
+using namespace shedlock::internal;
+
+namespace {
+
+// SELECT ... FOR UPDATE by hand of all rows like that, until this ends.
+class row_locks {
+public:
+    explicit row_locks(std::string const &like)
+    {
+        transaction_.exec("SELECT FROM shedlock WHERE name LIKE " + server::literal(like) + " FOR UPDATE");
+    }
+
+private:
+    pqxx::connection connection_;
+    pqxx::work transaction_{connection_};
+};
+
+} // namespace
+
+class kept_test : public with_server {
+protected:
+    // A keep-alive of our own, so that a lease can have begun long ago.
+    teller tell{heard.handler()};
+    timer time;
+
+    // Leases of an hour, which are due to be extended.
+    std::vector<std::shared_ptr<lease>> due(std::string const &kind, int count, clock::duration left = 35min)
+    {
+        auto const tokens = server::ask("SELECT string_agg(shedlock_acquire_token(" + server::literal(name + kind) +
+                                        " || i, '1 hour')::text, ' ' ORDER BY i) FROM generate_series(1, " +
+                                        std::to_string(count) + ") i");
+        std::istringstream list{tokens};
+        std::vector<std::shared_ptr<lease>> all;
+        std::int64_t number = 0;
+        for (int i = 1; list >> number; ++i)
+            all.push_back(std::make_shared<lease>(
+                time, shedlock::names{name + kind + std::to_string(i)},
+                grant{token{number}, clock::now() + left + 6s + 3600ms - 1h, false, std::nullopt}, 1h));
+        return all;
+    }
+
+    static bool are_extended(std::vector<std::shared_ptr<lease>> const &all)
+    {
+        return std::ranges::all_of(all, [](auto const &one) { return one->deadline() > clock::now() + 50min; });
+    }
+
+    [[nodiscard]] auto count(event::kind what) { return std::ranges::count(heard.all(), what, &event::what); }
+
+    void keep(keeper &by, std::vector<std::shared_ptr<lease>> const &all)
+    {
+        for (auto const &one : all)
+            by.keep(one);
+    }
+};
+
+TEST_F(kept_test, rows_that_are_locked_cost_no_other_lock)
+{
+    auto const healthy = due(" healthy ", 250), stuck = due(" stuck ", 250);
+    std::optional<row_locks> others{std::in_place, name + " stuck %"};
+    session shared{[] { return server::connection(); }, 1min};
+    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keep(keeping, stuck);
+    keep(keeping, healthy);
+    EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); }));
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 250; })) << heard.texts();
+    for (auto const &one : heard.all())
+        EXPECT_TRUE(one.what == event::kind::extend_failing && one.lock.list().at(0).starts_with(name + " stuck "))
+            << one.text;
+    others.reset();
+    EXPECT_TRUE(server::comes_true([&] { return are_extended(stuck); }));
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 250; })) << heard.texts();
+    EXPECT_EQ(heard.all().size(), 500u) << heard.texts();
+}
+
+TEST_F(kept_test, a_lock_of_several_names_is_extended_when_all_its_rows_are_free)
+{
+    auto const mine = locks.try_acquire({name + " a", name + " b", name + " c"}, {.at_most = 1h});
+    auto const both = std::make_shared<lease>(time, mine->names(),
+                                              grant{mine->token(), clock::now() - 25min, false, std::nullopt}, 1h);
+    server::ask("SELECT shedlock_complete_token(" + server::literal(name + " a") + ", " +
+                std::to_string(number(mine->token())) + ")");
+    std::optional<row_locks> others{std::in_place, name + " b"};
+    session shared{[] { return server::connection(); }, 1min};
+    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeping.keep(both);
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
+    others.reset();
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 1; })) << heard.texts();
+    EXPECT_TRUE(are_extended({both}));
+    EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
+}
+
+TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
+{
+    auto const all = due(" ", 150);
+    pqxx::connection connection;
+    std::optional<pqxx::work> other{std::in_place, connection};
+    other->exec("LOCK TABLE shedlock");
+    session shared{[] { return server::connection(); }, 1min};
+    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keep(keeping, all);
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
+    other.reset();
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 1; })) << heard.texts();
+    EXPECT_TRUE(are_extended(all));
+    EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
+}
+
+// It fails the statement of all, but not their next ones.
+TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
+{
+    constexpr auto year = 365 * 24h + 5h + 49min;
+    auto const healthy = due(" ", 120), endless = due(" endless ", 1);
+    auto const broken = std::make_shared<lease>(
+        time, endless[0]->names, grant{endless[0]->token, clock::now() - 100000 * year, false, std::nullopt},
+        292'265 * year); // beyond timestamp
+    session shared{[] { return server::connection(); }, 1min};
+    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeping.keep(broken);
+    keep(keeping, healthy);
+    EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 2; })) << heard.texts();
+    EXPECT_EQ(heard.all().back().lock.list(), broken->names.list());
+    EXPECT_EQ(count(event::kind::extend_recovered), 1) << heard.texts();
+    EXPECT_EQ(heard.all().size(), 3u) << heard.texts();
+}
+
+// ---- Outages ----
+
+class outage_test : public kept_test {
+protected:
+    proxy network;
+    session shared{[this] { return network.connection(); }, 1min};
+    keeper keeping{[this] { return network.connection(); }, shared, tell};
+
+    void expect(std::vector<std::pair<event::kind, std::string>> const &wanted)
+    {
+        EXPECT_TRUE(server::comes_true([&] { return heard.all().size() >= wanted.size(); })) << heard.texts();
+        auto const all = heard.all();
+        ASSERT_EQ(all.size(), wanted.size()) << heard.texts();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            EXPECT_EQ(all[i].what, wanted[i].first) << all[i].text;
+            EXPECT_TRUE(all[i].text.starts_with(wanted[i].second)) << all[i].text;
+        }
+    }
+};
+
+TEST_F(outage_test, is_one_event_and_its_end_another)
+{
+    auto const all = due(" ", 250);
+    network.refuse_newcomers();
+    keep(keeping, all);
+    expect({{event::kind::extend_failing, "250 locks could not be extended yet: "}});
+    EXPECT_TRUE(heard.all().front().lock.list().empty());
+    network.let_go();
+    expect({{event::kind::extend_failing, ""}, {event::kind::extend_recovered, "250 locks "}});
+    EXPECT_TRUE(are_extended(all));
+}
+
+TEST_F(outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_over)
+{
+    auto const some = due(" ", 3);
+    network.refuse_newcomers();
+    keep(keeping, some);
+    expect({{event::kind::extend_failing, ""}});
+    keep(keeping, due(" lost ", 2, 1s));
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::lost) == 2; })) << heard.texts();
+    network.let_go();
+    expect({{event::kind::extend_failing, ""},
+            {event::kind::lost, ""},
+            {event::kind::lost, ""},
+            {event::kind::extend_recovered, "3 locks "}});
+}
+
+TEST_F(outage_test, has_no_all_clear_when_all_is_lost)
+{
+    network.refuse_newcomers();
+    keep(keeping, due(" lost ", 2, 1s));
+    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::lost) == 2; })) << heard.texts();
+    network.let_go();
+    auto const next = due(" next ", 1);
+    keep(keeping, next);
+    EXPECT_TRUE(server::comes_true([&] { return are_extended(next); }));
+    EXPECT_EQ(count(event::kind::extend_recovered), 0) << heard.texts();
+}
+
+// ---- Callers ----
+
+class blocked_test : public with_server {
+protected:
+    shedlock::client patient = client(server::connection(), 10min);
+    shedlock::lock mine = *patient.try_acquire(name, {.at_most = 1h});
+
+    // While this one waits, until the end of the other transaction.
+    void expect_others_to_go_on(std::function<void()> const &work)
+    {
+        std::optional<row_locks> other{std::in_place, name};
+        auto waiting = std::async(std::launch::async, work);
+        for (int i = 0; i < 10; ++i)
+            EXPECT_TRUE(patient.try_acquire(name + ' ' + std::to_string(i), {.at_most = 1h}));
+        EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+        other.reset();
+        EXPECT_NO_THROW(waiting.get());
+    }
+};
+
+TEST_F(blocked_test, an_extend_keeps_no_other_caller_waiting)
+{
+    expect_others_to_go_on([&] { mine.extend(2h); });
+    EXPECT_GT(mine.deadline(), shedlock::clock::now() + 1h);
+}
+
+TEST_F(blocked_test, a_release_keeps_no_other_caller_waiting)
+{
+    expect_others_to_go_on([&] { mine.release(); });
+    EXPECT_EQ(server::state(name), "free");
+}
+
+TEST_F(blocked_test, gives_up_with_nothing_on_its_way)
+{
+    session one{[] { return server::connection(); }, 1min};
+    one.ask("SELECT", {}); // so that it is connected
+    std::optional<row_locks> other{std::in_place, name};
+    auto const until = clock::now() + 8s; // it gives up when there are two left
+    try {
+        release(one, mine.names(), mine.token(), outcome::done, until, until);
+        ADD_FAILURE() << "released";
+    } catch (busy const &failure) {
+        EXPECT_NE(std::string{failure.what()}.find(row_is_busy), std::string::npos) << failure.what();
+    }
+    other.reset();
+    EXPECT_EQ(server::state(name), "held") << "nothing has happened";
+}
+
+TEST_F(blocked_test, sends_nothing_that_might_not_be_answered_in_time)
+{
+    table_of_work const table;
+    session one{[] { return server::connection(); }, 1min};
+    auto const until = clock::now() + 1s;
+    EXPECT_THROW(one.ask(table_of_work::work, {}, until, {}, [&] { std::this_thread::sleep_for(800ms); }),
+                 shedlock::connection_error);
+    EXPECT_EQ(table.rows(), "0");
+}
