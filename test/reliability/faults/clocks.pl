@@ -206,7 +206,7 @@ for my $round (1 .. $times)
 			my $name = "client $by $kind $round";
 			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'sleep', '3600') : ('--', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
 			my $clock = boot_clock();
-			my %env = clock_by($file, "$for_threads $clock->{env}{LD_PRELOAD}");
+			my %env = clock_by($file, "$clock->{env}{LD_PRELOAD} $for_threads");
 			push @tools, { %{ start_tool({ %{ $clock->{env} }, %env }, 'run', $name, '--dsn', $dsn, '--at-most', '1h', @how) }, name => $name, kind => $kind, by => $by, clock => $clock };
 		}
 	}
