@@ -54,7 +54,7 @@ sub go_on { my ($session) = @_; kill 'CONT', pid($session); return $session; }
 sub wakes
 {
 	my ($start_waiting, $action) = @_;
-	for (1 .. 100)
+	for (1 .. 20)
 	{
 		my $session = stop($start_waiting->());
 		$action->();
