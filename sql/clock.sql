@@ -18,7 +18,7 @@ SELECT lock_until - locked_at AS lease FROM shedlock WHERE name = 'sum';
 -- The same row under five time zones: each session sees the same instants and refuses alike.
 CREATE TABLE seen (zone text, locked_at timestamptz, lock_until timestamptz, utc boolean, refused boolean);
 SELECT shedlock_acquire('zoned', '1 h');
-\set look 'INSERT INTO seen SELECT current_setting(\'TimeZone\'), v.locked_at, v.lock_until, abs(extract(epoch FROM t.locked_at - timezone(\'UTC\', clock_timestamp()))) < 60, NOT shedlock_acquire(\'zoned\', \'1 h\') FROM shedlock_locks v JOIN shedlock t USING (name) WHERE name = \'zoned\';'
+\set look 'INSERT INTO seen SELECT current_setting(\'TimeZone\'), v.locked_at, v.lock_until, abs(extract(epoch FROM t.locked_at - timezone(\'UTC\', clock_timestamp()))) < 600, NOT shedlock_acquire(\'zoned\', \'1 h\') FROM shedlock_locks v JOIN shedlock t USING (name) WHERE name = \'zoned\';'
 SET TimeZone = 'UTC';
 :look
 SET TimeZone = 'America/St_Johns';

@@ -1,16 +1,16 @@
 -- shedlock_extend: true when ours and live; then it lasts at_most from now.
-SELECT shedlock_acquire('e', '1 min', at_least => '30 s');
-SELECT shedlock_extend('e', '1 h');
-SELECT state, held_for < '1 min' AS same_acquisition, remaining > '59 min' AS extended FROM shedlock_locks WHERE name = 'e';
+SELECT shedlock_acquire('e', '1 h', at_least => '30 min');
+SELECT shedlock_extend('e', '2 h');
+SELECT state, locked_at < lock_until - interval '2 h' AS same_acquisition, remaining > '90 min' AS extended FROM shedlock_locks WHERE name = 'e';
 -- at_least NULL leaves it, otherwise it is counted from now; it can't be undercut by a short at_most.
 SELECT lock_at_least_until - locked_at AS at_least FROM shedlock WHERE name = 'e';
 SELECT shedlock_extend('e', '1 s');
 SELECT lock_until = lock_at_least_until AS kept_for_at_least FROM shedlock WHERE name = 'e';
-SELECT shedlock_extend('e', '20 min', '10 min');
+SELECT shedlock_extend('e', '2 h', '1 h');
 SELECT lock_until - lock_at_least_until AS from_now FROM shedlock WHERE name = 'e';
 -- I5: also after extends.
 SELECT shedlock_release('e');
-SELECT state, remaining > '9 min' AS for_at_least FROM shedlock_locks WHERE name = 'e';
+SELECT state, remaining > '30 min' AS for_at_least FROM shedlock_locks WHERE name = 'e';
 SELECT shedlock_acquire('e', '1 min') AS within_at_least;
 
 -- Not ours or not live: false, a WARNING that says why, and the row is as it was.

@@ -46,7 +46,7 @@ SELECT shedlock_acquire('p', '1 min') AS free;
 SELECT shedlock_pause('p') AS held;
 SELECT shedlock_resume('p') AS not_paused;
 SELECT shedlock_acquire('short', '100 ms');
-SELECT shedlock_pause('short', wait => '30 s') AS after_waiting;
+SELECT shedlock_pause('short', wait => '1 h') AS after_waiting;
 -- Without a reason, and with one that is too long.
 SELECT holder = 'paused: ' || session_user AS who FROM shedlock_locks WHERE name = 'short';
 SELECT shedlock_pause('long', repeat('x', 300));

@@ -16,19 +16,21 @@ SELECT * FROM outcomes;
 SELECT try('r', :'tick') AS done;
 SELECT failed, released FROM shedlock_stats WHERE name = 'r';
 -- Never released: due when its lease is over.
-SELECT shedlock_acquire('died', '50 ms', tick => :'tick'), try('died', :'tick') AS under_way;
-SELECT pg_sleep(0.05);
+SELECT shedlock_acquire('died', '1 h', tick => :'tick'), try('died', :'tick') AS under_way;
+UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name = 'died';
 SELECT * FROM outcomes WHERE name = 'died';
 SELECT try('died', :'tick');
 -- I5: not before at_least has passed.
-SELECT try('kept', :'tick', at_least => '100 ms'), shedlock_release('kept', done => false);
+SELECT shedlock_acquire('kept', '1 h', '1 h', tick => :'tick', retry => true), shedlock_release('kept', done => false);
 SELECT * FROM outcomes WHERE name = 'kept';
-SELECT try('kept', :'tick') AS too_soon, try('kept', :'tick', wait => '10 s') AS in_time;
+SELECT try('kept', :'tick') AS too_soon;
+UPDATE shedlock SET lock_until = soon, lock_at_least_until = soon FROM timezone('utc', clock_timestamp() + interval '100 ms') AS soon WHERE name = 'kept';
+SELECT try('kept', :'tick', wait => '1 h') AS in_time;
 -- Whoever waits for somebody's run gets its tick when that fails, and is told at once when it is done.
 SELECT shedlock_acquire_token('waited', '10 min', tick => :'tick') AS token \gset
-SET statement_timeout = '10s';
-SELECT shedlock_release_token('waited', :token, false), shedlock_acquire_token('waited', '10 min', '0', '1 min', :'tick', true) AS token \gset
-SELECT shedlock_release_token('waited', :token, done => true), shedlock_acquire_token('waited', '10 min', '0', '1 min', :'tick', true);
+SET statement_timeout = '5min';
+SELECT shedlock_release_token('waited', :token, false), shedlock_acquire_token('waited', '10 min', '0', '1 h', :'tick', true) AS token \gset
+SELECT shedlock_release_token('waited', :token, done => true), shedlock_acquire_token('waited', '10 min', '0', '1 h', :'tick', true);
 RESET statement_timeout;
 -- A later tick's run says nothing about an earlier tick, which may have been done.
 SELECT try('later', :'tick'), shedlock_release('later'), try('later', :'later'), shedlock_release('later', done => false);

@@ -47,9 +47,9 @@ CALL shedlock_run('r', $$INSERT INTO work VALUES ('tick')$$, '1 min', tick => '2
 SELECT count(*) FROM work;
 -- at_least, tick, wait, named arguments, the default at_most.
 SET shedlock.default_at_most = '1 min';
-CALL shedlock_run('tick', command => 'SELECT', tick => shedlock_tick('1 day'), at_least => '200 ms');
-CALL shedlock_run('tick', command => 'SELECT', tick => shedlock_tick('1 day'), wait => '10 s');
-CALL shedlock_run('tick', command => 'SELECT', wait => '10 s');
+CALL shedlock_run('tick', command => 'SELECT', tick => '2020-01-01', at_least => '200 ms');
+CALL shedlock_run('tick', command => 'SELECT', tick => '2020-01-01', wait => '1 h');
+CALL shedlock_run('tick', command => 'SELECT', wait => '1 h');
 RESET shedlock.default_at_most;
 -- The command may guard and extend its own lock.
 CALL shedlock_run('r', $$SELECT shedlock_guard('r'); SELECT shedlock_extend('r', '1 h'); INSERT INTO work VALUES ('guarded')$$, '1 min');
@@ -85,8 +85,9 @@ SELECT what FROM work;
 TRUNCATE work;
 -- Timeout. (A cancel is in test/specs/race_run.)
 SET statement_timeout = '100ms';
-CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT pg_sleep(60)$$, '1 min');
-RESET statement_timeout;
+CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT pg_sleep(3600)$$, '2 h');
+-- Not by RESET, which that timeout might strike, too.
+\c
 :error
 -- What a command cannot do.
 CALL shedlock_run('r', 'BEGIN; SELECT 1', '1 min');
@@ -153,11 +154,12 @@ DELETE FROM shedlock;
 INSERT INTO shedlock
 SELECT name, now + interval '1 h', now, locked_by || (extract(epoch FROM now) * 1000000)::bigint, now + at_least, CASE WHEN name = 'tick' THEN timestamp '2020-01-01' ELSE now END
   FROM timezone('utc', clock_timestamp()) AS now, (VALUES
-    ('another start', :'another_start', interval '0'), ('another pid', :'another_pid', '0'), ('at least', :'another_pid', '150 ms'),
+    ('another start', :'another_start', interval '0'), ('another pid', :'another_pid', '0'), ('at least', :'another_pid', '30 min'),
     ('alive', :'alive', '0'), ('no run', :'no_run', '0'), ('released', :'another_pid', NULL), ('tick', :'another_pid', '0')) AS row (name, locked_by, at_least);
 SELECT name, state, holder, last_outcome, remaining > '50 min' AS remaining, held_for IS NOT NULL AS held_for, holder_alive FROM shedlock_locks ORDER BY name;
 SELECT name, shedlock_acquire(name, '1 min') FROM (SELECT name FROM shedlock WHERE name <> 'tick' ORDER BY name) locks;
-SELECT shedlock_acquire('at least', '1 min', wait => '10 s');
+UPDATE shedlock SET lock_at_least_until = timezone('utc', clock_timestamp() + interval '100 ms') WHERE name = 'at least';
+SELECT shedlock_acquire('at least', '1 min', wait => '1 h');
 SELECT shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z') AS once, shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z', retry => true) AS again;
 SELECT name, expired FROM shedlock_stats WHERE name IN ('another pid', 'tick') ORDER BY name;
 UPDATE shedlock SET locked_by = :'another_pid' || (extract(epoch FROM locked_at) * 1000000)::bigint, lock_at_least_until = timezone('utc', now()) WHERE name = 'tick';

@@ -20,7 +20,7 @@ using shedlock::instant;
 using namespace std::chrono_literals;
 
 constexpr auto patience = 2ms; // before it is asked whether a statement waits
-constexpr auto too_long = 10s;
+constexpr auto too_long = 180s;
 
 instant time_of(std::string const &microseconds)
 {

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr std::chrono::seconds too_long{20};
+constexpr std::chrono::seconds too_long{180};
 constexpr std::string_view point_prefix = "pause point: ";
 
 shedlock::instant now()

@@ -41,10 +41,10 @@ sub start_pooler
 {
 	my ($pooler) = @_;
 	$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ], '>', '/dev/null', '2>', '/dev/null');
-	for (1 .. 600)
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		last if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ], '>', '/dev/null', '2>', '/dev/null');
-		Time::HiRes::usleep(50_000);
+		Time::HiRes::usleep(100_000);
 	}
 	return $pooler;
 }

@@ -8,7 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More ();
 
-our @EXPORT = qw(new_server new_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch ended often seconds seen);
+our @EXPORT = qw(new_server new_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -110,6 +110,15 @@ sub seconds
 {
 	my ($short, $long) = @_;
 	return often($short, int($long * ($ENV{TORTURE_MINUTES} // 20) / 20));
+}
+
+# What a random run may or may not meet is required in make torture only, where the run is long.
+sub met
+{
+	my ($count, $what) = @_;
+	$count //= 0;
+	$ENV{TORTURE} ? Test::More::cmp_ok($count, '>', 0, $what) : Test::More::note("$what: $count");
+	return;
 }
 
 # One line for docs/reliability.md: the number of a row there, how many times it was tried, and what came of it. None if a test has failed.

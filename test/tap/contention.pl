@@ -1,15 +1,15 @@
-# Many sessions at once, by pgbench.
+# Many sessions at once, by pgbench. That no two hold one lock is for test/reliability/histories.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-my $node = new_server('server', "log_statement = none\nmax_connections = 120\n");
+my $node = new_server('server', "log_statement = none\nmax_connections = 120\nautovacuum = off\n");
 sub sql { return $node->safe_psql('postgres', $_[0]); }
+my ($ok, $done, $err);
 
-# I1: read, sleep, write of a counter under the lock, on two names. The sum must be exact.
-sql('CREATE TABLE counter (id int PRIMARY KEY, n int); INSERT INTO counter VALUES (1, 0), (2, 0)');
+# Read, sleep, write of a counter under a lock, one of two.
 sub counting
 {
 	my ($acquire, $release) = @_;
@@ -22,23 +22,6 @@ UPDATE counter SET n = :old + 1 WHERE id = :id;
 $release
 SCRIPT
 }
-my ($ok, $done, $err) = pgbench_script($node,
-	counting("SELECT shedlock_acquire('c' || :id, '1 min', wait => '1 min');", "SELECT shedlock_release('c' || :id);"),
-	'-c', 8, '-j', 2, '-t', 50);
-ok($ok, 'counting under session locks') or diag($err);
-is(sql('SELECT sum(n) FROM counter'), $done, "I1 no update is lost in $done runs of 8 sessions");
-
-sql('UPDATE counter SET n = 0');
-($ok, $done, $err) = pgbench_script($node,
-	counting("SELECT shedlock_acquire_token('c' || :id, '1 min', wait => '1 min') AS token \\gset",
-		"SELECT shedlock_release_token('c' || :id, :token);"),
-	'-c', 8, '-j', 2, '-t', 50);
-ok($ok, 'counting under tokens') or diag($err);
-is(sql('SELECT sum(n) FROM counter'), $done, "I1 no update is lost in $done runs by token");
-
-sql('UPDATE counter SET n = 0');
-($ok, $done) = pgbench_script($node, counting('', ''), '-c', 8, '-j', 2, '-t', 50);
-cmp_ok(sql('SELECT sum(n) FROM counter'), '<', $done, 'control: without the lock updates are lost');
 
 # I2, I3: all go for the same fresh names at the same time, with Java's clients among them. One winner a name, no error,
 # and those of ours who lose have no transaction id to show for it.
@@ -132,7 +115,7 @@ CREATE PROCEDURE java(id int) LANGUAGE plpgsql AS $$
 DECLARE
     old int;
 BEGIN
-    UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + make_interval(secs => 60), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' || pg_backend_pid()
+    UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + make_interval(secs => 3600), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' || pg_backend_pid()
      WHERE name = 'c' || id AND lock_until <= timezone('utc', clock_timestamp());
     IF FOUND THEN
         COMMIT;
@@ -150,7 +133,7 @@ append_to_file($ddl_file, join(";\n", ('REINDEX TABLE CONCURRENTLY shedlock', 'V
 	'ALTER TABLE shedlock ADD further text', 'ALTER TABLE shedlock DROP further', 'SELECT pg_sleep(0.05)') x 5) . ";\n");
 my $ddl = IPC::Run::start([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $ddl_file, '-d', $node->connstr('adopted') ], '>', '/dev/null', '2>', \my $ddl_err);
 ($ok, $done, $err) = pgbench_script($node, "\\set is_java :client_id % 4 = 3\n\\if :is_java\n\\set id random(1, 2)\nCALL java(:id);\n\\else\n"
-	  . counting("SELECT shedlock_acquire('c' || :id, '1 min', wait => '1 min');", "SELECT shedlock_release('c' || :id);") . "\\endif\n",
+	  . counting("SELECT shedlock_acquire('c' || :id, '1 h', wait => '1 h');", "SELECT shedlock_release('c' || :id);") . "\\endif\n",
 	'-c', 8, '-j', 2, '-t', 100, 'adopted');
 ok($ddl->finish, 'DDL went on meanwhile') or diag($ddl_err);
 ok($ok, 'counting on an adopted table, with Java, under DDL') or diag($err);

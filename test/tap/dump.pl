@@ -26,7 +26,7 @@ restored('postgres', 'copy');
 is(sql('copy', "SELECT shedlock_acquire('held', '1 h')"), 'f', 'held in the copy, too');
 is(sql('copy', "SELECT shedlock_release_token('held', $held)"), 't', '... by the same token');
 cmp_ok(sql('copy', "SELECT shedlock_acquire_token('gone', '1 min')"), '>', $token + 86400 * 1000000, 'I6 the token grows over a dump and restore');
-is(sql('copy', "SET ROLE app; SELECT shedlock_acquire('by app', '1 min')"), 't', 'grants come along');
+is(sql('copy', "SET ROLE app; SELECT shedlock_acquire('by app', '1 h')"), 't', 'grants come along');
 is(sql('copy', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
 	sql('postgres', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
 	'the same members');
@@ -36,7 +36,7 @@ $node->command_ok([ 'pg_dump', '--clean', '--if-exists', '-f', $in_place, '-d', 
 $node->command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $in_place, '-d', $node->connstr('copy_of_copy') ], '... restored over what is there');
 for my $database (qw(copy copy_of_copy))
 {
-	is(sql($database, "SELECT shedlock_acquire('by app', '1 min')"), 'f', "held in $database");
+	is(sql($database, "SELECT shedlock_acquire('by app', '1 h')"), 'f', "held in $database");
 	sql($database, 'DROP EXTENSION shedlock');
 	is(sql($database, "SELECT count(*) FROM shedlock"), 3, "$database: DROP EXTENSION leaves the locks");
 }

@@ -4,9 +4,10 @@ use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 use ShedLock;
 
-my $node = new_server('primary', "fsync = on\nautovacuum = off\n");
+my $node = new_server('primary', "fsync = on\nautovacuum = off\nwal_writer_delay = 10s\nbgwriter_delay = 10s\n");
 $node->safe_psql('postgres', 'CREATE TABLE control (n int); CREATE SEQUENCE s; CREATE TABLE t (n int)');
 $node->safe_psql('postgres', 'VACUUM'); # or a look at the catalog would prune it, and write WAL
 
@@ -17,6 +18,19 @@ sub background_writers
 		"SELECT pid FROM pg_stat_activity WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer')");
 }
 
+# Not while one works: it might have a lock that the others need.
+sub stop_writers
+{
+	for (;;)
+	{
+		my @writers = background_writers();
+		kill 'STOP', @writers;
+		for my $pid (@writers) { sleep(0.01) until slurp_file("/proc/$pid/stat") =~ /\) T / }
+		return @writers if $node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_activity WHERE pid IN (' . join(', ', @writers) . ") AND wait_event_type = 'Activity'") == @writers;
+		kill 'CONT', @writers;
+	}
+}
+
 # Whether the WAL of a transaction was flushed by the time its commit returned. Where a record ends with its page, the place of
 # the next one is after the next page's header, of 24 or 40 bytes; what is not flushed is longer.
 sub is_flushed
@@ -25,15 +39,14 @@ sub is_flushed
 	my $out = $node->safe_psql('postgres', <<"SQL");
 SET client_min_messages = error;
 $before;
-SELECT shedlock_acquire('barrier', '1 ms', wait => '10 s');
+SELECT shedlock_acquire('barrier', '1 ms', wait => '1 h');
 $transaction;
 SELECT CASE WHEN pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn() <= 40 THEN 'flushed' ELSE 'not flushed' END;
 SQL
 	return (split /\n/, $out)[-1];
 }
 
-my @writers = background_writers();
-kill 'STOP', @writers;
+my @writers = stop_writers();
 my $hold = "SELECT shedlock_acquire('a', '1 h'); SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h')";
 my $tick = "SELECT shedlock_acquire('tick', '1 h', tick => now()); SELECT shedlock_acquire_token('tick by token', '1 h', tick => now()) AS token \\gset\n";
 my $free = 'DELETE FROM shedlock';
@@ -99,8 +112,7 @@ for my $where (sort keys %off)
 	my $token;
 	for my $subject ('control', 'acquire')
 	{
-		@writers = background_writers();
-		kill 'STOP', @writers;
+		@writers = stop_writers();
 		my $statement = $subject eq 'control' ? "INSERT INTO control VALUES (42)"
 		  : "SELECT shedlock_acquire_token('crash $where', '1 h')";
 		$token = (split /\n/, $node->safe_psql('postgres', "$off{$where}[1]; $statement"))[-1];

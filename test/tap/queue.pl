@@ -1,4 +1,4 @@
-# Waiting, by what happened and not by how long it took: that a wait ends, which session has a place in the queues, and which one is woken. A session
+# Waiting, by what happened and not by how long it took: that a wait ends, which session has a place in the queues, and which one is woken by what. A session
 # that is stopped in its sleep cannot look by itself. If another one wakes it, the signal stays pending.
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use ShedLock;
 # waited for a lock before.
 my ($version) = `pg_config --version` =~ /(\d+)/;
 my $preload = $version < 17 ? "shared_preload_libraries = 'shedlock'\n" : '';
-my $node = new_server('server', "${preload}deadlock_timeout = 1h\n");
+my $node = new_server('server', "${preload}deadlock_timeout = 1h\nmax_prepared_transactions = 10\n");
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 # A session that executes one statement in the background.
@@ -49,14 +49,17 @@ sub stop
 }
 sub go_on { my ($session) = @_; kill 'CONT', pid($session); return $session; }
 
-# Whether the action wakes a session that waits. Not just before it falls asleep, when a signal is not needed: then once more.
+# Whether the action wakes a session that waits, perhaps by way of another one. Not just before it falls asleep, when a signal is not
+# needed: then once more.
 sub wakes
 {
 	my ($start_waiting, $action) = @_;
-	for (1 .. 100)
+	for (1 .. 20)
 	{
 		my $session = stop($start_waiting->());
 		$action->();
+		my $patience = 300;
+		sleep(0.01) until was_woken($session) || $patience-- == 0;
 		my $was_woken = was_woken($session);
 		end(go_on($session));
 		return 1 if $was_woken;
@@ -95,14 +98,54 @@ refuses("array_agg('n' || n), array_agg(n)", 'names');
 refuses("'{one}', array_agg(n)", 'which');
 
 # Which session is woken.
-hold('woken');
+my $holder = $node->background_psql('postgres');
+my ($number, $name, $token, $run) = (0);
+sub new_name { return $name = 'woken ' . ++$number; }
+sub begin_run
+{
+	my ($command) = @_;
+	$run = start("CALL shedlock_run('" . new_name() . "', '$command', '1 h')");
+	comes_true("EXISTS (SELECT FROM shedlock_locks WHERE name = '$name' AND state = 'held')") or die "no run: $run->{err}";
+	return wait_for($name);
+}
+for ([ 'a release by its session', sub { $holder->query_safe("SELECT shedlock_acquire('" . new_name() . "', '1 h')"); return wait_for($name) }, sub { $holder->query_safe("SELECT shedlock_release('$name')") } ],
+	[ 'a release by its token', sub { $token = sql("SELECT shedlock_acquire_token('" . new_name() . "', '1 h')"); return wait_for($name) }, sub { sql("SELECT shedlock_release_token('$name', $token)") } ],
+	[ 'a release by force', sub { hold(new_name()); return wait_for($name) }, sub { release($name) } ],
+	[ 'the end of a pause', sub { sql("SELECT shedlock_pause('" . new_name() . "')"); return wait_for($name) }, sub { sql("SELECT shedlock_resume('$name')") } ],
+	[ 'the commit of a completion', sub { $token = sql("SELECT shedlock_acquire_token('" . new_name() . "', '1 h')"); return wait_for($name) }, sub { sql("SELECT shedlock_complete_token('$name', $token)") } ],
+	[ 'the rollback of an acquisition', sub { $holder->query_safe("BEGIN; SELECT shedlock_acquire('" . new_name() . "', '1 h')"); return wait_for($name) }, sub { $holder->query_safe('ROLLBACK') } ],
+	[ 'the end of a run', sub { $holder->query_safe('SELECT pg_advisory_lock(1)'); return begin_run('SELECT pg_advisory_xact_lock_shared(1)') }, sub { $holder->query_safe('SELECT pg_advisory_unlock(1)'); finish($run) } ],
+	[ 'the end of the session of a run', sub { return begin_run('SELECT pg_sleep(3600)') }, sub { end($run) } ])
+{
+	my ($what, $start_waiting, $action) = @$_;
+	ok(wakes($start_waiting, $action), "$what wakes a session that waits");
+}
+# Nobody wakes it when the row is edited by hand. It is undecided who commits a prepared transaction.
+my $waiting;
+hold('edited');
+$waiting = wait_for('edited');
+sql("UPDATE shedlock SET lock_until = timezone('UTC', clock_timestamp()) WHERE name = 'edited'");
+is(finish($waiting), 't', 'a session that nobody wakes looks by itself');
+$holder->query_safe("SELECT shedlock_acquire('prepared', '1 h')");
+$waiting = wait_for('prepared');
+$holder->query_safe("BEGIN; SELECT shedlock_release('prepared'); PREPARE TRANSACTION 'p'");
+sql("COMMIT PREPARED 'p'");
+is(finish($waiting), 't', '... so it does when a release was prepared');
+$holder->quit;
+
+# Which session is woken.
 my ($first, $second);
-ok(wakes(sub { hold('woken'); return wait_for('woken') }, sub { release('woken') }), 'a release wakes the session that waits');
-my $token;
-ok(wakes(sub { $token = sql("SELECT shedlock_acquire_token('completed', '1 h')"); return wait_for('completed') }, sub { sql("SELECT shedlock_complete_token('completed', $token)") }),
-	'... and so does the commit of a completion');
 hold('woken');
-ok(wakes(sub { $first = wait_for('woken'); return wait_for('woken') }, sub { end($first) }), '... and one that gives up the session behind it');
+ok(wakes(sub { $first = wait_for('woken'); return wait_for('woken') }, sub { end($first) }), 'a session that gives up wakes the one behind it');
+ok(wakes(sub { hold($_) for 'one', 'other'; $first = asleep(start("SELECT shedlock_acquire_token('{one, other}'::text[], '1 h', wait => '1 h') IS NOT NULL")); return wait_for('one') },
+		sub { release('one') }), '... and so does one that has no use for the lock, because another one that it needs is held');
+end($first);
+# That one is the first in the queue no more, so it is the second that knows when the lease ends.
+$token = sql("SELECT shedlock_acquire_token('runs out', '2 s')");
+($first, $second) = map { wait_for('runs out') } 1 .. 2;
+end($first);
+is(finish($second), 't', 'a session behind one that gives up gets the lock when the lease ends');
+cmp_ok(sql("SELECT token FROM shedlock_locks WHERE name = 'runs out'") - $token, '>=', 2_000_000, '... not before');
 for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedlock_wait_any('{woken}', '{1}', '1 h', 1) = '{1}'")) })
 {
 	hold('woken');
@@ -113,6 +156,23 @@ for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedl
 	ok(!was_woken($second), '... and wakes nobody: the second would find the lock taken');
 	end(go_on($second));
 }
+
+# A change of the row wakes one of many. While that one is stopped, another one gets the lock.
+hold('herd');
+my @herd = map { wait_for('herd') } 1 .. 10;
+my ($tries, $woken) = (0, 0);
+until ($woken || ++$tries > 100)
+{
+	stop($_) for @herd;
+	sql("BEGIN; SELECT shedlock_extend_token('herd', token, '1 h') FROM shedlock_locks WHERE name = 'herd'; ROLLBACK");
+	$woken = grep { was_woken($_) } @herd;
+	go_on($_) for @herd;
+}
+is($woken, 1, 'a change of a row for which ten wait wakes one');
+stop($_) for @herd[ 0 .. 4 ];
+release('herd');
+ok(comes_true("state = 'held' FROM shedlock_locks WHERE name = 'herd'"), '... and while the first are stopped another one gets the lock');
+end(go_on($_)) for @herd;
 
 # Sessions that wait for several locks have 8192 places, of which each needs one for its room. A crowd takes all of them.
 my $names = "FROM generate_series(1, $limit) n";

@@ -6,6 +6,7 @@ use File::Spec;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use BootClock;
 use ShedLock;
 
 my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
@@ -174,47 +175,23 @@ sub start_tool
 
 set_clock($clock, 0);
 my $dsn = $server->connstr('postgres');
-my $run = start_tool({}, 'run', 'job', '--dsn', $dsn, '--at-most', '3s', '--', 'sleep', '1000');
+my $clock_of_job = boot_clock();
+my $run = launch_by($clock_of_job, {}, $tool, 'run', 'job', '--dsn', $dsn, '--at-most', '1h', '--', 'sleep', '3600');
 $server->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks WHERE name = 'job' AND state = 'held'");
 set_clock($clock, -3600);
 my $extended = sql("SELECT extended FROM shedlock_stats WHERE name = 'job'");
-ok($server->poll_query_until('postgres', "SELECT extended >= $extended + 2 FROM shedlock_stats WHERE name = 'job'"),
-	'an hour back: keep-alive goes on');
+advance($clock_of_job, when_an_extend_is_due);
+ok($server->poll_query_until('postgres', "SELECT extended > $extended FROM shedlock_stats WHERE name = 'job'"), 'an hour back: keep-alive goes on');
 set_clock($clock, 3600);
+advance($clock_of_job, 2 * when_an_extend_is_due);
 is(ended($run), 124, 'two hours forward: the lease has ended, and the command is stopped');
 
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
 
 # Clients. The server's clock stands still now, so to say; the tool is told another time, or that it slept.
-my $source = "$tmp/asleep.c";
-append_to_file($source, <<'C');
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int clock_gettime(clockid_t which, struct timespec *now)
-{
-    int failed = syscall(SYS_clock_gettime, which, now);
-    FILE *slept = which == CLOCK_BOOTTIME ? fopen(getenv("SLEPT"), "r") : NULL;
-    long seconds = 0;
-    if (slept && fscanf(slept, "%ld", &seconds) == 1)
-        now->tv_sec += seconds;
-    if (slept)
-        fclose(slept);
-    return failed;
-}
-C
-system_or_bail('cc', '-shared', '-fPIC', '-o', "$tmp/asleep.so", $source);
-
-# The time that nobody sets, as everybody on this machine can read it: the server in the statement that reads its own clock.
-my $uptime = q{split_part(pg_read_file('/proc/uptime', 0, 64), ' ', 1)::numeric};
-my $last_breath = 'while :; do cut -d " " -f 1 /proc/uptime > "$0.new"; mv "$0.new" "$0"; sleep 0.05; done';
-
-# All at once: each has its own clock, whose steps must not matter. One that is not extended is stopped before its lease ends, one that is
-# extended runs on until it is told to end.
+# All at once: each has its own clock, whose steps must not matter. One that is not extended is stopped when most of its lease has passed by
+# the clock that nobody sets, one that is extended runs on until it is told to end.
 my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
 my $times = often(1, 25);
 for my $round (1 .. $times)
@@ -227,28 +204,24 @@ for my $round (1 .. $times)
 		for my $kind ('once', 'kept')
 		{
 			my $name = "client $by $kind $round";
-			unlink "$tmp/$name";
-			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', $last_breath, "$tmp/$name")
-			  : ('--', 'env', '-u', 'LD_PRELOAD', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
-			push @tools, { %{ start_tool({ clock_by($file, $for_threads) }, 'run', $name, '--dsn', $dsn, '--at-most', '8s', @how) },
-				name => $name, kind => $kind, by => $by };
+			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'sleep', '3600') : ('--', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
+			my $clock = boot_clock();
+			my %env = clock_by($file, "$clock->{env}{LD_PRELOAD} $for_threads");
+			push @tools, { %{ start_tool({ %{ $clock->{env} }, %env }, 'run', $name, '--dsn', $dsn, '--at-most', '1h', @how) }, name => $name, kind => $kind, by => $by, clock => $clock };
 		}
 	}
-	my $all = 2 * @by;
-	# Not that all are held: on a busy machine the first lease may have ended when the last begins.
-	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round'")
-	  or die 'not all tools have started';
-	my %ends = map { split /\|/ } split /\n/,
-	  sql("SELECT name, extract(epoch FROM lock_until - clock_timestamp()) + $uptime FROM shedlock_locks WHERE name LIKE 'client % once $round'");
+	my $all = @tools;
+	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round' AND state = 'held'") or die 'not all tools have started';
 	set_clock("$tmp/client_clock $_", $_) for @by;
 	my $stepped = sql('SELECT clock_timestamp()');
 
+	advance($_->{clock}, $_->{kind} eq 'once' ? after_the_deadline : when_an_extend_is_due) for @tools;
 	for my $one (grep { $_->{kind} eq 'once' } @tools)
 	{
 		is(ended($one), 124, "a client's clock steps by $one->{by} s: without keep-alive its command is stopped");
-		cmp_ok(slurp_file("$tmp/$one->{name}"), '<=', $ends{ $one->{name} }, '... before the lease ends');
+		is(sql("SELECT last_outcome FROM shedlock_locks WHERE name = '$one->{name}'"), 'failed', '... before the lease ends: it has released the lock');
 	}
-	$server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '12 s'");
+	$server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '1 h'");
 	for my $one (grep { $_->{kind} eq 'kept' } @tools)
 	{
 		append_to_file("$tmp/$one->{name}", '');
@@ -262,13 +235,12 @@ my $sleeps = often(1, 25);
 for my $round (1 .. $sleeps)
 {
 	my @jobs = map {
-		append_to_file("$tmp/slept $round $_", "0\n");
-		+{ %{ start_tool({ LD_PRELOAD => "$tmp/asleep.so", SLEPT => "$tmp/slept $round $_" }, 'run', "asleep $round $_", '--dsn', $dsn,
-			'--at-most', '1h', '--', 'env', '-u', 'LD_PRELOAD', 'sleep', '1000') }, slept => "$tmp/slept $round $_" }
+		my $clock = boot_clock();
+		+{ clock => $clock, %{ launch_by($clock, {}, $tool, 'run', "asleep $round $_", '--dsn', $dsn, '--at-most', '1h', '--', 'sleep', '3600') } }
 	} 1 .. 4;
 	$server->poll_query_until('postgres', "SELECT count(*) = 4 FROM shedlock_locks WHERE name LIKE 'asleep $round %' AND state = 'held'");
 	$_->{run}->signal('STOP') for @jobs;
-	set_clock($_->{slept}, 3600) for @jobs;
+	advance($_->{clock}, 3_600) for @jobs;
 	$_->{run}->signal('CONT') for @jobs;
 	is(ended($_), 124, 'a machine that slept for as long as the lease: the command is stopped when it wakes') for @jobs;
 }

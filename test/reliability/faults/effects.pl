@@ -54,7 +54,7 @@ sub dies
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view knows");
 	is(sql("SELECT shedlock_acquire('$how, kept', '1 min')"), 'f', "I5 $how: its at_least is honoured");
-	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '10 s')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
+	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '1 h')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
 	ends_with_its_session($how);
 	is(sql("SELECT shedlock_acquire('$how, no run', '1 min')"), 'f', "$how: what a session holds by itself lasts as long as its lease");
 	$_->finish for @runs;
@@ -69,9 +69,8 @@ dies('restarted', sub { $node->stop('immediate'); $node->start });
 # Who waits already, and has seen the session alive, gets it as well.
 my $run = start_run($node, 'waited for', '0');
 held($node, 'waited for') or die 'no run';
-my $waiter = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('waited for', '1 min', wait => '30 s')", '-d', $node->connstr('postgres') . ' application_name=waiter');
-$node->poll_query_until('postgres', "SELECT true FROM pg_stat_activity WHERE application_name = 'waiter' AND state = 'active'");
-sleep(0.3); # some looks
+my $waiter = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('waited for', '1 min', wait => '1 h')", '-d', $node->connstr('postgres') . ' application_name=waiter');
+$node->poll_query_until('postgres', "SELECT true FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event_type = '" . (is_portable() ? 'Timeout' : 'Extension') . "'") or die 'it does not wait';
 sql("SELECT pg_terminate_backend(pid) $dying");
 ended($waiter);
 is($waiter->{out}, "t\n", 'who waits for the lock of a run gets it when its session is terminated') or diag($waiter->{err});
@@ -92,7 +91,7 @@ sub dying_season
 		$restarts++;
 	}
 	my %saw = finish_season($season, $node, $title);
-	cmp_ok($saw{$_} // 0, '>', 0, "control, $title: sessions were $_") for 'terminated', $ENV{TORTURE} ? 'killed' : (); # which is rare
+	met($saw{$_}, "control, $title: sessions were $_") for 'terminated', 'killed';
 	return sprintf('the slowest after %.1f s: sessions terminated %d, killed with all others %d, immediate restarts %d',
 		($saw{longest} // 0) / 1e6, $saw{terminated} // 0, $saw{killed} // 0, $restarts);
 }

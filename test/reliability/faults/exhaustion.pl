@@ -6,6 +6,7 @@ use Namespace '--mount';
 use File::Spec;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use BootClock;
 use Time::HiRes qw(sleep);
 use ShedLock;
 
@@ -125,7 +126,8 @@ seen(20, $full, 'no space for temporary files: the work failed with its own erro
 sub start_holder
 {
 	my ($name) = @_;
-	return launch({ name => $name }, $tool, 'run', $name, '--at-most', '3s', '--dsn', $server->connstr('postgres') . ' user=app', '--',
+	my $clock = boot_clock();
+	return launch_by($clock, { name => $name, clock => $clock }, $tool, 'run', $name, '--at-most', '1h', '--dsn', $server->connstr('postgres') . ' user=app', '--',
 		'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
 }
 my $rounds = often(1, 10);
@@ -141,9 +143,10 @@ for my $n (1 .. $rounds)
 	like($err, qr/remaining connection slots|too many/, '... and says why');
 	($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s', '--wait', '1s');
 	is("$status $out", '125 ', '... also when it has tried for a second');
-	my $waiting = launch({}, $tool, 'acquire', "late $n", '--at-most', '10s', '--wait', '100s', '--dsn', $server->connstr('postgres') . ' user=app');
+	my $waiting = launch({}, $tool, 'acquire', "late $n", '--at-most', '1h', '--wait', '1h', '--dsn', $server->connstr('postgres') . ' user=app');
 	my $then = sql('SELECT clock_timestamp()');
-	ok($server->poll_query_until('postgres', "SELECT count(*) = 5 FROM shedlock_locks WHERE name LIKE 'holder $n %' AND state = 'held' AND lock_until > '$then'::timestamptz + interval '5 s'"),
+	advance($_->{clock}, when_an_extend_is_due) for @holders;
+	ok($server->poll_query_until('postgres', "SELECT count(*) = 5 FROM shedlock_locks WHERE name LIKE 'holder $n %' AND state = 'held' AND lock_until > '$then'::timestamptz + interval '1 h'"),
 		'those who hold a lock go on renewing it');
 	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)'");
 	$_->finish for @others;

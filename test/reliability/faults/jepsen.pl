@@ -37,13 +37,13 @@ for my $set (@all)
 	$sum{ $set->{kind} }{$_} += $saw{$_} for keys %saw;
 }
 
-cmp_ok($sum{'unguarded clients'}{lost}, '>', 0, 'control: of what the lock alone protects, updates were lost');
+met($sum{'unguarded clients'}{lost}, 'control: of what the lock alone protects, updates were lost');
 for my $kind ('guarded clients', 'guarded sessions')
 {
-	cmp_ok($sum{$kind}{added}, '>', 0, "$kind: updates were acknowledged");
+	met($sum{$kind}{added}, "$kind: updates were acknowledged");
 	is($sum{$kind}{lost}, 0, "I11 $kind: none of $sum{$kind}{added} acknowledged updates was lost");
 }
-cmp_ok($sum{'guarded clients'}{refused}, '>', 0, 'control: clients overslept, and their updates were refused');
+met($sum{'guarded clients'}{refused}, 'control: clients overslept, and their updates were refused');
 
 sub lost
 {

@@ -6,6 +6,7 @@ use Namespace '--net';
 use File::Spec;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use BootClock;
 use Time::HiRes qw(sleep time);
 use ShedLock;
 
@@ -38,7 +39,7 @@ sub sql { return $server->safe_psql('postgres', $_[0]); }
 sub start_tool
 {
 	my ($case, $command, @how) = @_;
-	launch($case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
+	launch_by($case->{clock} = boot_clock(), $case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
 }
 
 # Writes down every few milliseconds that it still runs; ends with 7 when told to.
@@ -49,10 +50,12 @@ for (;;) {
     sleep 0.02;
 }
 PERL
+# Nothing is renewed while it lasts.
+sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
 
-# kind of fault => [ sets, and for how many seconds, from and to, if it ends ]. After five the client gives up waiting.
+# kind of fault => [ sets, and for how many seconds, from and to, if it ends ]. After five the client gives up waiting for an answer.
 my %faults = (
 	cut => [ [qw(to_server to_client)] ],
 	'requests lost' => [ ['to_server'] ],
@@ -96,11 +99,13 @@ sub check_acquire
 sub check_run
 {
 	my ($case, $title) = @_;
-	my $lethal = $case->{phase} eq 'renew' && $case->{kind} =~ /cut|lost/;
-	like($case->{status}, $lethal ? qr/^124$/ : qr/^(7|124)$/, "$title: the command was stopped" . ($lethal ? '' : ', or ended by itself'));
+	my $is_lethal = is_lethal($case);
+	is($case->{status}, $is_lethal ? 124 : 7, "$title: the command " . ($is_lethal ? 'was stopped' : 'ended by itself'));
+	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token}, "I1 $title: ... while its lease ran") if $is_lethal && $case->{kind} ne 'replies lost';
+	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # its end, if the release was lost
 	ended($case->{next});
 	chomp(my $token = $case->{next}{out});
-	cmp_ok($token, '>', 0, "$title: the lock is free again in time");
+	cmp_ok($token, '>', 0, "$title: the lock is free again");
 	cmp_ok(last_beat($case) * 1e6, '<=', $token, "I1 $title: the command had ended when the next one got the lock");
 }
 
@@ -110,13 +115,14 @@ for my $round (1 .. $rounds)
 	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
 		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(connect acquire renew release);
 	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
-	start_tool($_, 'run', '--at-most', '8s', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
+	start_tool($_, 'run', '--at-most', '1h', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
 	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all run';
 	for my $case (@runs)
 	{
 		sleep(0.05) until -e $case->{file};
-		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '2 min')", '-d', $server->connstr('postgres'));
+		($case->{token}, $case->{until}) = split /\|/, sql("SELECT token, lock_until FROM shedlock_locks WHERE name = '$case->{name}'");
+		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')", '-d', $server->connstr('postgres'));
 	}
 
 	# The acquires reach the server, and are kept there until their network fails.
@@ -135,13 +141,13 @@ for my $round (1 .. $rounds)
 		sleep(rand(0.05));
 		begin_fault($case);
 		tell_to_end($case) if $case->{phase} eq 'release';
+		advance($case->{clock}, when_an_extend_is_due) if $case->{phase} eq 'renew';
 	}
 	my @later; # [ when, what ]
 	for my $case (@cases)
 	{
 		my (undef, $from, $to) = @{ $faults{ $case->{kind} } };
 		push @later, [ $case->{began} + $from + rand($to - $from), sub { end_fault($case) } ] if $to;
-		push @later, [ $case->{began} + 6, sub { tell_to_end($case) } ] if $case->{phase} eq 'renew' && $case->{kind} !~ /cut|lost/;
 	}
 	for my $event (sort { $a->[0] <=> $b->[0] } @later)
 	{
@@ -149,9 +155,15 @@ for my $round (1 .. $rounds)
 		sleep($when - time) if $when > time;
 		$what->();
 	}
+	advance($_->{clock}, after_the_deadline) for grep { is_lethal($_) } @cases;
 	for my $case (@cases)
 	{
 		my $title = "$case->{kind}, in $case->{phase}";
+		if ($case->{phase} eq 'renew' && !is_lethal($case))
+		{
+			ok($server->poll_query_until('postgres', "SELECT lock_until > '$case->{until}' FROM shedlock_locks WHERE name = '$case->{name}'"), "$title: the lease is extended");
+			tell_to_end($case);
+		}
 		finish($case);
 		$case->{phase} =~ /^re/ ? check_run($case, $title) : check_acquire($case, $title);
 		end_fault($case) unless $faults{ $case->{kind} }[2];

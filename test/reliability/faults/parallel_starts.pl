@@ -19,7 +19,7 @@ sub start_all
 	append_to_file($ran, '');
 	my @tools = map {
 		my %one = (err => '');
-		$one{run} = IPC::Run::start([ $tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '10s', '--every', $every, '-E', '9',
+		$one{run} = IPC::Run::start([ $tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h', '--every', $every, '-E', '9',
 			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'" ], '<', \undef, '2>', \$one{err}, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		\%one;
 	} 1 .. $count;

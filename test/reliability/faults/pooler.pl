@@ -14,16 +14,14 @@ my $crowd = start_crowd($node, connection => "$pooler->{through} application_nam
 	clients => 50, operations => often(4_000, 10_000), histories => often(1, 100), seconds => seconds(10, 1200), allow => '57P01');
 my $restarts = 0;
 my $end = time() + seconds(10, 1200);
-while ($crowd->{run}->pumpable && $restarts < often(3, 500) && time() < $end)
+do
 {
 	Time::HiRes::usleep(500_000);
-	$crowd->{run}->pump_nb;
-	last unless $crowd->{run}->pumpable;
 	restart_pooler($pooler);
 	$restarts++;
-}
+	$crowd->{run}->pump_nb;
+} while ($crowd->{run}->pumpable && $restarts < often(3, 500) && time() < $end);
 my %saw = finish_crowd($crowd, "50 clients at most, 2 sessions, PgBouncer restarted $restarts times");
-cmp_ok($restarts, '>', 0, 'PgBouncer was restarted');
 my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', "SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'"
 	  . " AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')" ]);
 is($out, '0|', 'no setting was left behind in the shared sessions');

@@ -244,8 +244,10 @@ bool has_input(milliseconds wait)
 
 void obey(scene &here, std::string const &command)
 {
-    if (command == "report")
+    if (command == "report") {
+        here.compare();
         return here.report();
+    }
     auto const begin = clock::now();
     command == "release" ? here.release() : here.destroy();
     say() << command << " ms " << in_ms(clock::now() - begin) << std::endl;

@@ -19,9 +19,9 @@ for my $crowd (@crowds)
 	$saw{$_} += $counts{$_} for keys %counts;
 }
 
-cmp_ok($saw{granted}, '>', (is_portable() ? 20 : 50) * $saw{histories}, 'locks were granted'); # who guards keeps others out for longer there
-cmp_ok($saw{"$_ acquire no"} // 0, '>', 0, "and refused, to clients of $_") for qw(session token java library);
-cmp_ok($saw{$_} // 0, '>', 0, "seen: $_")
+cmp_ok($saw{granted} // 0, '>', 0, 'locks were granted');
+met($saw{"$_ acquire no"}, "and refused, to clients of $_") for qw(session token java library);
+met($saw{$_}, "seen: $_")
   for 'session prepare yes', 'token undo yes', 'library guard yes', 'library complete yes', 'java extend yes', 'token extend no', 'state SL001',
   'session run yes', 'session run no', 'state 22012', 'session complete yes', 'session complete error', 'token complete yes', 'token complete error', is_portable() ? 'state 40001' : 'session commit error';
 my $bound = sprintf '%.2g', 3 / $saw{histories};

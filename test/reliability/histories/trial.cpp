@@ -178,7 +178,7 @@ void trial::say_goodbye()
 {
     auto const begin = now().at;
     bool is_clean = false;
-    while (!clients_.empty() && now().at < begin + 30'000'000) {
+    while (!clients_.empty() && now().at < begin + 180'000'000) {
         reap();
         pause(200);
         if (!is_clean && now().at > begin + 3'000'000)

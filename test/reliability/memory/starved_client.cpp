@@ -13,8 +13,10 @@
 #include <libpq-fe.h>
 #include <limits>
 #include <map>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
+#include <time.h>
 #include <unistd.h>
 
 namespace {
@@ -35,6 +37,7 @@ thread_local bool is_caller = false;
 famine now{};
 std::atomic<std::int64_t> left = 0; // until one fails; 0: none does
 std::atomic<int> struck = 0;
+std::atomic<long> ahead = 0; // seconds that the clock of leases is ahead of the machine's
 
 bool is_to_fail()
 {
@@ -49,6 +52,14 @@ bool is_to_fail()
 
 // In place of the C library's, for libpq as well as for operator new.
 extern "C" {
+int clock_gettime(clockid_t which, timespec *time) noexcept
+{
+    auto const failed = static_cast<int>(::syscall(SYS_clock_gettime, which, time));
+    if (which == CLOCK_BOOTTIME)
+        time->tv_sec += ahead;
+    return failed;
+}
+
 void *__libc_malloc(std::size_t);
 void *__libc_calloc(std::size_t, std::size_t);
 void *__libc_realloc(void *, std::size_t);
@@ -116,22 +127,36 @@ try {
     return is_warned ? warned : failed;
 }
 
-template <typename Condition> bool becomes_true(clock::time_point until, Condition const &condition)
+// Before minutes have passed.
+template <typename Condition> bool becomes_true(Condition const &condition)
 {
-    while (!condition() && clock::now() < until)
+    using std::chrono::steady_clock;
+    for (auto const end = steady_clock::now() + 3min; !condition() && steady_clock::now() < end;)
         std::this_thread::sleep_for(10ms);
     return condition();
 }
 
+// The lease is of an hour, and it is this program that lets time pass. When a third of it has passed it is extended, also if that
+// fails at first.
 outcome keep(shedlock::client &locks, std::string const &name)
 {
-    auto lock = locks.try_acquire(name, {.at_most = 4s, .keep_alive = true});
+    auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     auto const stop = lock->stop_token();
-    if (!becomes_true(clock::now() + 3s, [] { return struck > 0; }))
+    auto const first = lock->deadline();
+    auto const is_extended = [&] { return lock->deadline() > first; };
+    ahead = 1300;
+    becomes_true([&] { return struck > 0 || is_extended(); });
+    if (struck == 0)
         return no_failure;
-    if (now.strikes == no_end)
-        return becomes_true(lock->deadline() + 1s, [&] { return stop.stop_requested(); }) ? ok : untold;
-    return becomes_true(clock::now() + 4s, [&] { return stop.stop_requested(); }) ? dropped : ok;
+    if (now.strikes == no_end) {
+        ahead = 2 * 3595; // however far it was extended before
+        return becomes_true([&] { return stop.stop_requested(); }) ? ok : untold;
+    }
+    becomes_true([&] {
+        ahead = std::min(ahead.load() + 10, 3000L);
+        return is_extended() || stop.stop_requested();
+    });
+    return is_extended() && !stop.stop_requested() ? ok : dropped;
 }
 
 outcome live(char const *dsn, std::string const &name, std::int64_t n)

@@ -1,0 +1,78 @@
+# The clock by which clients trust their leases, CLOCK_BOOTTIME: a test moves it ahead for one program, as a suspended machine does for all.
+# With leases of an hour, slowness ends no lease, and keep-alive extends it when the test says that the time has come.
+package BootClock;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use PostgreSQL::Test::Utils;
+use ShedLock;
+
+our @EXPORT = qw(boot_clock advance launch_by when_an_extend_is_due after_the_deadline);
+
+# Of a lease of an hour, in seconds: a third of it has passed; all but the margin has.
+use constant { when_an_extend_is_due => 1_300, after_the_deadline => 3_595 };
+
+my $source = <<'C';
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t which, struct timespec *now)
+{
+    if (which != CLOCK_BOOTTIME) { /* libfaketime may want to answer this */
+        int (*next)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+        return next(which, now);
+    }
+    int failed = syscall(SYS_clock_gettime, which, now);
+    FILE *file = fopen(getenv("BOOT_CLOCK"), "r");
+    long ahead = 0;
+    if (file && fscanf(file, "%ld", &ahead) == 1)
+        now->tv_sec += ahead;
+    if (file)
+        fclose(file);
+    return failed;
+}
+C
+my $library;
+my $number = 0;
+
+sub compiled
+{
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	append_to_file("$folder/boot_clock.c", $source);
+	system_or_bail('cc', '-shared', '-fPIC', '-o', "$folder/boot_clock.so", "$folder/boot_clock.c", '-ldl');
+	return "$folder/boot_clock.so";
+}
+
+# { env }: the variables of a program that goes by it.
+sub boot_clock
+{
+	$library //= compiled();
+	my $clock = { file => PostgreSQL::Test::Utils::tempdir() . '/clock ' . ++$number };
+	advance($clock, 0);
+	$clock->{env} = { LD_PRELOAD => $library, BOOT_CLOCK => $clock->{file} };
+	return $clock;
+}
+
+# To so many seconds ahead of the machine's.
+sub advance
+{
+	my ($clock, $seconds) = @_;
+	append_to_file("$clock->{file}.new", "$seconds\n");
+	rename "$clock->{file}.new", $clock->{file} or die "$clock->{file}: $!";
+	return;
+}
+
+# As launch(), by that clock. What the program starts goes by it, too.
+sub launch_by
+{
+	my ($clock, $process, @command) = @_;
+	local %ENV = (%ENV, %{ $clock->{env} });
+	return launch($process, @command);
+}
+
+1;
