@@ -47,7 +47,7 @@ TEST_F(event_test, a_lock_that_keep_alive_could_not_extend_is_lost)
     network.hold_replies();
     advance_clock(1h);
     expect_told(event::kind::lost, "must stop");
-    EXPECT_TRUE(mine->stop_token().stop_requested());
+    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     network.cut();
     server::end_lease(name);
     mine.reset(); // the server says so, too
