@@ -295,6 +295,22 @@ TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
     EXPECT_FALSE(waiting.get());
 }
 
+TEST_F(waiting_test, keeps_no_other_calls_waiting)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    endless_wait const endless;
+    frozen_clock const clock;
+    std::vector<std::future<std::optional<shedlock::lock>>> crowd;
+    for (int i = 0; i < 20; ++i)
+        crowd.push_back(wait_for(name, 24h));
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    EXPECT_TRUE(own.try_acquire(name + " other", {.at_most = 1h}));
+    EXPECT_EQ(sleepers(), "1") << "still";
+    stop.request_stop();
+    for (auto &one : crowd)
+        EXPECT_FALSE(one.get());
+}
+
 // Nobody waits out the server's wait.
 TEST_F(waiting_test, ends_at_once_when_told)
 {

@@ -101,9 +101,9 @@ TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
 {
     process tool{
         sh("{ shedlock run \"$1\" --at-most 1h --no-keep-alive -- sh -c 'echo ready >started; exec sleep 3600'\n"
-           "echo $? >status; } 2>&1 | true; cat status",
+           "echo $? >status; } 2>&1 | { exec <&-; touch gone; }; cat status",
            {name()})};
-    ASSERT_TRUE(comes_true([] { return std::filesystem::exists("started"); }));
+    ASSERT_TRUE(comes_true([] { return std::filesystem::exists("started") && std::filesystem::exists("gone"); }));
     advance_clock(std::chrono::hours{1});
     EXPECT_EQ(tool.wait().out, "124\n");
     EXPECT_EQ(last_outcome(), "failed");
