@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,12 +19,12 @@ namespace {
 
 reply asked(connection &by, std::string const &sql, fields const &values = {})
 {
-    return by.ask(sql, values, clock::now() + 30s, {});
+    return by.ask(sql, values, clock::now() + 1h, {});
 }
 
 std::string setting(std::string const &how, char const *name)
 {
-    connection one{how, 5s, true};
+    connection one{how, 1min, true};
     return asked(one, "SELECT pg_catalog.current_setting($1)", {name}).rows.at(0)[0].value();
 }
 
@@ -50,7 +51,7 @@ TEST(connection_test, puts_its_defaults_before_what_is_given)
     auto const read_only = std::string{"options='-c default_transaction_read_only=on'"};
     EXPECT_THROW(setting(read_only, "application_name"), connection_error) << "it is for writing";
     EXPECT_NO_THROW(setting(read_only + " target_session_attrs=any", "application_name"));
-    EXPECT_NO_THROW((connection{read_only, 5s, false}));
+    EXPECT_NO_THROW((connection{read_only, 1min, false}));
 }
 
 TEST(connection_test, leaves_to_the_environment_what_it_decides)
@@ -71,7 +72,6 @@ TEST(connection_test, waits_for_all_hosts_together)
     auto const begin = clock::now();
     EXPECT_THROW((connection{network.connection(), 1s, true}), connection_error);
     EXPECT_GE(clock::now() - begin, 1s);
-    EXPECT_LT(clock::now() - begin, 20s);
     network.cut();
 }
 
@@ -84,17 +84,19 @@ TEST(connection_test, leaves_to_a_service_file_what_it_decides)
     EXPECT_EQ(setting("service=lists", "transaction_read_only"), "on");
     proxy network;
     network.hold_newcomers();
-    auto const begin = clock::now();
-    EXPECT_THROW((connection{network.connection() + " service=hurries", 1min, true}), connection_error);
-    EXPECT_LT(clock::now() - begin, 30s);
+    auto connecting = std::async(std::launch::async, [&] {
+        EXPECT_THROW((connection{network.connection() + " service=hurries", 24h, true}), connection_error);
+    });
+    EXPECT_EQ(connecting.wait_for(server::at_last), std::future_status::ready);
     network.cut();
+    connecting.get();
     ::unsetenv("PGSERVICEFILE");
     std::filesystem::remove(file);
 }
 
 TEST(connection_test, says_the_servers_words_in_one_line)
 {
-    connection one{"", 5s, true};
+    connection one{"", 1min, true};
     EXPECT_EQ(message<error>(one, "DO $$ BEGIN RAISE 'no' USING DETAIL = 'Because.', HINT = 'Do it.'; END $$"),
               "no. Because. Do it");
     EXPECT_EQ(message<error>(one, "DO $$ BEGIN RAISE 'a\n\tb'; END $$"), "a. b");
@@ -105,7 +107,7 @@ TEST(connection_test, says_the_servers_words_in_one_line)
 
 TEST(connection_test, tells_null_from_empty)
 {
-    connection one{"", 5s, true};
+    connection one{"", 1min, true};
     auto const rows = asked(one, "SELECT $1::text, $2::text, $2::text || 'x'", {std::nullopt, ""}).rows;
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0], (fields{std::nullopt, "", "x"}));
@@ -114,7 +116,7 @@ TEST(connection_test, tells_null_from_empty)
 TEST(connection_test, sends_and_reads_what_fits_no_buffer)
 {
     proxy network;
-    connection one{network.connection(), 5s, true};
+    connection one{network.connection(), 1min, true};
     std::string const long_text(20'000'000, 'x');
     EXPECT_TRUE(asked(one, "SELECT $1::text", {long_text}).rows.at(0)[0] == long_text);
 }
@@ -122,7 +124,7 @@ TEST(connection_test, sends_and_reads_what_fits_no_buffer)
 // Rows may have been sent before the commit fails.
 TEST(connection_test, believes_no_rows_before_the_commit)
 {
-    connection one{"", 5s, true};
+    connection one{"", 1min, true};
     asked(one, "CREATE TEMP TABLE once (one int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
     EXPECT_NE(message<error>(one, "INSERT INTO once VALUES (1), (1) RETURNING one").find("once"), std::string::npos);
     EXPECT_EQ(asked(one, "SELECT count(*) FROM once").rows.at(0)[0], "0");
@@ -130,23 +132,22 @@ TEST(connection_test, believes_no_rows_before_the_commit)
 
 TEST(connection_test, waits_no_longer_than_told)
 {
-    connection late{"", 5s, true};
+    connection late{"", 1min, true};
     auto const begin = clock::now();
-    EXPECT_THROW(late.ask("SELECT pg_catalog.pg_sleep(60)", {}, begin + 300ms, {}), reply_lost);
-    connection stopped{"", 5s, true};
+    EXPECT_THROW(late.ask("SELECT pg_catalog.pg_sleep(3600)", {}, begin + 300ms, {}), reply_lost);
+    connection stopped{"", 1min, true};
     std::stop_source stop;
     stop.request_stop();
-    EXPECT_THROW(stopped.ask("SELECT pg_catalog.pg_sleep(60)", {}, begin + 1h, stop.get_token()), reply_lost);
-    EXPECT_LT(clock::now() - begin, 30s);
+    EXPECT_THROW(stopped.ask("SELECT pg_catalog.pg_sleep(3600)", {}, begin + 1h, stop.get_token()), reply_lost);
 }
 
 TEST(connection_test, notices_that_it_was_terminated)
 {
-    connection one{"application_name=doomed", 5s, true};
+    connection one{"application_name=doomed", 1min, true};
     EXPECT_TRUE(one.is_open());
     server::ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'doomed'");
     EXPECT_TRUE(server::comes_true([&] { return !one.is_open(); }));
-    connection other{"application_name=doomed", 5s, true};
+    connection other{"application_name=doomed", 1min, true};
     EXPECT_NE(message<reply_lost>(other, "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())")
                   .find("terminating connection due to administrator command"),
               std::string::npos);

@@ -1,9 +1,11 @@
 // What the tests of the client have in common: a client whose events are kept, and a lock name for each test.
 #pragma once
 
+#include "frozen_clock.hpp"
 #include "server.hpp"
 
 #include <algorithm>
+#include <future>
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
@@ -89,8 +91,38 @@ protected:
     std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks = client(server::connection());
 
-    shedlock::client client(std::string const &connection, std::chrono::milliseconds timeout = 5s)
+    shedlock::client client(std::string const &connection, std::chrono::milliseconds timeout = 1min)
     {
         return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
+    }
+
+    // That time passes for the client, and its threads have seen to what was due: stops, and keep-alive.
+    void let_pass(shedlock::client &by, std::chrono::microseconds time)
+    {
+        auto kept = by.try_acquire(name + " is kept", {.at_most = 2 * time, .keep_alive = true});
+        auto ends = by.try_acquire(name + " ends", {.at_most = time});
+        ASSERT_TRUE(kept && ends);
+        auto const before = kept->deadline();
+        advance_clock(time);
+        EXPECT_TRUE(by.try_acquire(name + " wakes them", {.at_most = 1h})); // or they would sleep for a second
+        EXPECT_TRUE(server::comes_true([&] {
+            return kept->deadline() > before && ends->stop_token().stop_requested();
+        })) << heard.texts();
+    }
+    void let_pass(std::chrono::microseconds time) { let_pass(locks, time); }
+
+    // What ends when its time is over. The client's clock goes on by a minute at a time meanwhile.
+    template <typename Result> static Result as_time_passes(std::future<Result> &one)
+    {
+        while (one.wait_for(10ms) != std::future_status::ready)
+            advance_clock(1min);
+        return one.get();
+    }
+
+    // The end of a lease as the client trusts it, which asked for it then.
+    static shedlock::clock::time_point trusted_until(shedlock::clock::time_point asked,
+                                                     shedlock::clock::duration at_most)
+    {
+        return asked + at_most - std::min<shedlock::clock::duration>(at_most / 10, 6s) - at_most / 1000;
     }
 };

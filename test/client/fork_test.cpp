@@ -23,7 +23,7 @@ std::string in_child(std::function<std::string()> const &work)
     auto const child = ::fork();
     if (child == 0) {
         ::close(ends[0]);
-        ::alarm(20);
+        ::alarm(300);
         auto const text = work() + "the end";
         ::_exit(::write(ends[1], text.data(), text.size()) < 0);
     }
@@ -113,20 +113,24 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
 
 TEST_F(fork_test, also_one_that_is_kept_alive)
 {
-    auto mine = own->try_acquire(name, {.at_most = 5s, .keep_alive = true});
+    auto mine = own->try_acquire(name, {.at_most = 1h, .keep_alive = true});
     auto const granted = server::token(name);
     EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
-    std::this_thread::sleep_for(6s);
+    for (int i = 0; i < 3; ++i) {
+        auto const deadline = mine->deadline();
+        let_pass(*own, 21min);
+        EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
+    }
     expect_as_before(*mine, granted);
 }
 
 TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    auto brief = own->try_acquire(name + " brief", {.at_most = 1s});
+    auto brief = own->try_acquire(name + " brief", {.at_most = 1h});
     auto const granted = server::token(name);
     EXPECT_EQ(in_child([&] {
-                  std::this_thread::sleep_for(1200ms);
+                  advance_clock(1h); // the child's own
                   bool const is_stopped = brief->stop_token().stop_requested();
                   *mine = std::move(*brief);
                   return (is_stopped ? "stopped\n" : "") + unless_inert(*mine);
@@ -139,7 +143,7 @@ TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
 TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
 {
     proxy network;
-    own.emplace(client(network.connection(), 2s));
+    own.emplace(client(network.connection(), 1h));
     auto mine = own->try_acquire(name, {.at_most = 1min, .keep_alive = true});
     auto const granted = server::token(name);
     network.hold_replies();
@@ -157,7 +161,8 @@ TEST_F(fork_test, also_when_somebody_waits)
     auto mine = own->try_acquire(name, {.at_most = 1min});
     auto const granted = server::token(name);
     auto waiting = std::async(std::launch::async, [&] { return own->acquire(name, {.at_most = 1min}, 10min); });
-    std::this_thread::sleep_for(300ms);
+    EXPECT_TRUE(server::comes_true(
+        [&] { return server::ask("SELECT refused FROM shedlock_stats WHERE name = '" + name + "'") >= "1"; }));
     EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
     expect_as_before(*mine, granted);
     mine.reset();
@@ -172,8 +177,12 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
     EXPECT_EQ(
         in_child([&]() -> std::string {
             shedlock::client fresh{server::connection()};
-            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 2s, .keep_alive = true});
-            std::this_thread::sleep_for(3s);
+            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
+            for (int i = 0; theirs && i < 3; ++i) {
+                auto const deadline = theirs->deadline();
+                advance_clock(21min);
+                server::comes_true([&] { return theirs->deadline() > deadline; });
+            }
             return !theirs || !theirs->held() ? "not held\n" : fresh.try_acquire(name, {.at_most = 1s}) ? "2" : "";
         }),
         "");
@@ -188,10 +197,10 @@ TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_who_started_it)
         GTEST_SKIP();
     EXPECT_EQ(in_child([&]() -> std::string {
                   own.emplace(shedlock::client{server::connection()});
-                  auto mine = own->try_acquire(name, {.at_most = 3s});
+                  auto mine = own->try_acquire(name, {.at_most = 1h});
                   if (::fork() != 0)
                       ::_exit(0);
-                  ::alarm(20);
+                  ::alarm(300);
                   return mine ? all_unless_inert(mine) : "not acquired\n";
               }),
               "");

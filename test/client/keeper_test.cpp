@@ -23,7 +23,14 @@ protected:
                              std::filesystem::directory_iterator{});
     }
 
-    shedlock::client own = client("application_name=kept");
+    // Waits until keep-alive has extended it.
+    static void expect_extended(shedlock::lock const &one, shedlock::clock::time_point since)
+    {
+        EXPECT_TRUE(server::comes_true([&] { return one.deadline() > since; })) << one.names().to_text();
+        EXPECT_TRUE(one.held()) << one.names().to_text();
+    }
+
+    shedlock::client own = client("application_name=kept", 24h);
 };
 
 TEST_F(keeper_test, gives_its_connection_back)
@@ -39,10 +46,13 @@ TEST_F(keeper_test, keeps_many_locks_over_one_connection)
     auto const before = threads();
     std::vector<shedlock::lock> all;
     for (int i = 0; i < 30; ++i)
-        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 3s, .keep_alive = true}));
-    for (auto const end = shedlock::clock::now() + 4s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1h, .keep_alive = true}));
+    for (int i = 0; i < 4; ++i) {
+        auto const deadline = all.back().deadline();
+        let_pass(own, 21min);
         for (auto const &one : all)
-            ASSERT_TRUE(one.held());
+            expect_extended(one, deadline);
+    }
     EXPECT_EQ(connections(), "2") << "the callers', and the keeper's";
     EXPECT_LT(threads() - before, 10);
     EXPECT_EQ(heard.texts(), "");
@@ -52,15 +62,19 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
 {
     std::vector<shedlock::lock> all;
     for (int i = 0; i < 10; ++i)
-        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 3s, .keep_alive = true}));
+        all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1h, .keep_alive = true}));
     pqxx::connection other;
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "0' FOR UPDATE");
-    for (auto const end = shedlock::clock::now() + 4s; shedlock::clock::now() < end; std::this_thread::sleep_for(10ms))
+    for (int i = 0; i < 3; ++i) { // an hour, and three minutes
+        auto const deadline = all[1].deadline();
+        advance_clock(21min);
         for (auto const &one : all)
-            ASSERT_TRUE(one.held() || &one == all.data()) << one.names().to_text();
+            if (&one != all.data())
+                expect_extended(one, deadline);
+    }
     EXPECT_FALSE(all[0].held());
-    EXPECT_TRUE(all[0].stop_token().stop_requested());
+    EXPECT_TRUE(server::comes_true([&] { return all[0].stop_token().stop_requested(); }));
     for (auto const &one : heard.all())
         EXPECT_EQ(one.lock.list(), std::vector{name + '0'}) << one.text;
 }
@@ -68,17 +82,28 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
 // docs/client.md says so. On the portable edition its row is stuck until the commit.
 TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
 {
-    auto const mine = own.try_acquire(name, {.at_most = 6s, .keep_alive = true});
-    auto const other = own.try_acquire(name + " other", {.at_most = 3s, .keep_alive = true});
-    std::this_thread::sleep_for(1900ms); // just before an extend is due
+    auto const mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    auto const other = own.try_acquire(name + " other", {.at_most = 30min, .keep_alive = true});
+    auto const pass = [&](std::chrono::seconds time) {
+        auto const deadline = other->deadline();
+        advance_clock(time);
+        expect_extended(*other, deadline);
+    };
+    pass(19min); // just before an extend is due
     pqxx::connection connection;
     pqxx::work transaction{connection};
     transaction.exec(mine->guard_statement());
-    std::this_thread::sleep_for(3s);
+    auto const deadline = mine->deadline();
+    for (int i = 0; i < 3; ++i)
+        pass(10min + 10s);
+    if (server::is_portable())
+        EXPECT_TRUE(server::comes_true([&] { return heard.tell_of(event::kind::extend_failing); }));
+    else
+        expect_extended(*mine, deadline);
     EXPECT_NO_THROW(transaction.commit());
-    std::this_thread::sleep_for(1s); // beyond the deadline, if it had not been extended
+    expect_extended(*mine, deadline);
+    pass(10min + 10s);
     EXPECT_TRUE(mine->held());
-    EXPECT_TRUE(other->held());
     for (auto const &one : heard.all())
         EXPECT_EQ(one.lock.list(), std::vector{name}) << one.text;
     EXPECT_EQ(heard.tell_of(event::kind::extend_failing), server::is_portable()) << heard.texts();
@@ -86,9 +111,10 @@ TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
 
 TEST_F(keeper_test, extends_several_names_as_one)
 {
-    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 2s, .keep_alive = true});
-    std::this_thread::sleep_for(3s);
-    EXPECT_TRUE(mine->held());
+    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 1h, .keep_alive = true});
+    auto const deadline = mine->deadline();
+    let_pass(own, 21min);
+    expect_extended(*mine, deadline);
     auto const until = [&](std::string const &which) {
         return "(SELECT lock_until FROM shedlock WHERE name = '" + name + which + "')";
     };
@@ -98,16 +124,31 @@ TEST_F(keeper_test, extends_several_names_as_one)
 // While there is no server, each is tried again as its own lease demands.
 TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
 {
+    frozen_clock const clock;
     proxy network;
-    auto through = client(network.connection());
+    auto through = client(network.connection(), 24h);
     auto const mine = through.try_acquire(name + " long", {.at_most = 15s, .keep_alive = true}); // due after 5 s
-    std::this_thread::sleep_for(4850ms);
+    advance_clock(4850ms);
     auto const brief = through.try_acquire(name + " brief", {.at_most = 6s, .keep_alive = true}); // due after 2 s
+    ASSERT_TRUE(mine && brief);
+    server::ask("UPDATE shedlock SET lock_until = lock_until + interval '1 h' WHERE name LIKE '" + name + "%'");
     auto const until = brief->deadline();
     network.cut();
     network.refuse_newcomers();
-    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 5; }));
+    advance_clock(2100ms);
+    // A ninth of what is left, which is more than its pause. Once more if that was before keep-alive began to pause.
+    auto const comes_in_time = [&](std::function<bool()> const &condition) {
+        for (auto patience = 1s; !condition() && patience < server::at_last; patience *= 2) {
+            advance_clock((until - shedlock::clock::now()) / 9);
+            auto const end = std::chrono::steady_clock::now() + patience;
+            while (!condition() && std::chrono::steady_clock::now() < end)
+                std::this_thread::sleep_for(10ms);
+        }
+        return condition();
+    };
+    for (int i = 1; i <= 6; ++i)
+        ASSERT_TRUE(comes_in_time([&] { return network.refused() >= i; })) << "one try a second would be too few";
     network.let_go();
-    EXPECT_TRUE(server::comes_true([&] { return brief->deadline() > until; })) << "one try a second would be too few";
+    EXPECT_TRUE(comes_in_time([&] { return brief->deadline() > until; }));
     EXPECT_TRUE(mine->held());
 }

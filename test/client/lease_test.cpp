@@ -10,103 +10,109 @@ using lease_test = with_server;
 
 TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
 {
+    frozen_clock const clock;
     proxy network;
-    auto slow = client(network.connection(), 30s);
-    (void) slow.try_acquire(name, {.at_most = 1s}); // so that it is connected
+    auto slow = client(network.connection(), 24h);
+    (void) slow.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
-    auto const begin = shedlock::clock::now();
-    std::jthread const later{[&] {
-        std::this_thread::sleep_for(2s);
-        network.let_go();
-    }};
-    auto mine = slow.try_acquire(name, {.at_most = 10s});
+    auto const asked = shedlock::clock::now();
+    auto acquiring = std::async(std::launch::async, [&] { return slow.try_acquire(name, {.at_most = 1h}); });
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    advance_clock(10min);
+    network.let_go();
+    auto mine = acquiring.get();
     ASSERT_TRUE(mine);
-    ASSERT_GE(shedlock::clock::now(), begin + 2s);
-    EXPECT_LE(mine->deadline(), begin + 10s) << "a slow success must not stretch it";
+    EXPECT_EQ(mine->deadline(), trusted_until(asked, 1h)) << "a slow success must not stretch it";
 
     network.hold_replies();
     auto const extending = shedlock::clock::now();
-    std::jthread const later_again{[&] {
-        std::this_thread::sleep_for(1s);
-        network.let_go();
-    }};
-    mine->extend(5s);
-    EXPECT_LE(mine->deadline(), extending + 5s);
-    EXPECT_GT(mine->deadline(), extending + 4s);
+    auto extended = std::async(std::launch::async, [&] { mine->extend(2h); });
+    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) > 90min; }));
+    advance_clock(10min);
+    network.let_go();
+    extended.get();
+    EXPECT_EQ(mine->deadline(), trusted_until(extending, 2h));
 }
 
 // The server carries out what a client sent that has gone since.
 TEST_F(lease_test, is_trusted_no_longer_than_a_request_lasts_that_was_given_up_on_and_arrives_late)
 {
     proxy network;
-    auto slow = client(network.connection(), 500ms);
-    auto mine = slow.try_acquire(name, {.at_most = 1min});
+    auto slow = client(network.connection(), 10min);
+    auto mine = slow.try_acquire(name, {.at_most = 1h});
     ASSERT_TRUE(mine);
     network.hold_requests();
-    try {
-        mine->extend(5s); // the first try is held up
-    } catch (shedlock::connection_error const &) {
-    }
-    mine->extend(1h);
-    auto const deadline = mine->deadline();
-    EXPECT_LE(deadline, shedlock::clock::now() + 5s);
-    EXPECT_GT(server::remaining(name), 59min);
+    auto extending = std::async(std::launch::async, [&] { mine->extend(30min); });
+    EXPECT_TRUE(server::comes_true([&] { return network.holds_a_request(); }));
+    EXPECT_THROW(as_time_passes(extending), shedlock::connection_error);
+    mine->extend(2h);
+    EXPECT_GT(server::remaining(name), 1h);
+    auto const before = shedlock::clock::now();
+    EXPECT_LE(mine->deadline(), before + 30min) << "it may arrive at any time";
     network.let_go();
     if (!server::connection().empty())
         GTEST_SKIP() << "the pooler drops what a client has asked that has said good-bye";
-    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 1min; })) << "the lease was cut";
-    EXPECT_LE(deadline - shedlock::clock::now(), server::remaining(name));
+    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 31min; })) << "the lease was cut";
 }
 
 TEST_F(lease_test, ends_before_the_servers_lease_does)
 {
     for (auto const at_most :
          {std::chrono::microseconds{2s}, std::chrono::microseconds{1min}, std::chrono::microseconds{1h}}) {
+        auto const before = shedlock::clock::now();
         auto const mine = locks.try_acquire(name, {.at_most = at_most});
         auto const theirs = server::remaining(name);
+        auto const now = shedlock::clock::now();
         auto const margin = std::min<std::chrono::microseconds>(at_most / 10, 6s) + at_most / 1000;
-        EXPECT_LE(mine->deadline() + margin, shedlock::clock::now() + theirs); // which was later when it was asked
-        EXPECT_GT(mine->deadline() - shedlock::clock::now(), at_most * 3 / 4);
+        EXPECT_LE(mine->deadline() + margin, now + theirs);
+        EXPECT_GE(mine->deadline(), trusted_until(before, at_most));
     }
 }
 
 TEST_F(lease_test, requests_stop_at_its_end_without_keep_alive)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 500ms});
+    frozen_clock const clock;
+    auto const mine = locks.try_acquire(name, {.at_most = 1h});
     auto const stop = mine->stop_token();
+    advance_clock(mine->deadline() - shedlock::clock::now() - 1us);
+    EXPECT_TRUE(mine->held());
     EXPECT_FALSE(stop.stop_requested());
-    std::atomic<bool> in_time = false;
-    std::stop_callback const when{stop, [&] { in_time = server::remaining(name) > 0s; }};
-    EXPECT_TRUE(server::comes_true([&] { return stop.stop_requested(); }));
+    advance_clock(1us);
     EXPECT_FALSE(mine->held());
+    EXPECT_TRUE(server::comes_true([&] { return stop.stop_requested(); }));
 }
 
 TEST_F(lease_test, requests_no_stop_when_it_is_released)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 300ms});
+    auto mine = locks.try_acquire(name, {.at_most = 1h});
     auto const stop = mine->stop_token();
     mine->release();
-    std::this_thread::sleep_for(600ms);
+    let_pass(1h);
     EXPECT_FALSE(stop.stop_requested());
 }
 
 // Keep-alive became due while an extend was under way, and then went on with the old at_most, for good.
 TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 3s, .keep_alive = true});
-    pqxx::connection other{server::connection()};
-    pqxx::work row{other};
+    auto patient = client(server::connection(), 24h);
+    auto mine = patient.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    auto const other = patient.try_acquire(name + " other", {.at_most = 1h, .keep_alive = true});
+    auto const deadline = other->deadline();
+    pqxx::connection another{server::connection()};
+    pqxx::work row{another};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // extend waits for this
-    std::jthread const later{[&] {
-        std::this_thread::sleep_for(1500ms); // a third of at_most is over
-        row.abort();
-    }};
-    mine->extend(1h);
-    for (auto const end = shedlock::clock::now() + 500ms; shedlock::clock::now() < end;) {
-        ASSERT_GT(server::remaining(name), 1min);
-        std::this_thread::sleep_for(20ms);
-    }
-    EXPECT_FALSE(heard.tell_of(event::kind::lost)) << heard.texts();
+    auto extending = std::async(std::launch::async, [&] { mine->extend(10h); });
+    EXPECT_TRUE(server::comes_true([] {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                           " AND query LIKE '%shedlock_extend_token%'") == "1";
+    }));
+    advance_clock(21min); // a third of at_most has passed
+    EXPECT_TRUE(server::comes_true([&] { return other->deadline() > deadline; })) << "keep-alive is at work";
+    row.abort();
+    extending.get();
+    let_pass(patient, 21min);
+    EXPECT_GT(server::remaining(name), 5h);
+    EXPECT_EQ(heard.texts(), "");
 }
 
 TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
@@ -130,10 +136,10 @@ TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
 
 TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 5s});
-    std::this_thread::sleep_until(mine->deadline()); // the work is told to stop, and the server's lease still runs
+    auto mine = locks.try_acquire(name, {.at_most = 1h});
+    advance_clock(mine->deadline() - shedlock::clock::now()); // the server's lease still runs
     ASSERT_FALSE(mine->held());
-    mine->extend(1min);
+    mine->extend(1h);
     EXPECT_FALSE(mine->held());
     EXPECT_EQ(server::state(name), "held");
     mine.reset();
@@ -143,44 +149,53 @@ TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)
 
 TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 2s, .keep_alive = true});
-    for (auto const end = shedlock::clock::now() + 4s; shedlock::clock::now() < end;) {
+    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    for (int i = 0; i < 6; ++i) {
+        auto const deadline = mine->deadline();
+        let_pass(21min);
+        EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; })) << "when a third is over";
         ASSERT_TRUE(mine->held());
         ASSERT_EQ(server::state(name), "held");
-        std::this_thread::sleep_for(20ms);
     }
+    auto const deadline = mine->deadline();
+    let_pass(15min);
+    EXPECT_EQ(mine->deadline(), deadline) << "no sooner";
     EXPECT_FALSE(mine->stop_token().stop_requested());
     EXPECT_EQ(heard.texts(), "");
 }
 
 TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    mine->extend(2s); // the keeper would have slept for 20 minutes
-    std::this_thread::sleep_for(3s);
+    auto mine = locks.try_acquire(name, {.at_most = 24h, .keep_alive = true});
+    mine->extend(1h); // the keeper would have slept for eight hours
+    auto const deadline = mine->deadline();
+    let_pass(21min);
+    EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
+    EXPECT_LT(server::remaining(name), 2h);
     EXPECT_TRUE(mine->held());
-    EXPECT_EQ(server::state(name), "held");
 }
 
 TEST_F(lease_test, keep_alive_survives_killed_connections)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     for (int i = 0; i < 8; ++i) {
+        auto const deadline = mine->deadline();
         server::ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                     " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
-        std::this_thread::sleep_for(500ms);
+        let_pass(21min);
+        ASSERT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
         ASSERT_TRUE(mine->held());
-        ASSERT_EQ(server::state(name), "held");
     }
     EXPECT_EQ(server::token(name), number(mine->token()));
 }
 
 TEST_F(lease_test, keep_alive_survives_a_restart_of_the_server)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 30s, .keep_alive = true});
-    mine->extend(9s);
+    auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    auto const deadline = mine->deadline();
     ASSERT_EQ(std::system("pg_ctlcluster \"$PGVERSION\" regress restart -m immediate >/dev/null 2>&1"), 0);
-    std::this_thread::sleep_for(10s);
+    advance_clock(21min);
+    EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
     EXPECT_TRUE(mine->held());
     EXPECT_FALSE(mine->stop_token().stop_requested());
     EXPECT_EQ(server::token(name), number(mine->token()));
@@ -191,13 +206,19 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
 {
     proxy network;
     auto through = client(network.connection());
-    auto const mine = through.try_acquire(name, {.at_most = 3s, .keep_alive = true});
-    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) > 2900ms; })) << "it has been extended";
+    auto const mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    auto const first = mine->deadline();
+    advance_clock(21min);
+    EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > first; })) << "it has been extended";
     network.hold_replies(); // the server is there, but nothing of it can be heard
-    std::atomic<std::int64_t> left = -1;
-    std::stop_callback const when{mine->stop_token(), [&] { left = server::remaining(name).count(); }};
-    EXPECT_TRUE(server::comes_true([&] { return left >= 0; }));
-    EXPECT_GT(left, 0) << "the server's lease must be longer than ours";
+    auto const deadline = mine->deadline();
+    advance_clock(21min);
+    frozen_clock const clock;
+    EXPECT_TRUE(mine->held());
+    EXPECT_FALSE(mine->stop_token().stop_requested());
+    advance_clock(deadline - shedlock::clock::now());
+    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
+    EXPECT_EQ(mine->deadline(), deadline);
     EXPECT_FALSE(mine->held());
     EXPECT_TRUE(server::comes_true([&] {
         return heard.texts().find("could not be extended in time") != std::string::npos;
@@ -207,9 +228,10 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
 
 TEST_F(lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 3s, .keep_alive = true});
+    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);
-    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    auto const next = locks.try_acquire(name, {.at_most = 1h});
+    advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     EXPECT_FALSE(mine->held());
     EXPECT_TRUE(server::comes_true([&] { return heard.texts().find("taken over") != std::string::npos; }))
@@ -219,32 +241,44 @@ TEST_F(lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
 
 TEST_F(lease_test, never_keeps_a_released_lock_alive)
 {
-    for (int i = 0; i < 20; ++i) {
-        auto mine = locks.try_acquire(name, {.at_most = 60ms, .keep_alive = true}); // extended every 20 ms
-        ASSERT_TRUE(mine);
-        std::this_thread::sleep_for(std::chrono::milliseconds{10 + i});
-        mine.reset();
-        ASSERT_EQ(server::state(name), "free");
-    }
-    std::this_thread::sleep_for(100ms);
+    auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    pqxx::connection other{server::connection()};
+    auto const waiting = [](char const *function) {
+        return server::comes_true([=] {
+            return server::ask(
+                       "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%" +
+                       std::string{function} + "%'") != "0";
+        });
+    };
+    pqxx::work row{other};
+    row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE");
+    advance_clock(21min);
+    EXPECT_TRUE(waiting("shedlock_extend_token"));
+    auto releasing = std::async(std::launch::async, [&] { mine.reset(); });
+    EXPECT_TRUE(waiting("shedlock_release_token"));
+    row.abort();
+    releasing.get();
+    let_pass(21min);
     EXPECT_EQ(server::state(name), "free");
 }
 
 TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
 {
     proxy network;
-    auto through = client(network.connection(), 1min);
-    auto connected = through.try_acquire(name + " before", {.at_most = 1min});
+    auto through = client(network.connection(), 24h);
+    auto connected = through.try_acquire(name + " before", {.at_most = 1h});
     network.hold_newcomers(); // the keeper's own connection will be one
+    auto const before = network.newcomers();
     auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     ASSERT_TRUE(mine);
-    std::this_thread::sleep_for(300ms); // it is connecting now, and libpq cannot be interrupted in that
-    auto const begin = shedlock::clock::now();
-    mine.reset();
-    EXPECT_LT(shedlock::clock::now() - begin, 20s) << "connecting would have taken a minute";
+    advance_clock(21min);
+    EXPECT_TRUE(server::comes_true([&] { return network.newcomers() > before; })); // libpq cannot be interrupted now
+    auto ending = std::async(std::launch::async, [&] { mine.reset(); });
+    EXPECT_EQ(ending.wait_for(server::at_last), std::future_status::ready) << "connecting would take a day";
     EXPECT_EQ(server::state(name), "free");
     connected.reset();
     network.let_go();
+    ending.get();
 }
 
 TEST_F(lease_test, an_extend_that_the_server_refuses_changes_nothing)

@@ -18,7 +18,7 @@ bool a_commit_waits_for_the_standby()
 class protocol_test : public with_server {
 protected:
     proxy network;
-    shedlock::client through = client(network.connection());
+    shedlock::client through = client(network.connection(), 2h);
 
     // An acquire that is carried out, while its reply stays on the way.
     pending acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
@@ -48,12 +48,9 @@ TEST_F(protocol_test, finds_out_that_it_was_granted)
 
 TEST_F(protocol_test, finds_out_that_the_server_is_merely_silent)
 {
-    auto hasty = client(network.connection(), 2s);
-    auto const connected = hasty.try_acquire(name + " to connect", {.at_most = 1min});
-    network.hold_replies();
-    auto acquiring = acquire_behind(hasty);
+    auto acquiring = acquire_without_reply();
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
-    network.let_go(); // for new connections; the old one is given up after half of those seconds, if not already
+    network.let_go();
     auto const mine = acquiring.get();
     ASSERT_TRUE(mine);
     EXPECT_EQ(number(mine->token()), server::token(name));
@@ -82,7 +79,7 @@ TEST_F(protocol_test, does_not_take_its_own_pause_for_somebody_elses)
 {
     (void) through.try_acquire(name + " to connect", {.at_most = 1s});
     network.hold_replies();
-    auto pausing = std::async(std::launch::async, [&] { return through.pause(name, std::nullopt, 3s); });
+    auto pausing = std::async(std::launch::async, [&] { return through.pause(name, std::nullopt, 1h); });
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "paused"; }));
     network.cut();
     EXPECT_THROW((void) pausing.get(), shedlock::in_doubt);
@@ -91,8 +88,9 @@ TEST_F(protocol_test, does_not_take_its_own_pause_for_somebody_elses)
 
 TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
 {
-    auto acquiring = acquire_without_reply({.at_most = 200ms});
-    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    auto acquiring = acquire_without_reply({.at_most = 1h});
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    server::end_lease(name);
     network.cut();
     EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
 }
@@ -100,16 +98,23 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
 // It was refused, and wants to know whether the tick has had its run: whatever becomes of that, nothing is in doubt.
 TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {
-    auto quick = client(server::connection(), 1500ms);
-    auto const theirs = locks.try_acquire(name, {.at_most = 1min});
+    auto quick = client(server::connection(), 10min);
+    auto const theirs = locks.try_acquire(name, {.at_most = 1h});
     pqxx::connection other{server::connection()};
     pqxx::work view{other};
     view.exec("LOCK TABLE shedlock_locks"); // nobody can look
     std::stop_source stop;
     auto acquiring = std::async(std::launch::async, [&] {
-        return quick.acquire(name, {.at_most = 1min, .every = 1h}, 1h, stop.get_token()).has_value();
+        return quick.acquire(name, {.at_most = 1min, .every = 1h}, 24h, stop.get_token()).has_value();
     });
-    EXPECT_EQ(acquiring.wait_for(3s), std::future_status::timeout);
+    for (int looks = 1; looks <= 2; ++looks) {
+        EXPECT_TRUE(server::comes_true([&] {
+            return std::stoi(server::ask(
+                       "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'")) >= looks;
+        })) << "it looks once more";
+        EXPECT_EQ(acquiring.wait_for(0s), std::future_status::timeout);
+        advance_clock(10min + 1s);
+    }
     stop.request_stop();
     view.abort();
     EXPECT_FALSE(acquiring.get());
@@ -121,7 +126,8 @@ TEST_F(protocol_test, says_that_it_cannot_know_when_the_server_stays_away)
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
     network.cut();
     network.refuse_newcomers();
-    EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 0; }));
+    EXPECT_THROW((void) as_time_passes(acquiring), shedlock::in_doubt);
     network.let_go();
 }
 
@@ -143,12 +149,13 @@ TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
 
 TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened_it)
 {
-    auto quick = client(network.connection(), 2s);
-    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    auto mine = through.try_acquire(name, {.at_most = 48h});
     network.hold_replies();
-    EXPECT_THROW(mine->extend(1min), shedlock::connection_error);
-    EXPECT_LT(server::remaining(name), 2min) << "it has happened";
-    EXPECT_LT(mine->deadline(), shedlock::clock::now() + 2min);
+    auto const asked = shedlock::clock::now();
+    auto extending = std::async(std::launch::async, [&] { mine->extend(24h); });
+    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 25h; })) << "it has happened";
+    EXPECT_THROW(as_time_passes(extending), shedlock::connection_error);
+    EXPECT_LE(mine->deadline(), asked + 24h + 3h) << "not two days";
     network.cut();
 }
 
@@ -192,15 +199,36 @@ TEST_F(protocol_test, extends_and_releases_again_also_when_that_is_cancelled)
 // A commit that waits for its synchronous standby has happened already: when the wait ends by cancel, termination or
 // the client's death, the lock is held here, and a fail-over would forget it.
 
+namespace {
+
+bool is_asked_for(std::string const &function)
+{
+    return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
+                       " AND query LIKE '%" +
+                       function + "%'") != "0";
+}
+
+// It wants to be certain, by an extend, for half of its two hours. Then it gives the lock back, as long as it can.
+void expect_no_belief_in(pending &acquiring)
+{
+    for (auto const *const function : {"shedlock_extend_token", "shedlock_release_token"}) {
+        EXPECT_TRUE(server::comes_true([=] { return is_asked_for(function); })) << function;
+        advance_clock(1h);
+    }
+    EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+}
+
+} // namespace
+
 TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_cancelled)
 {
-    auto quick = client(server::connection(), 3s);
+    auto patient = client(server::connection(), 2h);
     {
         server::missing_standby const missing;
-        auto acquiring = acquire_behind(quick);
+        auto acquiring = acquire_behind(patient, {.at_most = 10h});
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
         EXPECT_EQ(server::cancel("shedlock_acquire_token"), 1);
-        EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+        expect_no_belief_in(acquiring);
     }
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "and it is not left lying about";
     EXPECT_EQ(server::last_outcome(name), "failed");
@@ -209,17 +237,17 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
 TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_in_that_wait)
 {
     server::missing_standby const missing;
-    auto quick = client(server::connection(), 3s);
-    auto acquiring = acquire_behind(quick);
+    auto patient = client(server::connection(), 2h);
+    auto acquiring = acquire_behind(patient, {.at_most = 10h});
     EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
     EXPECT_EQ(server::terminate("shedlock_acquire_token"), 1);
-    EXPECT_THROW((void) acquiring.get(), shedlock::in_doubt);
+    expect_no_belief_in(acquiring);
 }
 
 TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
 {
     for (auto const end_wait : {server::cancel, server::terminate}) {
-        auto patient = client(server::connection(), 10s);
+        auto patient = client(server::connection(), 1h);
         std::optional<server::missing_standby> missing{std::in_place};
         auto acquiring = acquire_behind(patient);
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
@@ -234,30 +262,32 @@ TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
 
 TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was_cancelled)
 {
-    auto quick = client(server::connection(), 2s);
-    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    auto quick = client(server::connection(), 1h);
+    auto mine = quick.try_acquire(name, {.at_most = 24h});
     auto const before = mine->deadline();
     server::missing_standby const missing;
-    std::atomic<bool> done = false;
+    std::atomic<bool> done = false, was_cancelled = false;
     std::jthread const cancelling{[&] {
         while (!done)
             if (a_commit_waits_for_the_standby()) // cancelled earlier, it would not have happened
-                server::cancel("shedlock_extend_token");
+                was_cancelled = server::cancel("shedlock_extend_token") > 0 || was_cancelled;
     }};
-    EXPECT_THROW(mine->extend(1h), shedlock::connection_error);
+    auto extending = std::async(std::launch::async, [&] { mine->extend(48h); });
+    EXPECT_TRUE(server::comes_true([&] { return was_cancelled.load(); }));
+    EXPECT_THROW(as_time_passes(extending), shedlock::connection_error);
     done = true;
     EXPECT_LE(mine->deadline(), before) << "the shorter of two that may be true";
 }
 
 TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled)
 {
-    auto quick = client(server::connection(), 2s);
-    auto mine = quick.try_acquire(name, {.at_most = 10min});
+    auto quick = client(server::connection(), 1h);
+    auto mine = quick.try_acquire(name, {.at_most = 10h});
     pqxx::connection other{server::connection()};
     pqxx::work table{other};
     {
         server::missing_standby const missing;
-        auto extending = std::async(std::launch::async, [&] { mine->extend(1min); });
+        auto extending = std::async(std::launch::async, [&] { mine->extend(2h); });
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
         auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // keeps out the next
         EXPECT_TRUE(server::comes_true([] {
@@ -266,10 +296,10 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
         }));
         EXPECT_EQ(server::cancel("shedlock_extend_token"), 1);
         locking.get();
-        while (extending.wait_for(10ms) != std::future_status::ready)
+        for (; extending.wait_for(10ms) != std::future_status::ready; advance_clock(10min))
             server::cancel("shedlock_extend_token");
         EXPECT_THROW(extending.get(), shedlock::connection_error);
     }
     table.abort();
-    EXPECT_LT(server::remaining(name), 2min) << "the first has happened";
+    EXPECT_LT(server::remaining(name), 3h) << "the first has happened";
 }

@@ -2,6 +2,7 @@
 
 #include "server.hpp"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
@@ -108,14 +109,25 @@ void proxy::cut()
     pairs_.clear();
 }
 
+bool proxy::holds_a_request()
+{
+    std::lock_guard const hold{mutex_};
+    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) {
+        char byte = 0;
+        return one.late && ::recv(one.client, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+    });
+}
+
 void proxy::accept_one()
 {
     int const client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (newcomers_ == fate::refuse) {
         ::close(client);
         ++refused_;
-    } else
-        pairs_.push_back({client, connect_to_server(), newcomers_ == fate::hold});
+        return;
+    }
+    pairs_.push_back({client, connect_to_server(), newcomers_ == fate::hold});
+    ++accepted_;
 }
 
 void proxy::work(std::stop_token const &end)

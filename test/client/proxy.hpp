@@ -25,7 +25,11 @@ public:
     void let_go();           // all this has an end
     void cut();              // so have all connections; what was held is lost. New ones are as good as ever
 
-    [[nodiscard]] int refused() const { return refused_; } // newcomers, as yet
+    // As yet.
+    [[nodiscard]] int refused() const { return refused_; }    // newcomers
+    [[nodiscard]] int newcomers() const { return accepted_; } // that were not refused
+
+    [[nodiscard]] bool holds_a_request();
 
 private:
     struct pair {
@@ -42,6 +46,6 @@ private:
     std::mutex mutex_;
     std::list<pair> pairs_;
     enum class fate { pass, hold, refuse } newcomers_ = fate::pass;
-    std::atomic<int> refused_ = 0;
+    std::atomic<int> refused_ = 0, accepted_ = 0;
     std::jthread thread_;
 };

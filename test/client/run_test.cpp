@@ -25,11 +25,11 @@ TEST_F(run_test, reports_a_lock_that_was_lost_meanwhile)
 
 TEST_F(run_test, reports_a_lock_that_could_not_be_trusted_until_the_end)
 {
-    EXPECT_THROW((void) locks.run(name, {.at_most = 100ms},
+    EXPECT_THROW((void) locks.run(name, {.at_most = 1h},
                                   [&](shedlock::lock &lock) {
-                                      locks.extend(name, lock.token(), 1h); // so that the server takes a release
-                                      while (!lock.stop_token().stop_requested())
-                                          std::this_thread::sleep_for(1ms);
+                                      advance_clock(1h); // the server takes a release
+                                      EXPECT_TRUE(
+                                          server::comes_true([&] { return lock.stop_token().stop_requested(); }));
                                   }),
                  shedlock::lock_lost);
     EXPECT_EQ(server::last_outcome(name), "failed");
@@ -37,12 +37,6 @@ TEST_F(run_test, reports_a_lock_that_could_not_be_trusted_until_the_end)
 }
 
 namespace {
-
-void wait_for_end_of(shedlock::lock const &lock)
-{
-    while (lock.held())
-        std::this_thread::sleep_for(1ms);
-}
 
 // May log in and use locks, until it is shut out.
 class worker {
@@ -72,36 +66,54 @@ public:
 TEST_F(run_test, reports_a_loss_that_the_server_does_not_tell_it_of)
 {
     worker const worker;
-    auto evicted = client("user=worker password=w", 500ms);
-    EXPECT_THROW((void) evicted.run(name, {.at_most = 300ms},
-                                    [&](shedlock::lock &) {
-                                        worker.shut_out();
-                                        EXPECT_TRUE(locks.acquire(name, {.at_most = 1min}, 30s)) << "another holder";
-                                    }),
-                 shedlock::lock_lost);
+    auto evicted = client("user=worker password=w");
+    std::promise<void> worked;
+    auto running = std::async(std::launch::async, [&] {
+        return evicted.run(name, {.at_most = 1h}, [&](shedlock::lock &) {
+            worker.shut_out();
+            server::end_lease(name);
+            EXPECT_TRUE(locks.acquire(name, {.at_most = 1min}, 10min)) << "another holder";
+            advance_clock(1h);
+            worked.set_value();
+        });
+    });
+    worked.get_future().get();
+    EXPECT_THROW((void) as_time_passes(running), shedlock::lock_lost);
 }
 
 TEST_F(run_test, reports_a_lease_that_ended_while_the_server_was_silent)
 {
     proxy network;
-    auto through = client(network.connection(), 500ms);
-    EXPECT_THROW((void) through.run(name, {.at_most = 300ms},
-                                    [&](shedlock::lock &lock) {
-                                        network.hold_replies();
-                                        wait_for_end_of(lock);
-                                    }),
-                 shedlock::lock_lost);
+    auto through = client(network.connection());
+    std::promise<void> worked;
+    auto running = std::async(std::launch::async, [&] {
+        return through.run(name, {.at_most = 1h}, [&](shedlock::lock &lock) {
+            network.hold_replies();
+            advance_clock(1h);
+            EXPECT_FALSE(lock.held());
+            worked.set_value();
+        });
+    });
+    worked.get_future().get();
+    EXPECT_THROW((void) as_time_passes(running), shedlock::lock_lost);
     network.cut();
 }
 
 TEST_F(run_test, is_done_when_only_its_release_could_not_be_told)
 {
     proxy network;
-    auto through = client(network.connection(), 2s);
-    EXPECT_TRUE(through.run(name, {.at_most = 1min}, [&](shedlock::lock &) {
-        network.cut();
-        network.refuse_newcomers();
-    }));
+    auto through = client(network.connection());
+    std::promise<void> worked;
+    auto running = std::async(std::launch::async, [&] {
+        return through.run(name, {.at_most = 24h}, [&](shedlock::lock &) {
+            network.cut();
+            network.refuse_newcomers();
+            worked.set_value();
+        });
+    });
+    worked.get_future().get();
+    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 0; }));
+    EXPECT_TRUE(as_time_passes(running));
     EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
     EXPECT_EQ(server::state(name), "held") << "until at_most";
 }

@@ -102,6 +102,20 @@ std::chrono::microseconds remaining(std::string const &lock)
     return std::chrono::microseconds{seconds.empty() ? 0 : static_cast<std::int64_t>(std::stod(seconds) * 1e6)};
 }
 
+void end_lease(std::string const &lock)
+{
+    ask("UPDATE shedlock SET lock_until = clock_timestamp() AT TIME ZONE 'UTC' WHERE name = " + literal(lock));
+}
+
+bool was_refused(std::string const &lock)
+{
+    return ask("SELECT EXISTS (SELECT FROM pg_stat_activity a JOIN shedlock_locks l ON a.state_change > l.locked_at"
+               " WHERE l.name = " +
+               literal(lock) +
+               " AND a.pid <> pg_backend_pid() AND a.state = 'idle'"
+               " AND a.query ~ 'shedlock_(acquire_token|locks)')") == "t";
+}
+
 int cancel(std::string const &text)
 {
     return signal("pg_cancel_backend", text);
@@ -126,7 +140,7 @@ missing_standby::~missing_standby()
 
 bool comes_true(std::function<bool()> const &condition)
 {
-    for (auto const end = std::chrono::steady_clock::now() + 30s; std::chrono::steady_clock::now() < end;) {
+    for (auto const end = std::chrono::steady_clock::now() + at_last; std::chrono::steady_clock::now() < end;) {
         if (condition())
             return true;
         std::this_thread::sleep_for(10ms);

@@ -26,6 +26,12 @@ std::string last_outcome(std::string const &lock);
 std::int64_t token(std::string const &lock);
 std::chrono::microseconds remaining(std::string const &lock); // 0: free
 
+// Ends its lease: by the row, as if at_most were over.
+void end_lease(std::string const &lock);
+
+// Somebody whose session lasts has asked for it, after it was last acquired, and does not ask now.
+bool was_refused(std::string const &lock);
+
 // Statements of others that contain this text and are running now: ends them, or their sessions. How many.
 int cancel(std::string const &text);
 int terminate(std::string const &text);
@@ -39,7 +45,10 @@ public:
     missing_standby &operator=(missing_standby const &) = delete;
 };
 
-// Polls until it is true. False after a time that is long enough for any machine.
+// However busy the machine is, nothing takes longer.
+inline constexpr std::chrono::minutes at_last{5};
+
+// Polls until it is true. False after that time.
 bool comes_true(std::function<bool()> const &condition);
 
 } // namespace server

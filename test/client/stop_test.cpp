@@ -32,7 +32,7 @@ private:
     {
         std::unique_lock hold{mutex_};
         begun_ = true;
-        changed_.wait_for(hold, 30s, [this] { return ended_; });
+        changed_.wait_for(hold, 2 * server::at_last, [this] { return ended_; });
     }
 
     std::mutex mutex_;
@@ -42,67 +42,57 @@ private:
     std::stop_callback<std::function<void()>> callback_; // the last: it uses the others
 };
 
-// Sees that the stop is requested before the server may give the lock to others.
-class in_time {
-public:
-    in_time(shedlock::lock const &lock, shedlock::clock::time_point end)
-        : end_{end}, callback_{lock.stop_token(), [this] { left_ = end_ - shedlock::clock::now(); }}
-    {
-    }
-    void expect() const
-    {
-        EXPECT_TRUE(server::comes_true([&] { return left_.load() != never; }));
-        EXPECT_GT(left_.load(), 0s) << "others could have it already";
-    }
-
-private:
-    static constexpr auto never = shedlock::clock::duration::max();
-    shedlock::clock::time_point const end_;
-    std::atomic<shedlock::clock::duration> left_ = never;
-    std::stop_callback<std::function<void()>> callback_;
-};
+bool is_stopped(shedlock::lock const &lock)
+{
+    return server::comes_true([&] { return lock.stop_token().stop_requested(); });
+}
 
 } // namespace
 
 TEST_F(stop_test, slow_callbacks_delay_no_other_locks)
 {
-    constexpr std::chrono::microseconds at_most = 1500ms;
-    auto const first = locks.try_acquire(name + " 1", {.at_most = 300ms});
-    auto const second = locks.try_acquire(name + " 2", {.at_most = 350ms});
-    auto const asked = shedlock::clock::now();
-    auto const third = locks.try_acquire(name + " 3", {.at_most = at_most});
+    frozen_clock const clock;
+    auto const first = locks.try_acquire(name + " 1", {.at_most = 1h});
+    auto const second = locks.try_acquire(name + " 2", {.at_most = 61min});
+    auto const third = locks.try_acquire(name + " 3", {.at_most = 3h});
     slow one{*first}, two{*second};
-    in_time const other{*third, asked + at_most};
+    advance_clock(61min);
     EXPECT_TRUE(server::comes_true([&] { return one.has_begun() && two.has_begun(); }));
-    auto const asked_late = shedlock::clock::now();
-    auto const late = locks.try_acquire(name + " 4", {.at_most = at_most});
-    in_time const new_one{*late, asked_late + at_most};
-    other.expect();
-    new_one.expect();
+    auto const late = locks.try_acquire(name + " 4", {.at_most = 1h});
+    advance_clock(late->deadline() - shedlock::clock::now()); // before others may have it
+    EXPECT_TRUE(is_stopped(*late));
+    EXPECT_FALSE(third->stop_token().stop_requested());
+    advance_clock(third->deadline() - shedlock::clock::now());
+    EXPECT_TRUE(is_stopped(*third));
     EXPECT_TRUE(first->stop_token().stop_requested());
 }
 
 TEST_F(stop_test, slow_callbacks_delay_no_keep_alive)
 {
-    auto const brief = locks.try_acquire(name + " 1", {.at_most = 300ms});
-    auto const lost = locks.try_acquire(name + " 2", {.at_most = 600ms, .keep_alive = true});
-    auto const kept = locks.try_acquire(name + " 3", {.at_most = 2s, .keep_alive = true});
+    auto const brief = locks.try_acquire(name + " 1", {.at_most = 20min});
+    auto const lost = locks.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
+    auto const kept = locks.try_acquire(name + " 3", {.at_most = 2h, .keep_alive = true});
     slow late{*brief}, by_keep_alive{*lost};
     locks.force_release(name + " 2");
+    advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return late.has_begun() && by_keep_alive.has_begun(); }));
-    std::this_thread::sleep_for(2500ms);
+    auto const deadline = kept->deadline();
+    advance_clock(21min);
+    EXPECT_TRUE(server::comes_true([&] { return kept->deadline() > deadline; }));
     EXPECT_TRUE(kept->held());
     EXPECT_EQ(server::state(name + " 3"), "held");
     locks.force_release(name + " 3");
-    EXPECT_TRUE(server::comes_true([&] { return kept->stop_token().stop_requested(); }));
+    advance_clock(41min);
+    EXPECT_TRUE(is_stopped(*kept));
     EXPECT_FALSE(kept->held());
 }
 
 TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
 {
-    auto mine = locks.try_acquire(name, {.at_most = 300ms});
+    auto mine = locks.try_acquire(name, {.at_most = 1h});
     auto const stop = mine->stop_token();
     slow late{*mine};
+    advance_clock(1h);
     EXPECT_TRUE(server::comes_true([&] { return late.has_begun(); }));
     mine.reset(); // while the callback runs
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
@@ -110,17 +100,18 @@ TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
 
 TEST_F(stop_test, a_callback_may_use_the_client)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 300ms});
+    auto const mine = locks.try_acquire(name, {.at_most = 1h});
     std::atomic<bool> is_told = false;
     std::stop_callback const when{mine->stop_token(),
                                   [&] { is_told = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
+    advance_clock(1h);
     EXPECT_TRUE(server::comes_true([&] { return is_told.load(); }));
 }
 
 TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
 {
     std::optional<shedlock::client> brief = client(server::connection());
-    std::optional<shedlock::lock> mine = brief->try_acquire(name, {.at_most = 300ms, .keep_alive = true});
+    std::optional<shedlock::lock> mine = brief->try_acquire(name, {.at_most = 1h, .keep_alive = true});
     brief.reset(); // so that the lock is the last that needs its threads
     std::atomic<bool> is_gone = false;
     auto const stop = mine->stop_token();
@@ -129,5 +120,6 @@ TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
                                       is_gone = true;
                                   }};
     locks.force_release(name);
+    advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return is_gone.load(); }));
 }

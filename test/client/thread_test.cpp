@@ -90,12 +90,13 @@ TEST_F(thread_test, lets_the_application_wait_for_a_signal)
 
 TEST_F(thread_test, blocks_signals_in_callbacks)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 200ms});
+    auto const mine = locks.try_acquire(name, {.at_most = 1h});
     std::promise<bool> blocked;
     std::stop_callback const when{mine->stop_token(), [&] {
                                       sigset_t mask;
                                       pthread_sigmask(SIG_BLOCK, nullptr, &mask);
                                       blocked.set_value(sigismember(&mask, SIGTERM) && sigismember(&mask, SIGCHLD));
                                   }};
+    advance_clock(1h);
     EXPECT_TRUE(blocked.get_future().get());
 }

@@ -3,12 +3,13 @@
 #include "proxy.hpp"
 
 #include <future>
+#include <iostream>
 
 namespace {
 
 constexpr auto for_long = 10min;
-// Who asks every 50 to 100 ms asks 40 times meanwhile; who waits, twice, unless the machine is so slow that he does not
-// believe in it for a second.
+// By the client's clock. A client that polls asks 30 to 60 times meanwhile, one that waits not at all. Where a slice
+// comes to nothing because the machine has stood still, it polls for a second.
 constexpr auto a_while = 3s;
 constexpr int few = 20;
 
@@ -23,6 +24,14 @@ std::string sleepers(std::string const &application = "waits")
 {
     return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '" +
                        application + "' AND query LIKE '%shedlock_wait_any%'");
+}
+
+// How often it is asked for in that time.
+int attempts_in_a_while(std::string const &name)
+{
+    auto const before = attempts(name);
+    pass_time(a_while);
+    return attempts(name) - before;
 }
 
 // What the server's wait does while this lives.
@@ -42,6 +51,30 @@ public:
 private:
     std::string found_ = server::ask(
         "SELECT pg_get_functiondef('shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure)");
+};
+
+// The server's wait has no end of its own, but for the first that is told.
+class endless_wait {
+public:
+    endless_wait() = default;
+    ~endless_wait()
+    {
+        server::terminate("shedlock_wait_any");
+        server::ask("DROP FUNCTION real_wait_any");
+    }
+    endless_wait(endless_wait const &) = delete;
+    endless_wait &operator=(endless_wait const &) = delete;
+
+private:
+    static std::string copied()
+    {
+        server::ask("DO $$ BEGIN EXECUTE replace(pg_get_functiondef("
+                    "'shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure),"
+                    " '.shedlock_wait_any(', '.real_wait_any('); END $$");
+        return "RETURN real_wait_any(names, which, '1 h', room);";
+    }
+
+    other_wait const instead_{copied()};
 };
 
 } // namespace
@@ -66,27 +99,40 @@ protected:
     shedlock::client client_that_waits_over(std::string const &connection)
     {
         auto count = std::make_shared<std::atomic<int>>();
-        return shedlock::client{[=] { return (*count)++ == 0 ? "" : connection; }, {.on_event = heard.handler()}};
+        return shedlock::client{[=] { return (*count)++ == 0 ? "" : connection; },
+                                {.timeout = 1min, .on_event = heard.handler()}};
+    }
+
+    // How often they ask in all, once they may.
+    int attempts_of_a_crowd()
+    {
+        auto held = locks.try_acquire(name, {.at_most = 1h});
+        auto const before = attempts(name);
+        std::vector<std::future<void>> crowd;
+        for (int i = 0; i < 20; ++i)
+            crowd.push_back(std::async(std::launch::async, [&] {
+                auto const mine = own.acquire(name, {.at_most = 1h}, 24h);
+                EXPECT_TRUE(mine);
+                std::this_thread::sleep_for(10ms);
+            }));
+        EXPECT_TRUE(server::comes_true([&] { return attempts(name) >= before + 20; }));
+        EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+        auto const asked = attempts(name);
+        held->release();
+        for (auto &one : crowd)
+            one.get();
+        return attempts(name) - asked;
     }
 
     void expect_a_crowd_to_ask_one_after_the_other()
     {
-        auto held = locks.try_acquire(name, {.at_most = 1min});
-        std::vector<std::future<void>> crowd;
-        for (int i = 0; i < 20; ++i)
-            crowd.push_back(std::async(std::launch::async, [&] {
-                auto const mine = own.acquire(name, {.at_most = 1min}, for_long);
-                EXPECT_TRUE(mine);
-                std::this_thread::sleep_for(10ms);
-            }));
-        EXPECT_TRUE(server::comes_true([&] { return attempts(name) >= 21; }));
-        EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-        auto const begin = shedlock::clock::now();
-        held->release();
-        for (auto &one : crowd)
-            one.get();
-        EXPECT_LE(attempts(name), 21 + 20 + 20) << "a crowd that asks at each release: 200";
-        EXPECT_LT(shedlock::clock::now() - begin, 10s) << "who has asked does not keep others waiting";
+        int least = attempts_of_a_crowd();
+        for (int i = 0; i < 10 && least > 20 + 20;
+             ++i) { // whoever is stopped for a second while it asks loses its turn
+            std::clog << least << " attempts, perhaps because the machine has stood still: once more\n";
+            least = std::min(least, attempts_of_a_crowd());
+        }
+        EXPECT_LE(least, 20 + 20) << "a crowd that asks at each release: 200";
     }
 
     std::stop_source stop;
@@ -95,13 +141,13 @@ protected:
 
 TEST_F(waiting_test, asks_when_it_may_be_granted)
 {
-    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto held = locks.try_acquire(name, {.at_most = 1h});
     auto waiting = wait_for(name);
-    std::this_thread::sleep_for(a_while);
-    EXPECT_EQ(sleepers(), "1");
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    EXPECT_LE(attempts_in_a_while(name), few);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     held->release();
     EXPECT_TRUE(waiting.get());
-    EXPECT_LE(attempts(name), 1 + few);
     EXPECT_GE(
         std::stod(server::ask("SELECT extract(epoch FROM wait_time) FROM shedlock_stats WHERE name = '" + name + '\'')),
         2);
@@ -110,18 +156,19 @@ TEST_F(waiting_test, asks_when_it_may_be_granted)
 TEST_F(waiting_test, and_when_a_lease_has_ended)
 {
     locks.try_acquire(name, {.at_most = a_while})->detach();
-    EXPECT_TRUE(wait_for(name).get());
-    EXPECT_LE(attempts(name), 1 + few);
+    auto waiting = wait_for(name);
+    EXPECT_LE(attempts_in_a_while(name), few);
+    EXPECT_TRUE(waiting.get());
 }
 
 TEST_F(waiting_test, does_not_ask_for_several_while_one_is_held)
 {
-    auto held = locks.try_acquire(name + " b", {.at_most = 1min});
+    auto held = locks.try_acquire(name + " b", {.at_most = 1h});
     auto waiting = wait_for({name + " a", name + " b"});
-    std::this_thread::sleep_for(a_while);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    EXPECT_LE(attempts_in_a_while(name + " a"), few);
     held->release();
     EXPECT_TRUE(waiting.get());
-    EXPECT_LE(attempts(name + " a"), few);
 }
 
 TEST_F(waiting_test, many_who_wait_for_one_name_are_one_session_and_ask_one_after_the_other)
@@ -141,28 +188,31 @@ TEST_F(waiting_test, also_when_the_server_tells_them_all)
 
 TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
 {
+    auto const start = std::chrono::steady_clock::now();
     std::vector<shedlock::lock> held;
     std::vector<std::future<std::optional<shedlock::lock>>> crowd;
     auto const each = [&](int i) { return name + ' ' + std::to_string(i); };
     own = client("application_name=waits options='-c track_functions=all'");
     for (int i = 0; i < 20; ++i)
-        held.push_back(*locks.try_acquire(each(i), {.at_most = 1min}));
+        held.push_back(*locks.try_acquire(each(i), {.at_most = 1h}));
     for (int i = 0; i < 20; ++i)
         crowd.push_back(wait_for(each(i)));
-    std::this_thread::sleep_for(a_while);
-    EXPECT_EQ(sleepers(), "1");
+    EXPECT_TRUE(server::comes_true([&] { return attempts(each(19)) > 1 && sleepers() == "1"; }));
+    auto const before = attempts(each(0));
+    EXPECT_LE(attempts_in_a_while(each(19)), few);
+    EXPECT_LE(attempts(each(0)) - before, few);
     for (int i = 19; i >= 0; --i) {
         held[i].release();
         EXPECT_TRUE(crowd[i].get());
-        EXPECT_LE(attempts(each(i)), 1 + few);
     }
+    auto const slices = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
     own = client("application_name=waits"); // those that have gone tell what they did
     auto const calls = [] {
         return std::stoi(server::ask("SELECT sum(calls) FROM pg_stat_user_functions"
                                      " WHERE funcname IN ('shedlock_wait_any', 'shedlock_end_wait')"));
     };
     EXPECT_TRUE(server::comes_true([&] { return calls() >= 20; }));
-    EXPECT_LT(calls(), 100);
+    EXPECT_LT(calls(), 100 + slices);
 }
 
 // A statement names at most a thousand locks, and each list of names once. Callers beyond that ask, until there is
@@ -224,60 +274,76 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
         }
 }
 
-// Each of them would wait out the five seconds that the server has been asked to wait for the first.
+// Each of them would wait out the time that the server has been asked to wait for the first.
 TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
 {
-    auto held = locks.try_acquire(name, {.at_most = 1min});
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    endless_wait const endless;
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    auto const begin = shedlock::clock::now();
+    frozen_clock const clock; // nobody asks because it was long ago
     for (int i = 0; i < 5; ++i) {
         auto const other = name + std::to_string(i);
-        auto others = locks.try_acquire(other, {.at_most = 1min});
+        auto others = locks.try_acquire(other, {.at_most = 1h});
         auto later = wait_for(other);
         EXPECT_TRUE(server::comes_true([&] { return attempts(other) == 2; }));
         std::this_thread::sleep_for(50ms);
         others->release();
         EXPECT_TRUE(later.get());
     }
-    EXPECT_LT(shedlock::clock::now() - begin, 5s);
     stop.request_stop();
     EXPECT_FALSE(waiting.get());
 }
 
-// Nobody waits out the five seconds.
+TEST_F(waiting_test, keeps_no_other_calls_waiting)
+{
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    endless_wait const endless;
+    frozen_clock const clock;
+    std::vector<std::future<std::optional<shedlock::lock>>> crowd;
+    for (int i = 0; i < 20; ++i)
+        crowd.push_back(wait_for(name, 24h));
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    EXPECT_TRUE(own.try_acquire(name + " other", {.at_most = 1h}));
+    EXPECT_EQ(sleepers(), "1") << "still";
+    stop.request_stop();
+    for (auto &one : crowd)
+        EXPECT_FALSE(one.get());
+}
+
+// Nobody waits out the server's wait.
 TEST_F(waiting_test, ends_at_once_when_told)
 {
-    auto held = locks.try_acquire(name, {.at_most = 1min});
-    shedlock::clock::duration waited{}, ended{};
-    for (auto const *const application : {"a", "b", "c", "d"}) {
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    endless_wait const endless;
+    for (auto const *const application : {"a", "b"}) {
         own = client(std::string{"application_name="} + application);
         stop = {};
-        auto waiting = wait_for(name);
+        auto waiting = wait_for(name, 24h);
         EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
-        auto const begin = shedlock::clock::now();
         stop.request_stop();
-        EXPECT_FALSE(waiting.get());
-        waited += shedlock::clock::now() - begin;
+        EXPECT_EQ(waiting.wait_for(server::at_last), std::future_status::ready);
+        EXPECT_EQ(sleepers(application), "1") << "still";
         own = client(""); // while its thread is still at it
-        ended += shedlock::clock::now() - begin;
     }
-    EXPECT_LT(waited, 2s);
-    EXPECT_LT(ended, 4s);
 }
 
 TEST_F(waiting_test, ends_when_its_time_is_over)
 {
-    auto held = locks.try_acquire(name, {.at_most = 1min});
-    auto other = locks.try_acquire(name + " other", {.at_most = 1min});
-    auto longer = wait_for(name + " other");
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    auto other = locks.try_acquire(name + " other", {.at_most = 1h});
+    endless_wait const endless;
+    auto longer = wait_for(name + " other", 24h);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    auto const begin = shedlock::clock::now();
-    EXPECT_FALSE(wait_for(name, 300ms).get());
-    EXPECT_GE(shedlock::clock::now() - begin, 300ms);
-    EXPECT_LT(shedlock::clock::now() - begin, 1500ms);
+    frozen_clock const clock;
+    auto waiting = wait_for(name, 1s);
+    EXPECT_TRUE(server::comes_true([&] { return attempts(name) == 2; }));
+    EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+    advance_clock(1s);
+    EXPECT_FALSE(waiting.get());
     EXPECT_LE(attempts(name), few);
     stop.request_stop();
+    EXPECT_FALSE(longer.get());
 }
 
 TEST_F(waiting_test, gives_its_connection_back)
@@ -342,15 +408,20 @@ TEST_F(waiting_test, bears_a_connection_that_falls_silent)
 {
     proxy network;
     own = client_that_waits_over(network.connection() + " application_name=waits");
-    auto held = locks.try_acquire(name, {.at_most = 1min});
-    auto waiting = wait_for(name);
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    auto waiting = wait_for(name, 24h);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    auto const begin = shedlock::clock::now();
     network.hold_replies();
     held->release();
-    EXPECT_TRUE(waiting.get());
-    EXPECT_LT(shedlock::clock::now() - begin, 8s) << "not before it would ask in any case";
+    frozen_clock const clock;
+    advance_clock(6s + 1ms); // after a slice there is a second for the reply
+    std::chrono::milliseconds patience = 1s;
+    for (; waiting.wait_for(patience) != std::future_status::ready && patience < server::at_last; patience *= 2)
+        pass_time(100ms); // it rests before it asks
+    EXPECT_LT(patience, server::at_last) << "it would ask after ten seconds in any case";
     network.let_go();
+    advance_clock(1h);
+    EXPECT_TRUE(waiting.get());
 }
 
 TEST_F(waiting_test, bears_a_server_that_is_away_for_a_while)
@@ -362,7 +433,7 @@ TEST_F(waiting_test, bears_a_server_that_is_away_for_a_while)
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     network.cut();
     network.refuse_newcomers();
-    std::this_thread::sleep_for(a_while);
+    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 3; }));
     network.let_go();
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; })) << "waits again";
     held->release();
@@ -405,13 +476,13 @@ TEST_F(waiting_test, asks_no_more_often_than_without_when_it_is_told_so_in_vain)
 
 TEST_F(waiting_test, bears_a_statement_timeout)
 {
-    own = client("application_name=waits options='-c statement_timeout=400ms'");
-    auto held = locks.try_acquire(name, {.at_most = 1min});
+    own = client_that_waits_over("application_name=waits options='-c statement_timeout=400ms'");
+    auto held = locks.try_acquire(name, {.at_most = 1h});
     auto waiting = wait_for(name);
-    std::this_thread::sleep_for(a_while);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    EXPECT_LE(attempts_in_a_while(name), few);
     held->release();
     EXPECT_TRUE(waiting.get());
-    EXPECT_LE(attempts(name), 1 + few);
 }
 
 // On the portable edition, or up to PostgreSQL 16 if it was not loaded when the server started.

@@ -12,9 +12,9 @@ namespace {
 constexpr int crowd = 30;
 
 // Reads, rests and writes: what is not excluded is overwritten.
-words add_one(char const *rest)
+words add_one(std::string const &rest)
 {
-    return sh(std::string{"mkdir inside || echo overlap >>overlaps; n=$(cat counter); sleep "} + rest +
+    return sh("mkdir inside || echo overlap >>overlaps; n=$(cat counter); sleep " + rest +
               "; echo $((n + 1)) >counter; rmdir inside");
 }
 
@@ -47,20 +47,22 @@ int count_after(words const &command)
 
 TEST(crowd, I1_one_command_at_a_time)
 {
-    EXPECT_EQ(count_after(under_lock(add_one("0.02"), a_minute({"--wait", "10m"}))), crowd);
+    EXPECT_EQ(count_after(under_lock(add_one("0.02"), an_hour({"--wait", "1d"}))), crowd);
     EXPECT_EQ(content("overlaps"), "");
 }
 
 TEST(crowd, does_interfere_without_the_lock)
 {
     std::ofstream{"counter"} << "0\n";
-    run_at_once(crowd, add_one("0.3"));
+    // Nobody writes before all have read.
+    run_at_once(crowd, add_one("0; touch read.$$; until [ $(ls -d read.* | wc -l) -eq " + std::to_string(crowd) +
+                               " ]; do sleep 0.1; done"));
     EXPECT_LT(std::stoi("0" + content("counter")), crowd);
 }
 
 TEST(crowd, one_command_per_period)
 {
-    auto const seen = run_at_once(8, under_lock({"echo", "ran"}, a_minute({"--every", "30d"})));
+    auto const seen = run_at_once(8, under_lock({"echo", "ran"}, an_hour({"--every", "30d"})));
     EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](auto const &one) { return one.out == "ran\n"; }), 1);
     EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](auto const &one) { return one.status == 0; }));
 }

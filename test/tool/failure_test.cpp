@@ -31,7 +31,7 @@ words with(words const &variables, words const &command)
 // By its name, and the tool by its own path, which would not be found in this one.
 words in_path(std::string const &path, std::string const &command)
 {
-    return sh("tool=$(command -v shedlock); PATH=$1 exec \"$tool\" run \"$2\" --at-most 1m -- \"$3\"",
+    return sh("tool=$(command -v shedlock); PATH=$1 exec \"$tool\" run \"$2\" --at-most 1h -- \"$3\"",
               {path, name(), command});
 }
 
@@ -77,7 +77,7 @@ TEST(failure, a_command_that_is_no_program_is_126)
 // Or the tick of the whole fleet would be used up by the one host on which the program is missing.
 TEST(failure, a_command_that_is_not_there_costs_no_tick)
 {
-    auto const once_a_month = [](words const &command) { return under_lock(command, a_minute({"--every", "30d"})); };
+    auto const once_a_month = [](words const &command) { return under_lock(command, an_hour({"--every", "30d"})); };
     EXPECT_EQ(run(once_a_month({"/no/such/command"})).status, 127);
     EXPECT_EQ(run(once_a_month({"/etc/passwd"})).status, 126);
     EXPECT_EQ(state(), "") << "nothing was asked of the server";
@@ -114,22 +114,22 @@ TEST(failure, bad_options_are_125)
     expect_failure(with_options({"--at-most", "99999999999999d"}), 125, "--at-most");
     expect_failure(with_options({"--at-most", "-1s"}), 125, "--at-most");
     expect_failure(with_options({"--at-most", "0s"}), 125, "at_most");
-    expect_failure(with_options(a_minute({"--at-least", "2m"})), 125, "at_least");
-    expect_failure(with_options(a_minute({"--wait", "-1s"})), 125, "--wait");
-    expect_failure(with_options(a_minute({"-E", "300"})), 125, "255");
-    expect_failure(with_options(a_minute({"--every", "0s"})), 125, "every");
-    expect_failure(with_options(a_minute({"--retry"})), 125, "--every");
-    expect_failure(with_options(a_minute({"--every", "1h", "--tick", "@1"})), 125, "--tick");
-    expect_failure(with_options(a_minute({"--no-such-option"})), 125, "--no-such-option");
+    expect_failure(with_options(an_hour({"--at-least", "2h"})), 125, "at_least");
+    expect_failure(with_options(an_hour({"--wait", "-1s"})), 125, "--wait");
+    expect_failure(with_options(an_hour({"-E", "300"})), 125, "255");
+    expect_failure(with_options(an_hour({"--every", "0s"})), 125, "every");
+    expect_failure(with_options(an_hour({"--retry"})), 125, "--every");
+    expect_failure(with_options(an_hour({"--every", "1h", "--tick", "@1"})), 125, "--tick");
+    expect_failure(with_options(an_hour({"--no-such-option"})), 125, "--no-such-option");
     EXPECT_EQ(state(), "");
 }
 
 TEST(failure, a_bad_tick_is_125)
 {
     for (auto const *tick : {"", "2026-11-22T10:00:00", "[a,b]"})
-        expect_failure(under_lock({"true"}, a_minute({"--tick", tick})), 125, std::string{"--tick: \""} + tick + '"');
+        expect_failure(under_lock({"true"}, an_hour({"--tick", tick})), 125, std::string{"--tick: \""} + tick + '"');
     for (auto const *tick : {"9999-12-31T23:59:59Z", "@99999999999"})
-        expect_failure(under_lock({"true"}, a_minute({"--tick", tick})), 125,
+        expect_failure(under_lock({"true"}, an_hour({"--tick", tick})), 125,
                        "tick must not be more than one minute ahead");
     EXPECT_EQ(state(), "");
 }
@@ -150,11 +150,11 @@ TEST(failure, missing_words_are_125)
 {
     expect_failure({"shedlock"}, 125, "A subcommand");
     expect_failure({"shedlock", "run"}, 125, "NAME");
-    expect_failure({"shedlock", "run", name(), "--at-most", "1m"}, 125, "command");
+    expect_failure({"shedlock", "run", name(), "--at-most", "1h"}, 125, "command");
     expect_failure(under_lock({}), 125, "command");
-    expect_failure({"shedlock", "run", name(), "--at-most", "1m", "echo", "ran"}, 125, "-- COMMAND");
-    expect_failure({"shedlock", "run", "", "--at-most", "1m", "--", "echo", "ran"}, 125, "name");
-    expect_failure({"shedlock", "run", std::string(256, 'x'), "--at-most", "1m", "--", "echo", "ran"}, 125, "255");
+    expect_failure({"shedlock", "run", name(), "--at-most", "1h", "echo", "ran"}, 125, "-- COMMAND");
+    expect_failure({"shedlock", "run", "", "--at-most", "1h", "--", "echo", "ran"}, 125, "name");
+    expect_failure({"shedlock", "run", std::string(256, 'x'), "--at-most", "1h", "--", "echo", "ran"}, 125, "255");
 }
 
 // The server
@@ -196,9 +196,9 @@ TEST(failure, no_connection_to_be_had_is_125_after_the_wait)
     role const somebody;
     ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
     auto const start = std::chrono::steady_clock::now();
-    expect_failure(somebody.runs(under_lock({"echo", "ran"}, a_minute({"--wait", "400ms"}))), 125,
+    expect_failure(somebody.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "50ms"}))), 125,
                    "too many connections");
-    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{400});
+    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{50});
 }
 
 TEST(failure, wait_also_waits_for_a_connection)
@@ -206,7 +206,7 @@ TEST(failure, wait_also_waits_for_a_connection)
     role const somebody;
     ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
     ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
-    process tool{somebody.runs(under_lock({"echo", "ran"}, a_minute({"--wait", "25s"})))};
+    process tool{somebody.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "1h"})))};
     usleep(300'000); // time to be refused
     ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT -1");
     EXPECT_EQ(tool.wait().out, "ran\n");
@@ -216,11 +216,18 @@ TEST(failure, renewals_continue_when_no_more_connections_are_to_be_had)
 {
     role const somebody;
     ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
-    process tool{somebody.runs(under_lock(sh("sleep 2.5; echo over"), {"--at-most", "1s"}))};
+    process tool{somebody.runs(under_lock(sh("until [ -e go ]; do sleep 0.1; done; echo over")))};
     auto const connections =
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(somebody.name);
     ASSERT_TRUE(comes_true([&] { return ask(connections) == "2"; }));
     ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+    auto const until = [] { return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(name())); };
+    for (int i = 0; i < 2; ++i) {
+        auto const before = until();
+        advance_clock(std::chrono::minutes{21});
+        EXPECT_TRUE(comes_true([&] { return until() > before; }));
+    }
+    std::ofstream{"go"};
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out, "over\n");

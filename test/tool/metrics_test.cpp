@@ -91,7 +91,7 @@ TEST(metrics, tell_of_states_and_counters)
     auto const held = metrics();
     EXPECT_EQ(of(held, "shedlock_lock_held"), "1");
     EXPECT_EQ(of(held, "shedlock_lock_paused"), "0");
-    EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 20);
+    EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 3000);
     EXPECT_EQ(of(held, "shedlock_attempts_total"), "3");
     EXPECT_EQ(of(held, "shedlock_refused_total"), "2");
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
@@ -101,7 +101,7 @@ TEST(metrics, tell_of_states_and_counters)
     EXPECT_EQ(of(paused, "shedlock_lock_paused"), "1");
     EXPECT_EQ(of(paused, "shedlock_released_total"), "1");
     EXPECT_EQ(of(paused, "shedlock_failed_total"), "1");
-    EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_last_acquired_seconds")), std::stod(token) / 1e6, 30);
+    EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_last_acquired_seconds")), std::stod(token) / 1e6, 600);
 }
 
 TEST(metrics, quote_the_names)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <thread>
+#include <unistd.h>
 
 using namespace shedlock::test;
 
@@ -14,6 +15,12 @@ namespace {
 words const say_ran{"echo", "ran"};
 // What the command itself sees of its lock.
 words const ask_state = sh("psql -AtXc \"SELECT state FROM shedlock_locks WHERE name = '$SHEDLOCK_NAME'\"");
+
+// The server's time at which its lease ends.
+std::string until(std::string const &lock)
+{
+    return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(lock));
+}
 
 std::string noise(std::size_t size)
 {
@@ -52,7 +59,7 @@ TEST(run, leaves_stdin_stdout_and_stderr_to_the_command)
 TEST(run, works_between_pipes)
 {
     auto const bytes = noise(3'000'000);
-    EXPECT_TRUE(run(sh("cat | shedlock run \"$1\" --at-most 1m -- cat | cat", {name()}), bytes).out == bytes);
+    EXPECT_TRUE(run(sh("cat | shedlock run \"$1\" --at-most 1h -- cat | cat", {name()}), bytes).out == bytes);
 }
 
 TEST(run, leaves_the_arguments_to_the_command)
@@ -71,7 +78,7 @@ TEST(run, is_not_misled_by_odd_names)
 {
     for (auto const *lock : {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a}", "%s"}) {
         auto const seen =
-            run({"shedlock", "run", lock, "--at-most", "1m", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
+            run({"shedlock", "run", lock, "--at-most", "1h", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
         EXPECT_EQ(seen.out, lock) << seen.err;
         EXPECT_EQ(state(lock), "free");
     }
@@ -82,7 +89,7 @@ TEST(run, is_not_misled_by_several_odd_names)
     words const odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{}", "%%", "\1", "\1[", "@", "a=b", ":"};
     words command{"shedlock", "run"};
     command.insert(command.end(), odd.begin(), odd.end());
-    command.insert(command.end(), {"--at-most", "1m", "--", "sh", "-c", "printf '%s\n' \"$SHEDLOCK_NAME\""});
+    command.insert(command.end(), {"--at-most", "1h", "--", "sh", "-c", "printf '%s\n' \"$SHEDLOCK_NAME\""});
     std::string expected;
     for (auto const &one : odd)
         expected += one + '\n';
@@ -109,7 +116,7 @@ TEST(run, gives_an_inner_command_the_variables_of_the_inner_lock_only)
 {
     auto const inner = name() + ".inner";
     auto const out =
-        run(under_lock({"shedlock", "run", inner, "--at-most", "1m", "--", "sh", "-c", "env | grep ^SHEDLOCK_NAME"}))
+        run(under_lock({"shedlock", "run", inner, "--at-most", "1h", "--", "sh", "-c", "env | grep ^SHEDLOCK_NAME"}))
             .out;
     EXPECT_EQ(out, "SHEDLOCK_NAME=" + inner + '\n');
 }
@@ -125,7 +132,7 @@ TEST(run, lets_the_command_find_signals_as_if_without)
 
 TEST(run, leaves_a_full_stdout_to_the_command)
 {
-    EXPECT_EQ(run(sh("shedlock run \"$1\" --at-most 1m -- sh -c 'echo text; exit 7' >/dev/full", {name()})).status, 7);
+    EXPECT_EQ(run(sh("shedlock run \"$1\" --at-most 1h -- sh -c 'echo text; exit 7' >/dev/full", {name()})).status, 7);
 }
 
 TEST(run, does_not_wait_for_what_the_command_left_behind)
@@ -142,7 +149,7 @@ TEST(run, does_not_wait_for_what_the_command_left_behind)
 TEST(run, works_under_cron)
 {
     EXPECT_EQ(
-        run(sh("env -i PATH=/usr/bin:/bin $(env | grep ^PG) \"$(which shedlock)\" run \"$1\" --at-most 1m -- echo ran "
+        run(sh("env -i PATH=/usr/bin:/bin $(env | grep ^PG) \"$(which shedlock)\" run \"$1\" --at-most 1h -- echo ran "
                "</dev/null",
                {name()}))
             .out,
@@ -151,7 +158,7 @@ TEST(run, works_under_cron)
 
 TEST(run, works_with_stdin_closed)
 {
-    EXPECT_EQ(run(sh("exec shedlock run \"$1\" --at-most 1m -- echo ran <&-", {name()})).out, "ran\n");
+    EXPECT_EQ(run(sh("exec shedlock run \"$1\" --at-most 1h -- echo ran <&-", {name()})).out, "ran\n");
 }
 
 // What is opened next gets the number of what is closed: a connection must not be taken for stderr.
@@ -160,7 +167,7 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
     auto const broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
     auto const before = ask(broken);
     auto const run_closed = [](std::string const &command) {
-        return run(sh("exec shedlock run \"$1\" --at-most 1m -- " + command + " <&- >&- 2>&-", {name()})).status;
+        return run(sh("exec shedlock run \"$1\" --at-most 1h -- " + command + " <&- >&- 2>&-", {name()})).status;
     };
     EXPECT_EQ(run_closed("sh -c 'test -e /proc/$$/fd/1 || exit 7'"), 7);
     EXPECT_EQ(state(), "free");
@@ -172,7 +179,7 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
 TEST(run, takes_the_database_from_dsn)
 {
     auto const through = [](std::string const &dsn) {
-        return run(sh("dsn=\"" + dsn + "\"; PGPORT=1 exec shedlock run \"$1\" --dsn \"$dsn\" --at-most 1m -- echo ran",
+        return run(sh("dsn=\"" + dsn + "\"; PGPORT=1 exec shedlock run \"$1\" --dsn \"$dsn\" --at-most 1h -- echo ran",
                       {name()}));
     };
     EXPECT_EQ(through("port=$PGPORT").out, "ran\n");
@@ -209,11 +216,10 @@ TEST(run, tells_the_lock_whether_the_work_was_done)
 // The server lets it release, and the command ends with 0; but it was told to stop.
 TEST(run, takes_a_command_for_failed_that_was_stopped)
 {
-    auto const extended = "shedlock extend $SHEDLOCK_NAME --token $SHEDLOCK_TOKEN --at-most 1m";
-    EXPECT_EQ(run(under_lock(sh(std::string{"trap 'exit 0' TERM; "} + extended + "; sleep 60 & wait"),
-                             {"--at-most", "1s", "--no-keep-alive"}))
-                  .status,
-              124);
+    process tool{under_lock(sh("trap 'exit 0' TERM; echo started; sleep 3600 & wait"), an_hour({"--no-keep-alive"}))};
+    ASSERT_TRUE(tool.says("started"));
+    advance_clock(std::chrono::hours{1});
+    EXPECT_EQ(tool.wait().status, 124);
     EXPECT_EQ(last_outcome(), "failed");
 }
 
@@ -243,10 +249,14 @@ TEST(run, passes_on_the_status_of_a_command_that_has_completed_the_lock)
 
 TEST(run, lets_a_command_go_on_that_has_completed_the_lock)
 {
-    auto const go_on = "echo completed; sleep 4; echo over; exit 7";
-    process tool{under_lock(sh(complete + go_on), {"--at-most", "3s"})}; // to be extended every second
+    process tool{under_lock(sh(complete + "echo completed; until [ -e go ]; do sleep 0.1; done; echo over; exit 7"))};
     ASSERT_TRUE(tool.says("completed"));
     EXPECT_NE(acquire(), "") << "by the next, who does not wait for it";
+    advance_clock(std::chrono::minutes{21});
+    ::usleep(1'500'000); // it looks at the clock every second
+    advance_clock(std::chrono::hours{2});
+    ::usleep(1'500'000);
+    std::ofstream{"go"};
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_EQ(seen.out, "completed\nover\n");
@@ -267,7 +277,7 @@ TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
 {
     auto const next = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min', tick => now())");
     auto const seen =
-        run(under_lock(sh(complete + next), a_minute({"--tick", "2026-11-20T22:30:00Z", "--no-keep-alive"})));
+        run(under_lock(sh(complete + next), an_hour({"--tick", "2026-11-20T22:30:00Z", "--no-keep-alive"})));
     EXPECT_EQ(seen.status, 124);
     EXPECT_NE(seen.err.find("taken over"), std::string::npos) << seen.err;
     EXPECT_NE(seen.err.find("the command itself has completed or released it"), std::string::npos) << seen.err;
@@ -275,7 +285,7 @@ TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
 
 TEST(run, retries_no_tick_that_the_command_has_completed)
 {
-    auto const once = a_minute({"--tick", "2026-11-20T22:30:00Z", "--retry"});
+    auto const once = an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"});
     EXPECT_EQ(run(under_lock(sh("exit 3"), once)).status, 3);
     EXPECT_EQ(run(under_lock(sh(complete + "exit 3"), once)).status, 3);
     EXPECT_EQ(run(under_lock(say_ran, once)).out, "");
@@ -293,7 +303,7 @@ TEST(run, skips_in_silence_when_the_lock_is_held)
 TEST(run, E_chooses_the_status_of_a_skip)
 {
     acquire();
-    auto const seen = run(under_lock(say_ran, a_minute({"-E", "75"})));
+    auto const seen = run(under_lock(say_ran, an_hour({"-E", "75"})));
     EXPECT_EQ(seen.status, 75);
     EXPECT_EQ(seen.out, "");
 }
@@ -301,7 +311,7 @@ TEST(run, E_chooses_the_status_of_a_skip)
 TEST(run, v_tells_of_a_skip)
 {
     acquire();
-    auto const seen = run(under_lock(say_ran, a_minute({"-v"})));
+    auto const seen = run(under_lock(say_ran, an_hour({"-v"})));
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find("shedlock: skipped: "), std::string::npos) << seen.err;
     EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
@@ -310,7 +320,7 @@ TEST(run, v_tells_of_a_skip)
 TEST(run, tells_who_holds_it)
 {
     auto const holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
-    EXPECT_EQ(run(under_lock({"true"}, a_minute({"--holder", "the night shift"}))).status, 0);
+    EXPECT_EQ(run(under_lock({"true"}, an_hour({"--holder", "the night shift"}))).status, 0);
     EXPECT_NE(ask(holder).find("the night shift"), std::string::npos);
     EXPECT_EQ(run(under_lock({"true"})).status, 0);
     auto const user = run({"id", "-un"}).out;
@@ -320,7 +330,7 @@ TEST(run, tells_who_holds_it)
 
 TEST(run, at_least_keeps_the_lock)
 {
-    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--at-least", "30s"}))).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--at-least", "30m"}))).out, "ran\n");
     EXPECT_EQ(state(), "kept");
     EXPECT_EQ(run(under_lock(say_ran)).out, "");
 }
@@ -330,26 +340,28 @@ TEST(run, at_least_keeps_the_lock)
 TEST(run, wait_gets_the_lock_when_it_is_free)
 {
     acquire(name(), "1s");
-    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--wait", "25s"}))).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--wait", "1h"}))).out, "ran\n");
 }
 
 TEST(run, wait_gives_up)
 {
     acquire();
-    auto const start = std::chrono::steady_clock::now();
-    auto const seen = run(under_lock(say_ran, a_minute({"--wait", "400ms", "-E", "9"})));
+    process tool{under_lock(say_ran, an_hour({"--wait", "1h", "-E", "9"}))};
+    ASSERT_TRUE(comes_true([] { return is_refused(); }));
+    EXPECT_TRUE(is_running(tool.pid()));
+    advance_clock(std::chrono::hours{1});
+    auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 9);
     EXPECT_EQ(seen.out, "");
-    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{400});
 }
 
 // Once per period
 
 TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next)
 {
-    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--every", "30d"}))).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--every", "30d"}))).out, "ran\n");
     EXPECT_EQ(state(), "free");
-    auto const again = run(under_lock(say_ran, a_minute({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
+    auto const again = run(under_lock(say_ran, an_hour({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
     EXPECT_EQ(again.status, 9);
     EXPECT_EQ(again.out, "");
     EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos)
@@ -358,13 +370,13 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
 
 TEST(run, every_counts_a_run_that_failed)
 {
-    EXPECT_EQ(run(under_lock({"false"}, a_minute({"--every", "30d"}))).status, 1);
-    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--every", "30d"}))).out, "");
+    EXPECT_EQ(run(under_lock({"false"}, an_hour({"--every", "30d"}))).status, 1);
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--every", "30d"}))).out, "");
 }
 
 TEST(run, retry_runs_again_in_this_period_until_it_is_done)
 {
-    auto const once_a_month = a_minute({"--every", "30d", "--retry"});
+    auto const once_a_month = an_hour({"--every", "30d", "--retry"});
     EXPECT_EQ(run(under_lock(sh("exit 3"), once_a_month)).status, 3);
     EXPECT_EQ(run(under_lock({"no-such-command"}, once_a_month)).status, 127);
     EXPECT_EQ(run(under_lock(say_ran, once_a_month)).out, "ran\n");
@@ -373,19 +385,21 @@ TEST(run, retry_runs_again_in_this_period_until_it_is_done)
 
 TEST(run, retry_runs_again_when_the_host_has_died)
 {
-    words const options{"--at-most", "1s", "--every", "30d", "--retry"};
-    process tool{under_lock(sh("echo started; exec sleep 60"), options)};
+    auto const options = an_hour({"--every", "30d", "--retry"});
+    process tool{under_lock(sh("echo started; exec sleep 3600"), options)};
     ASSERT_TRUE(tool.says("started"));
-    EXPECT_EQ(run(under_lock(say_ran, options)).out, "") << "its lease is extended";
     tool.signal(SIGKILL);
-    EXPECT_TRUE(comes_true([&] { return run(under_lock(say_ran, options)).out == "ran\n"; }));
+    tool.wait();
+    EXPECT_EQ(run(under_lock(say_ran, options)).out, "") << "its lease has not ended";
+    end_lease(name());
+    EXPECT_EQ(run(under_lock(say_ran, options)).out, "ran\n");
     EXPECT_EQ(run(under_lock(say_ran, options)).out, "");
 }
 
 TEST(run, every_means_the_servers_time_not_the_hosts)
 {
     auto const by_a_clock = [](char const *ahead) {
-        auto command = under_lock(say_ran, a_minute({"--every", "30d"}));
+        auto command = under_lock(say_ran, an_hour({"--every", "30d"}));
         command.insert(command.begin(), {"faketime", "-m", "--exclude-monotonic", "-f", ahead});
         return run(command);
     };
@@ -399,7 +413,7 @@ TEST(run, every_means_the_servers_time_not_the_hosts)
 
 TEST(run, every_runs_again_in_the_next_period)
 {
-    auto const runs = [] { return run(under_lock(say_ran, a_minute({"--every", "1s"}))).out == "ran\n"; };
+    auto const runs = [] { return run(under_lock(say_ran, an_hour({"--every", "1s"}))).out == "ran\n"; };
     EXPECT_TRUE(runs());
     EXPECT_TRUE(comes_true(runs));
 }
@@ -408,10 +422,10 @@ TEST(run, every_runs_again_in_the_next_period)
 
 TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 {
-    auto const soon = "SELECT extract(epoch FROM date_trunc('second', now())) + 30 + ";
+    auto const soon = "SELECT extract(epoch FROM date_trunc('second', now())) - 300 + ";
     auto const tick = '@' + ask(std::string{soon} + "0"), same = tick + "0009",
                next = '@' + ask(std::string{soon} + "0.000001");
-    auto const at = [](std::string const &instant) { return run(under_lock(say_ran, a_minute({"--tick", instant}))); };
+    auto const at = [](std::string const &instant) { return run(under_lock(say_ran, an_hour({"--tick", instant}))); };
     EXPECT_EQ(at(tick).out, "ran\n");
     EXPECT_EQ(at(same).out, "");
     EXPECT_EQ(at(run({"date", "--iso-8601=ns", "-d", tick}).out.substr(0, 35)).out, "");
@@ -420,10 +434,10 @@ TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 
 TEST(run, tick_can_be_retried)
 {
-    words const command = under_lock({"false"}, a_minute({"--tick", "2026-11-20T22:30:00Z", "--retry"}));
+    words const command = under_lock({"false"}, an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"}));
     EXPECT_EQ(run(command).status, 1);
     EXPECT_EQ(run(command).status, 1);
-    EXPECT_EQ(run(under_lock(say_ran, a_minute({"--tick", "2026-11-20T22:30:00Z"}))).out, "");
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--tick", "2026-11-20T22:30:00Z"}))).out, "");
 }
 
 // Several locks
@@ -436,7 +450,7 @@ TEST(run, several_names_are_acquired_all_or_none)
                      name(),
                      other,
                      "--at-most",
-                     "1m",
+                     "1h",
                      "-v",
                      "-E",
                      "9",
@@ -463,30 +477,40 @@ TEST(run, several_names_are_acquired_all_or_none)
 TEST(run, several_names_are_extended_and_lost_together)
 {
     auto const other = name() + ".2";
-    process tool{{"shedlock", "run", name(), other, "--at-most", "1s", "--", "sh", "-c", "echo ready; sleep 60"}};
+    process tool{{"shedlock", "run", name(), other, "--at-most", "1h", "--", "sh", "-c", "echo ready; sleep 3600"}};
     ASSERT_TRUE(tool.says("ready"));
-    std::this_thread::sleep_for(std::chrono::milliseconds{1500});
-    EXPECT_EQ(state() + state(other), "heldheld");
+    auto const before = until(name());
+    advance_clock(std::chrono::minutes{21});
+    EXPECT_TRUE(comes_true([&] { return until(name()) > before && until(name()) == until(other); }));
     ask("SELECT shedlock_force_release(" + literal(other) + ')');
+    advance_clock(std::chrono::minutes{21});
     EXPECT_EQ(tool.wait().status, 124);
 }
 
 // Keeping alive
 
-// The command says "over" before its lock is released. So whoever gets the lock must find that said.
 TEST(run, keeps_the_lease_of_a_command_that_runs_longer)
 {
-    process tool{under_lock(sh("echo started; sleep 3; echo over"), {"--at-most", "1s"})};
+    process tool{under_lock(sh("echo started; until [ -e go ]; do sleep 0.1; done; echo over"))};
     ASSERT_TRUE(tool.says("started"));
-    EXPECT_TRUE(comes_true([] { return !acquire().empty(); }));
+    for (int i = 0; i < 4; ++i) {
+        auto const before = until(name());
+        advance_clock(std::chrono::minutes{21});
+        EXPECT_TRUE(comes_true([&] { return until(name()) > before; })) << "when a third of it is over";
+    }
+    EXPECT_EQ(acquire(), "");
+    std::ofstream{"go"};
     EXPECT_TRUE(tool.says("over"));
     EXPECT_EQ(tool.wait().status, 0);
 }
 
 TEST(run, without_keep_alive_stops_the_command_before_its_lease_ends)
 {
-    process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo started; sleep 60 & wait"),
-                            {"--at-most", "1s", "--no-keep-alive"})};
+    frozen_clock const clock;
+    process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo started; sleep 3600 & wait"),
+                            an_hour({"--no-keep-alive"}))};
+    ASSERT_TRUE(tool.says("started"));
+    advance_clock(std::chrono::minutes{59} + std::chrono::seconds{51}); // nine seconds are left
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_EQ(seen.out, "started\nterminated\n");

@@ -29,6 +29,10 @@ private:
         fs::create_symlink(fs::absolute(tool ? tool : SHEDLOCK_TOOL), home_ / "bin" / "shedlock");
         ::setenv("PATH", ((home_ / "bin").string() + ':' + std::getenv("PATH")).c_str(), 1);
         ::setenv("LC_ALL", "C.UTF-8", 1);
+        share_clock(home_ / "clock");
+        ::setenv("SHEDLOCK_TEST_CLOCK", (home_ / "clock").c_str(), 1);
+        ::setenv("LD_PRELOAD", FROZEN_CLOCK, 1);
+        ::setenv("PGCONNECT_TIMEOUT", "300", 1);
     }
 
     void OnTestProgramEnd(testing::UnitTest const &) override
@@ -94,9 +98,9 @@ words under_lock(words const &command, words const &options)
     return all;
 }
 
-words a_minute(words const &more)
+words an_hour(words const &more)
 {
-    words all{"--at-most", "1m"};
+    words all{"--at-most", "1h"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
 }

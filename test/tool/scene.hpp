@@ -1,14 +1,16 @@
-// Where the tests take place: a database with the extension, the tool in PATH, and for each test an empty folder, in
-// which it is, and a lock of its own.
+// Where the tests take place: a database with the extension, the tool in PATH, with a clock that the test moves, and
+// for each test an empty folder, in which it is, and a lock of its own.
 #pragma once
 
 #include "process.hpp"
 
+#include "../client/frozen_clock.hpp"
 #include "../client/server.hpp"
 
 namespace shedlock::test {
 
-using server::ask, server::comes_true, server::is_portable, server::last_outcome, server::literal, server::state;
+using server::ask, server::comes_true, server::end_lease, server::is_portable, server::last_outcome, server::literal,
+    server::state;
 
 // The name of this test's lock.
 std::string name();
@@ -26,14 +28,14 @@ inline std::string last_outcome()
 bool is_refused(std::string const &lock = name());
 
 // By somebody else: the token, or nothing.
-std::string acquire(std::string const &lock = name(), std::string const &at_most = "1m");
+std::string acquire(std::string const &lock = name(), std::string const &at_most = "1h");
 
 // A program that looks like one, until it is started.
 std::string bad_program();
 
 // shedlock run NAME OPTIONS -- COMMAND
-words under_lock(words const &command, words const &options = {"--at-most", "1m"});
-// Options for run: a minute, and more.
-words a_minute(words const &more);
+words under_lock(words const &command, words const &options = {"--at-most", "1h"});
+// Options for run: an hour, and more.
+words an_hour(words const &more);
 
 } // namespace shedlock::test

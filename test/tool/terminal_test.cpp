@@ -15,7 +15,7 @@ words const interactive_shell{"bash", "--norc", "--noprofile", "-i"};
 // As somebody would type it. What the command says must not be in it, for the terminal shows what is typed.
 std::string line(std::string const &command)
 {
-    return "shedlock run " + name() + " --at-most 1m -- " + command + '\n';
+    return "shedlock run " + name() + " --at-most 1h -- " + command + '\n';
 }
 
 } // namespace
@@ -31,7 +31,7 @@ TEST(terminal, is_the_commands_to_read)
 
 TEST(terminal, is_given_back)
 {
-    process script{terminal, sh("shedlock run \"$1\" --at-most 1m -- true; shedlock run \"$1\" --at-most 1m -- \"$2\"\n"
+    process script{terminal, sh("shedlock run \"$1\" --at-most 1h -- true; shedlock run \"$1\" --at-most 1h -- \"$2\"\n"
                                 "read line; echo \"got $line\"",
                                 {name(), bad_program()})};
     script.type("something\n");
@@ -54,7 +54,7 @@ TEST(terminal, sends_ctrl_c_to_the_command)
 TEST(terminal, ctrl_c_ends_the_waiting)
 {
     acquire();
-    process tool{terminal, under_lock({"echo", "ran"}, a_minute({"--wait", "10m"}))};
+    process tool{terminal, under_lock({"echo", "ran"}, an_hour({"--wait", "10m"}))};
     ASSERT_TRUE(comes_true([] { return is_refused(); }));
     tool.type(ctrl_c);
     EXPECT_EQ(tool.wait().status, 128 + 2);
@@ -86,11 +86,13 @@ TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
 {
     std::ofstream{"job"} << "trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.1; done\n";
     process shell{terminal, interactive_shell};
-    shell.type("shedlock run " + name() + " --at-most 1s -- bash job\n");
+    shell.type("shedlock run " + name() + " --at-most 1h -- bash job\n");
     ASSERT_TRUE(shell.says("ready"));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
-    ASSERT_TRUE(comes_true([] { return !acquire().empty(); }));
+    end_lease(name());
+    ASSERT_NE(acquire(), "");
+    advance_clock(std::chrono::hours{1});
     shell.type("fg\n");
     ASSERT_TRUE(shell.says("terminated"));
     shell.type("echo status $?\n");
@@ -105,7 +107,7 @@ TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
     std::ofstream{"job"} << "trap 'echo continued' CONT; trap 'echo interrupted; exit 7' INT; echo ready\n"
                             "while :; do sleep 0.1; done\n";
     process shell{terminal, interactive_shell};
-    shell.type("set -o pipefail; shedlock run " + name() + " --at-most 1m -- bash job | cat\n");
+    shell.type("set -o pipefail; shedlock run " + name() + " --at-most 1h -- bash job | cat\n");
     ASSERT_TRUE(shell.says("ready"));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
@@ -121,7 +123,7 @@ TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
 {
     auto const token = acquire();
     process shell{terminal, interactive_shell};
-    shell.type("shedlock run " + name() + " --at-most 1m --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
+    shell.type("shedlock run " + name() + " --at-most 1h --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
     ASSERT_TRUE(comes_true([] { return is_refused(); }));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
@@ -135,7 +137,7 @@ TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
 TEST(terminal, stays_with_the_shell_when_the_tool_is_in_the_background)
 {
     process shell{terminal, interactive_shell};
-    shell.type("shedlock run " + name() + " --at-most 1m -- sleep 60 &\n");
+    shell.type("shedlock run " + name() + " --at-most 1h -- sleep 3600 &\n");
     ASSERT_TRUE(comes_true([] { return state() == "held"; }));
     shell.type("kill %1; wait %1; echo status $?\n");
     EXPECT_TRUE(shell.says("status 143"));

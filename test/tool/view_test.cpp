@@ -76,13 +76,16 @@ TEST(list, has_a_line_for_each_lock)
     EXPECT_TRUE(std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN +OUTCOME"}))
         << header;
     auto const held = line_of(name());
-    EXPECT_TRUE(std::regex_match(held, std::regex{"[^ ]+ +held +me +[0-9.]+ m?s +59m[0-9]{2}s +- +-"})) << held;
+    EXPECT_TRUE(
+        std::regex_match(held, std::regex{"[^ ]+ +held +me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +-"}))
+        << held;
     EXPECT_EQ(run({"shedlock", "release", name(), "--failed", "--token",
                    ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
                   .status,
               0);
     auto const free = line_of(name());
-    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +[0-9.]+ m?s +failed"})) << free;
+    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +failed"}))
+        << free;
 }
 
 TEST(list, shows_only_what_is_asked_for)
@@ -155,8 +158,8 @@ TEST(list, as_JSON_is_exact)
     EXPECT_EQ(one.at("state"), "held");
     EXPECT_EQ(one.at("token"), std::stoll(token));
     EXPECT_TRUE(one.at("token").is_number_integer());
-    EXPECT_GT(one.at("remaining_seconds").get<double>(), 20);
-    EXPECT_LE(one.at("remaining_seconds").get<double>(), 60);
+    EXPECT_GT(one.at("remaining_seconds").get<double>(), 3000);
+    EXPECT_LE(one.at("remaining_seconds").get<double>(), 3600);
     EXPECT_GE(one.at("held_for_seconds").get<double>(), 0);
     EXPECT_TRUE(one.at("last_duration_seconds").is_null());
     EXPECT_TRUE(one.at("last_outcome").is_null());

@@ -1,0 +1,27 @@
+// The clock that the client reads, CLOCK_BOOTTIME, in the hands of a test: of a program that links this, and of a tool
+// that is started with it as LD_PRELOAD. It goes with the machine's until a test stops it or moves it. So a lease of an
+// hour ends when the test says so, and at no other time. All other clocks are the machine's.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+// The client's clock stands still while one of these lives, and then goes on from there.
+class frozen_clock {
+public:
+    frozen_clock();
+    ~frozen_clock();
+    frozen_clock(frozen_clock const &) = delete;
+    frozen_clock &operator=(frozen_clock const &) = delete;
+};
+
+// Moves it forward. Threads of the client look at it at least once a second.
+void advance_clock(std::chrono::microseconds by);
+
+// Moves it forward in steps of 10 ms, no faster than the machine's clock goes. However busy the machine is, no more
+// than this passes for the client.
+void pass_time(std::chrono::microseconds in_all);
+
+// From now on this program and those that are started with LD_PRELOAD, and with this file in SHEDLOCK_TEST_CLOCK, have
+// one clock. It goes that much slower than the machine's, so that the five seconds of a request are nearly a minute.
+void share_clock(std::string const &file, int slowness = 10);
