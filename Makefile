@@ -7,6 +7,7 @@
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
+#   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages
 #   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": those of these Debians, too, and crosswise
 #   make abi            records the ABI of the C++ library anew (docs/install.md)
@@ -20,7 +21,7 @@
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check quick check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check quick check-unit check-versions check-citus deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
@@ -44,6 +45,9 @@ check-unit:
 	@cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON >build.log || { cat build.log; exit 1; }
 	@cmake --build build --parallel 2
 	@ctest --test-dir build --output-on-failure
+
+check-citus: packages
+	@test/citus/check
 
 check-versions:
 	@test/install-packages debootstrap
