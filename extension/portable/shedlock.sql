@@ -1952,8 +1952,8 @@ BEGIN
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
         EXCEPTION
-            WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch THEN
-                NULL; -- there are no counters, or the table is not sound (distributed by Citus: 42804)
+            WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
+                NULL; -- there are no counters, or the table is not sound (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
                 finding := format('not all could be looked at: %s', SQLERRM);

@@ -172,8 +172,12 @@ run_log([ 'pg_dump', '-d', $coordinator->connstr('jobs'), '-f', $dump ]);
 my ($restored, undef, $why) = $coordinator->psql('restored', slurp_file($dump), on_error_stop => 1);
 is($restored, 0, 'a dump can be restored') or diag($why);
 is($coordinator->safe_psql('restored', "SELECT shedlock_acquire('dumped', '1 h')"), 'f', '... with its locks');
-$coordinator->safe_psql('portable', 'GRANT CREATE ON DATABASE portable TO installer; SET client_min_messages = error; SET ROLE installer; CREATE EXTENSION shedlock');
-is($coordinator->safe_psql('portable', 'SELECT edition FROM shedlock_version()'), 'extension', 'the extension takes over from the portable edition');
-is(ours_on_workers('portable'), '0 0', '... and nothing of either is on the workers');
+create_database('taken', @nodes);
+my $rights = 'GRANT CREATE ON DATABASE taken TO installer; GRANT CREATE ON SCHEMA public TO installer; SET client_min_messages = error; SET ROLE installer';
+$coordinator->safe_psql('taken', "$rights;\n$portable");
+$coordinator->safe_psql('taken', "SELECT shedlock_acquire('kept', '1 h')");
+$coordinator->safe_psql('taken', 'SET client_min_messages = error; SET ROLE installer; CREATE EXTENSION shedlock');
+is($coordinator->safe_psql('taken', "SELECT edition, shedlock_acquire('kept', '1 h') FROM shedlock_version()"), 'extension|f', 'the extension takes over from the portable edition, with its locks');
+is(ours_on_workers('taken'), '0 0', '... and nothing of either is on the workers');
 
 done_testing();
