@@ -96,8 +96,8 @@ public:
     // The sighting is forgotten.
     bool share_lock(sighting &seen) const;
 
-    // Only on Citus: whether a transaction that wrote or guarded the row has committed here, but not yet on all workers.
-    // Until then take() fails. Also true while it is in progress.
+    // Only on Citus: whether a transaction that wrote or guarded the row has committed here, but not yet on all
+    // workers. Until then take() fails. Also true while it is in progress.
     bool is_held_until_workers_commit(const lock_name &name) const;
 
     // Waits until the transaction that keeps a sighting undecided or locked has ended. The sighting is forgotten; the
