@@ -8,6 +8,7 @@
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
+#   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages
 #   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": those of these Debians, too, and crosswise
 #   make abi            records the ABI of the C++ library anew (docs/install.md)
@@ -22,7 +23,7 @@
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check quick check-busy check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check quick check-busy check-unit check-versions check-citus deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
@@ -53,6 +54,9 @@ quick:
 
 check-unit: packages
 	@test/check rules
+
+check-citus: packages
+	@test/citus/check
 
 check-versions:
 	@dev/install-packages debootstrap

@@ -150,7 +150,7 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
 attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
 {
     lock_table table = lock_table::open(function);
-    if (table.shape().is_on_worker)
+    if (table.shape().citus == citus_roles::worker)
         report_worker();
     auto result = not_granted(outcomes::changed);
     for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++) {

@@ -12,6 +12,9 @@ namespace {
 // Taken without waiting, and held only for the microseconds in which a row is written. Advisory locks of users have 1
 // or 2 in the fourth field, so they never conflict with these. Two names with the same 48 bits refuse each other if
 // they are taken in the same microsecond.
+//
+// Citus commits on the workers after the coordinator's commit has become visible. The server's own locks last until
+// that is over. So there a transaction that has written or guarded a row keeps takers away to its end.
 class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
@@ -21,6 +24,7 @@ public:
     }
     bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
     void release() const { LockRelease(&tag_, ExclusiveLock, false); }
+    void keep_others_away() const { LockAcquire(&tag_, ShareLock, false, false); } // for microseconds it may wait
 
 private:
     LOCKTAG tag_;
@@ -161,6 +165,8 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
         CommandCounterIncrement(); // lets the same statement release what it acquired
     }
     forget(seen);
+    if (locked)
+        hold_until_workers_commit(seen.name);
     return locked;
 }
 
@@ -307,7 +313,26 @@ bool lock_table::share_lock(sighting &seen) const
     PAUSE_POINT("share lock");
     const bool locked = lock_row(seen, LockTupleShare);
     forget(seen);
+    if (locked)
+        hold_until_workers_commit(seen.name);
     return locked;
+}
+
+void lock_table::hold_until_workers_commit(const lock_name &name) const
+{
+    if (shape_.citus != citus_roles::none)
+        taker_lock{RelationGetRelid(table_), name}.keep_others_away();
+}
+
+bool lock_table::is_held_until_workers_commit(const lock_name &name) const
+{
+    if (shape_.citus == citus_roles::none)
+        return false;
+    const taker_lock lock{RelationGetRelid(table_), name};
+    if (!lock.try_acquire())
+        return true;
+    lock.release();
+    return false;
 }
 
 void lock_table::wait_for_other(sighting &seen) const

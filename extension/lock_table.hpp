@@ -98,6 +98,10 @@ public:
     // changed. Forgets the sighting.
     bool share_lock(sighting &seen) const;
 
+    // Only on Citus: whether a transaction that wrote or guarded the row has committed here, but not yet on all
+    // workers. Until then take() fails. Also true while it is in progress.
+    bool is_held_until_workers_commit(const lock_name &name) const;
+
     // Waits until the transaction that keeps a sighting undecided or locked has ended. Forgets the sighting. The
     // caller must have forgotten all others: a session that waits with a page pinned can deadlock with VACUUM, which
     // nothing detects.
@@ -117,6 +121,7 @@ private:
     void remember_written(const sighting &seen, const ItemPointerData &tid) const;
     bool is_unchanged(const sighting &seen) const;
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
+    void hold_until_workers_commit(const lock_name &name) const;
     bool insert_speculatively(const lock_name &name) const;
     bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const;
     void fill(Datum *values, bool *nulls, const contents &written, text *locked_by) const;

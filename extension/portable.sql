@@ -27,6 +27,9 @@ SET LOCAL check_function_bodies = off;
 -- Every name in this block is qualified, since search_path is still the caller's.
 DO $$
 BEGIN
+    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN -- or the functions would go to the workers, and the table not
+        PERFORM pg_catalog.set_config('citus.enable_metadata_sync', 'off', true);
+    END IF;
     PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END
@@ -576,6 +579,31 @@ BEGIN
 END
 $$;
 
+-- Citus commits on its workers after this server's commit can be seen. Advisory locks last until that is over, row locks do
+-- not. So a transaction that has released or guarded a lock keeps it from being acquired until then. Any role can take these
+-- advisory locks, and so have a lock refused; but never granted.
+CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296)) FROM unnest(names) n;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__have_workers_committed(names text[]) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    key bigint;
+BEGIN
+    FOR key IN SELECT hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296) FROM unnest(names) n LOOP
+        IF NOT pg_try_advisory_lock(key) THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_advisory_unlock(key);
+    END LOOP;
+    RETURN true;
+END
+$$;
+
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
 -- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
@@ -744,7 +772,7 @@ BEGIN
             PERFORM @extschema@.shedlock__make_rows(names);
             seized := @extschema@.shedlock__seize(names);
         END IF;
-        IF seized IS NULL THEN
+        IF seized IS NULL OR current_setting('citus.version', true) IS NOT NULL AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
 
@@ -1077,6 +1105,9 @@ BEGIN
         END IF;
         RETURN false;
     END;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
+    END IF;
     -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
     IF at_most IS NOT NULL OR done AND had_tick THEN
         PERFORM @extschema@.shedlock__require_durability();
@@ -1272,6 +1303,9 @@ BEGIN
     IF reason IS NOT NULL THEN
         PERFORM @extschema@.shedlock__raise_lost(name, reason);
     END IF;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
+    END IF;
 END
 $$;
 
@@ -1369,6 +1403,9 @@ BEGIN
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;
     END LOOP;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
+    END IF;
     IF had_tick THEN -- that a tick was done must not be forgotten in a crash
         PERFORM @extschema@.shedlock__require_durability();
     END IF;

@@ -8,6 +8,9 @@
 
 namespace shedlock {
 
+// What this server is in a Citus cluster, of whose nodes each could have a lock table of its own.
+enum class citus_roles { none, coordinator, worker };
+
 struct table_shape {
     Oid table;
     Oid index; // unique btree on name alone
@@ -19,7 +22,7 @@ struct table_shape {
     AttrNumber last_tick;
     AttrNumber last_done_tick;
     AttrNumber last_done_at;
-    bool is_on_worker;   // of Citus: other nodes have lock tables of their own. Set by shape_of
+    citus_roles citus;   // set by shape_of
     int name_limit;      // characters
     int locked_by_limit; // characters
     duration unit;       // resolution of the coarsest of the timestamps

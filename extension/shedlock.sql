@@ -5,6 +5,10 @@
 -- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
 -- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.
 
+-- Citus would make the extension on its workers, too, and refuses because it depends on a table that is local. It decides after
+-- the script, so the setting must last until the transaction ends.
+SELECT pg_catalog.set_config('citus.enable_metadata_sync', 'off', true) WHERE pg_catalog.current_setting('citus.version', true) IS NOT NULL;
+
 -- The portable edition steps aside if it belongs to the role that creates the extension. Anybody could plant one that looks
 -- like it, with grants on the administrators' functions, so acting as its owner, as a superuser can, is not enough.
 DO $$

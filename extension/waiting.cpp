@@ -43,7 +43,8 @@ void look_at(const lock_table &table, wanted &one, size_t place, duration elapse
     if (seen.state == sighting::states::settled) {
         const auto now = pg::clock_now();
         const auto times = table.lease_of(seen, now);
-        one.is_free = availability_of(times, now) != availability::held;
+        one.is_free =
+            availability_of(times, now) != availability::held && !table.is_held_until_workers_commit(one.name);
         next = {place, times.lock_until, table.row_of(seen).from.is_ours()};
     }
     table.forget(seen);

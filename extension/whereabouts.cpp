@@ -99,15 +99,14 @@ void check_name(Relation table)
             "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
 }
 
-// CREATE EXTENSION on the coordinator, which is number 0, makes a lock table on every worker, too. Only superusers can
-// make a table in pg_catalog, so nobody else pretends. When the number changes, Citus invalidates the table (by a
-// trigger).
-bool is_citus_worker()
+// The coordinator is number 0. Only superusers can make a table in pg_catalog, so nobody else pretends. When the number
+// changes, Citus invalidates the table (by a trigger).
+citus_roles find_citus_role()
 {
     citus_group = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);
     const Relation groups = OidIsValid(citus_group) ? try_table_open(citus_group, AccessShareLock) : nullptr;
     if (!groups)
-        return false;
+        return citus_roles::none;
     const SysScanDesc scan = systable_beginscan(groups, InvalidOid, false, nullptr, 0, nullptr);
     const HeapTuple row = systable_getnext(scan); // none while pg_upgrade is at it
     bool is_null;
@@ -115,7 +114,7 @@ bool is_citus_worker()
         HeapTupleIsValid(row) && DatumGetInt32(heap_getattr(row, 1, RelationGetDescr(groups), &is_null)) != 0;
     systable_endscan(scan);
     table_close(groups, AccessShareLock);
-    return is_worker;
+    return is_worker ? citus_roles::worker : citus_roles::coordinator;
 }
 
 } // namespace
@@ -152,7 +151,7 @@ table_shape shape_of(Relation table)
     known.table = RelationGetRelid(table);
     check_name(table);
     auto shape = inspect(table, purposes::use);
-    shape.is_on_worker = is_citus_worker();
+    shape.citus = find_citus_role();
     // Once something has changed, the extension may be another one, in another schema and with another table: what was
     // not looked up since, but by a guard before, must not be remembered. What changes during the inspection is nothing
     // that our lock on the table would have kept out: next time is soon enough. (With debug_discard_caches everything

@@ -27,6 +27,9 @@ SET LOCAL check_function_bodies = off;
 -- Every name in this block is qualified, since search_path is still the caller's.
 DO $$
 BEGIN
+    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN -- or the functions would go to the workers, and the table not
+        PERFORM pg_catalog.set_config('citus.enable_metadata_sync', 'off', true);
+    END IF;
     PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END
@@ -576,6 +579,31 @@ BEGIN
 END
 $$;
 
+-- Citus commits on its workers after this server's commit can be seen. Advisory locks last until that is over, row locks do
+-- not. So a transaction that has released or guarded a lock keeps it from being acquired until then. Any role can take these
+-- advisory locks, and so have a lock refused; but never granted.
+CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296)) FROM unnest(names) n;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__have_workers_committed(names text[]) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    key bigint;
+BEGIN
+    FOR key IN SELECT hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296) FROM unnest(names) n LOOP
+        IF NOT pg_try_advisory_lock(key) THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_advisory_unlock(key);
+    END LOOP;
+    RETURN true;
+END
+$$;
+
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
 -- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
@@ -744,7 +772,7 @@ BEGIN
             PERFORM @extschema@.shedlock__make_rows(names);
             seized := @extschema@.shedlock__seize(names);
         END IF;
-        IF seized IS NULL THEN
+        IF seized IS NULL OR current_setting('citus.version', true) IS NOT NULL AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
 
@@ -1077,6 +1105,9 @@ BEGIN
         END IF;
         RETURN false;
     END;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
+    END IF;
     -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
     IF at_most IS NOT NULL OR done AND had_tick THEN
         PERFORM @extschema@.shedlock__require_durability();
@@ -1272,6 +1303,9 @@ BEGIN
     IF reason IS NOT NULL THEN
         PERFORM @extschema@.shedlock__raise_lost(name, reason);
     END IF;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
+    END IF;
 END
 $$;
 
@@ -1369,6 +1403,9 @@ BEGIN
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;
     END LOOP;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
+    END IF;
     IF had_tick THEN -- that a tick was done must not be forgotten in a crash
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
@@ -2055,9 +2092,13 @@ UNION ALL VALUES
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
--- The functions would not see what SQL does.
-($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
-      FROM pg_dist_partition WHERE logicalrelid = $1 $q$, ARRAY['citus']::pg_catalog.text[], 103),
+-- The functions would not see what SQL does. Citus puts a trigger on such a table, so that it is not sound: found by name.
+($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
+           format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
+                       THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
+                       ELSE 'Stop the jobs. SELECT undistribute_table(%L), and run shedlock.sql again' END, logicalrelid::regclass)
+      FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
+     WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
 -- A subscriber is told of tables that it has copied, not of all that it is sent.
 ($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
@@ -2108,8 +2149,8 @@ BEGIN
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
         EXCEPTION
-            WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
-                NULL; -- there are no counters, or the table is not sound
+            WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
+                NULL; -- there are no counters, or the table is not sound (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
                 finding := format('not all could be looked at: %s', SQLERRM);
