@@ -700,8 +700,8 @@ DECLARE
     ending text;
     is_exact boolean;
 BEGIN
-    IF to_regclass('pg_catalog.pg_dist_local_group') IS NOT NULL THEN
-        PERFORM @extschema@.shedlock__require_one_truth();
+    IF to_regclass('pg_catalog.pg_dist_local_group') IS NOT NULL THEN -- Citus
+        RETURN NULL;
     END IF;
     IF kind <> '#' THEN
         session := @extschema@.shedlock__session();
@@ -1150,6 +1150,9 @@ BEGIN
     EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
         RETURN false;
     END;
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
+    END IF;
     IF (at_most IS NOT NULL OR done AND had_tick) AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
