@@ -128,13 +128,16 @@ BITCODE_CXXFLAGS += $(thin) -Wno-register
 -include $(SOURCES:.cpp=.d)
 $(SOURCES:.cpp=.bc): $(wildcard extension/*.hpp)
 
-# Sections of the portable edition that this one shares. An extension that may be moved is not told where it is, and
-# none may replace what others have put there.
-$(DATA_built): extension/shedlock.sql extension/portable/shedlock.sql
-	awk '/^-- [A-Z][a-z]* -+$$/ { section = $$2 } \
-	     NR == FNR { gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)"); gsub("CREATE OR REPLACE", "CREATE"); \
-	                 shared[section] = shared[section] $$0 "\n"; next } \
-	     /^-- include / { printf "%s", shared[$$3]; next } { print }' extension/portable/shedlock.sql extension/shedlock.sql >$@
+include = awk -f extension/include.awk
+$(DATA_built): extension/include.awk extension/shared.sql extension/shedlock.sql
+	$(include) -v edition=extension extension/shared.sql extension/shedlock.sql >$@ || { rm -f $@; exit 1; }
+
+# In git, since most of those who need it have no make. Compared by content: git gives files any dates.
+.PHONY: portable
+all: portable
+portable:
+	@new=$$(mktemp extension/portable/XXXXXX) && $(include) extension/shared.sql extension/portable.sql >$$new || { rm -f $$new; exit 1; }; \
+	if cmp -s $$new extension/portable/shedlock.sql; then rm $$new; else chmod 644 $$new && mv $$new extension/portable/shedlock.sql; fi
 
 # Symbols that only the C++ runtime has. That it loads proves nothing: the server has libstdc++ loaded for ICU.
 check-abi: shedlock.so

@@ -1,4 +1,4 @@
-// The doors: one short function per SQL function. What they promise stands in portable/shedlock.sql (Comments) and in
+// The doors: one short function per SQL function. What they promise is in shared.sql (Comments) and in
 // docs/reference.md; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"

@@ -1,7 +1,6 @@
 \echo Use "CREATE EXTENSION shedlock" to load this file. \quit
 
--- What this edition shares with the portable one stands there; make puts it in here and calls the whole
--- shedlock--VERSION.sql.
+-- make writes shedlock--VERSION.sql from this file and shared.sql, which has what the portable edition has, too.
 
 -- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
 -- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.

@@ -16,6 +16,8 @@
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
 -- * What the file does while it runs sees pg_catalog only, too.
 -- @extschema@ is replaced by the schema at the end.
+--
+-- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
 
 BEGIN;
 SET LOCAL check_function_bodies = off;
@@ -1528,7 +1530,6 @@ DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
         '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
--- Routines ------------------------------------------------------------------------------------------------------------
 BEGIN
     -- By the table, so that a dump that is restored elsewhere, and REASSIGN OWNED, change nothing.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS

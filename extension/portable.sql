@@ -1,0 +1,1580 @@
+-- ShedLock for PostgreSQL, portable edition 1.0: the functions of the extension, in plain SQL and PL/pgSQL, for servers where no
+-- library can be loaded. Same names, arguments, table and SQLSTATEs; docs/where-it-runs.md tells what it cannot promise.
+--
+--     psql -v ON_ERROR_STOP=1 -f shedlock.sql
+--     psql -c "SELECT shedlock_grant('app')"
+--
+-- As any role that may create functions and a table in the current schema, where nobody else may create anything, on
+-- PostgreSQL 14 or later. Running the file again updates the functions and leaves the table and its locks alone. A table
+-- shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock in the same schema, by
+-- that role, takes over.
+--
+-- The functions act with their owner's rights, so nothing of anybody else's may ever run in them:
+-- * All of them but shedlock_run have a search_path of their own, which leads to pg_catalog only. Functions whose names
+--   begin with two underscores are called by those only.
+-- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
+--   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
+-- * What the file does while it runs sees pg_catalog only, too.
+-- @extschema@ is replaced by the schema at the end.
+--
+-- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
+
+BEGIN;
+SET LOCAL check_function_bodies = off;
+
+-- Table ---------------------------------------------------------------------------------------------------------------
+
+-- Every name in this block is qualified, since search_path is still the caller's.
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+END
+$$;
+
+DO $$
+DECLARE
+    schema_name CONSTANT text := current_setting('shedlock_portable.home');
+    home CONSTANT text := quote_ident(schema_name);
+    existing regclass;
+    row_owner regrole;
+    found record;
+    creators text;
+    missing text;
+BEGIN
+    IF current_setting('server_version_num')::int < 140000 THEN
+        RAISE feature_not_supported USING MESSAGE = 'the portable edition of shedlock needs PostgreSQL 14 or later';
+    ELSIF schema_name = '' THEN
+        RAISE invalid_schema_name USING MESSAGE = 'there is no current schema',
+            HINT = 'Set search_path to the schema in which shedlock is to be.';
+    ELSIF schema_name !~ '^[[:alnum:]_ .-]+$' THEN -- the name becomes part of the functions
+        RAISE invalid_schema_name USING MESSAGE = format('the name of schema %s has characters other than letters, digits, blanks, "_", "." and "-"', home),
+            HINT = 'Set search_path to a schema with a simpler name.';
+    ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home::regnamespace) THEN
+        RAISE duplicate_object USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
+    END IF;
+
+    PERFORM set_config('shedlock_portable.existing', (SELECT string_agg(o.oid::text, ' ') FROM (
+        SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
+    existing := to_regclass(home || '.shedlock');
+    -- The owner of the table could do as they like with the locks, and have the functions run what they attach to it.
+    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
+    IF row_owner <> current_user::regrole THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
+                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
+    END IF;
+    -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
+    SELECT o.what, o.owner::regrole AS owner INTO found FROM (
+        SELECT 'routine ' || p.oid::regprocedure AS what, p.proowner AS owner FROM pg_proc p
+         WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
+        UNION ALL
+        SELECT 'relation ' || c.oid::regclass, c.relowner FROM pg_class c
+         WHERE c.relnamespace = home::regnamespace AND starts_with(c.relname, 'shedlock_')
+        UNION ALL
+        SELECT 'type ' || t.oid::regtype, t.typowner FROM pg_type t
+         WHERE t.typnamespace = home::regnamespace AND (t.typname = 'shedlock' OR starts_with(t.typname, 'shedlock_'))) o
+     WHERE o.owner <> current_user::regrole ORDER BY o.what LIMIT 1;
+    IF found.what IS NOT NULL THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s', home, found.what, found.owner, current_user::regrole),
+                  HINT = format('SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.', found.owner);
+    END IF;
+    -- A role that may create functions next to these could make their calls ambiguous, and so stop every lock. The owner of
+    -- the schema could replace them, and so act as their owner.
+    creators := (SELECT string_agg(r.role, ', ' ORDER BY r.role) FROM (
+        SELECT 'PUBLIC' AS role FROM pg_namespace n, aclexplode(n.nspacl) a
+         WHERE n.oid = home::regnamespace AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+        UNION ALL
+        SELECT r.oid::regrole::text FROM pg_roles r -- the owner of the database is a member of pg_database_owner
+         WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
+           AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE') OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
+           AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
+    IF creators <> '' THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('cannot install shedlock in schema %s: others may create objects there: %s', home, creators),
+                  HINT = 'REVOKE CREATE ON SCHEMA from them, or use a schema that only the installing role may create in (CREATE SCHEMA jobs; SET search_path = jobs).';
+    END IF;
+
+    IF to_regtype(home || '.shedlock__row') IS NULL THEN
+        EXECUTE format('CREATE TYPE %s.shedlock__row AS (name text, lock_until timestamp, locked_at timestamp, locked_by text,
+            lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp)', home);
+    END IF;
+    IF existing IS NULL THEN
+        -- As the extension makes it, but for what only a heap has.
+        EXECUTE format('CREATE TABLE %s.shedlock (
+            name varchar(255) COLLATE "C" PRIMARY KEY,
+            lock_until timestamp NOT NULL,
+            locked_at timestamp NOT NULL,
+            locked_by varchar(255) NOT NULL,
+            lock_at_least_until timestamp,
+            last_tick timestamp,
+            last_done_tick timestamp,
+            last_done_at timestamp)', home);
+    ELSE
+        missing := (SELECT string_agg(format('ADD COLUMN %I timestamp', w.attname), ', ' ORDER BY w.no)
+                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at']) WITH ORDINALITY w (attname, no)
+                     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = existing AND a.attname = w.attname));
+    END IF;
+    IF missing <> '' THEN
+        IF current_setting('lock_timeout') = '0' THEN
+            PERFORM set_config('lock_timeout', '2s', true);
+        END IF;
+        BEGIN
+            EXECUTE format('ALTER TABLE %s %s', existing, missing);
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE lock_not_available USING MESSAGE = format('cannot adopt table %s: another transaction has it locked', existing),
+                HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
+        END;
+    END IF;
+    PERFORM set_config('search_path', home || ', pg_temp', true); -- what follows is made there
+END
+$$;
+
+-- Arguments -----------------------------------------------------------------------------------------------------------
+
+-- Each gives what was asked for, or the extension's error.
+
+CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s on a standby', function),
+            HINT = 'Connect to the primary, for example with target_session_attrs=read-write.';
+    ELSIF current_setting('transaction_read_only')::boolean THEN
+        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s in a read-only transaction', function),
+            HINT = 'Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.';
+    END IF;
+END
+$$;
+
+-- RAISE knows no way to leave out a detail or hint that is not there.
+CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF is_warning AND hint <> '' THEN
+        RAISE WARNING USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+        RETURN;
+    ELSIF is_warning THEN
+        RAISE WARNING USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+        RETURN;
+    ELSIF detail <> '' AND hint <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+    ELSIF detail <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail;
+    ELSIF hint <> '' THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__require(is_given boolean, argument text, hint text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT is_given THEN
+        PERFORM @extschema@.shedlock_raise('22004'::text, argument || ' must not be NULL', ''::text, hint, false);
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__name(name text) RETURNS text[]
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF name IS NULL OR name = '' THEN
+        RAISE EXCEPTION USING ERRCODE = CASE WHEN name = '' THEN '22023' ELSE '22004' END,
+            MESSAGE = CASE WHEN name = '' THEN 'name must not be empty' ELSE 'name must not be NULL' END;
+    END IF;
+    RETURN ARRAY[name];
+END
+$$;
+
+-- In one order for everybody.
+CREATE OR REPLACE FUNCTION shedlock__names(names text[]) RETURNS text[]
+    LANGUAGE plpgsql AS $$
+DECLARE
+    twin text;
+BEGIN
+    PERFORM @extschema@.shedlock__require(names IS NOT NULL, 'name'::text, ''::text);
+    IF array_ndims(names) > 1 THEN
+        RAISE array_subscript_error USING MESSAGE = 'name must be an array of one dimension';
+    ELSIF cardinality(names) > 1000 THEN
+        RAISE program_limit_exceeded USING MESSAGE = 'name must not have more than 1000 elements',
+            DETAIL = format('The array has %s elements.', cardinality(names)),
+            HINT = 'Use one name for what is always locked together, or several calls.';
+    ELSIF cardinality(names) = 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'name must not be an empty array';
+    ELSIF array_position(names, NULL) IS NOT NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'name must not contain NULL elements';
+    ELSIF '' = ANY (names) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'an element of name must not be empty';
+    END IF;
+    SELECT min(n COLLATE "C") INTO twin FROM (SELECT n FROM unnest(names) n GROUP BY n HAVING count(*) > 1) twins;
+    IF twin IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('name must not contain "%s" twice', twin);
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(names) n ORDER BY n COLLATE "C");
+END
+$$;
+
+-- A finite interval; now plus several of it stays inside timestamp's range. Days that hours take back are not there.
+CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT isfinite(span) THEN
+        RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
+    ELSIF span NOT BETWEEN interval '-52000000 days' AND interval '52000000 days' THEN
+        RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
+    END IF;
+    RETURN justify_hours(span);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__not_negative(span interval, argument text) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    span := @extschema@.shedlock__span(span, argument);
+    IF span < interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = argument || ' must not be negative';
+    END IF;
+    RETURN span;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := COALESCE(at_most, NULLIF(current_setting('shedlock.default_at_most', true), '')::interval);
+    PERFORM @extschema@.shedlock__require(at_most IS NOT NULL, 'at_most'::text,
+        'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'::text);
+    at_most := @extschema@.shedlock__span(at_most, 'at_most'::text);
+    IF at_most < interval '1 ms' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'at_most must be at least 1 millisecond';
+    END IF;
+    RETURN at_most;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+DECLARE
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
+BEGIN
+    at_least := @extschema@.shedlock__not_negative(at_least, 'at_least'::text);
+    IF now + at_least > now + at_most THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
+            HINT = 'at_least keeps the lock that long even if it is released earlier; at_most ends it even if it is not released.';
+    END IF;
+    RETURN at_least;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__tick(tick timestamptz, retry boolean) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT isfinite(tick) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'tick must be finite';
+    ELSIF tick > clock_timestamp() + interval '1 minute' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'tick must not be more than one minute ahead of the database server''s clock',
+            HINT = 'Pass the instant that the schedule meant, for example shedlock_tick(''1 hour'').';
+    END IF;
+    PERFORM @extschema@.shedlock__require(retry IS NOT NULL, 'retry'::text, ''::text);
+    IF retry AND tick IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'retry needs a tick',
+            HINT = 'It means that a tick is still due when its last run was not done.';
+    END IF;
+    RETURN tick AT TIME ZONE 'UTC';
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__wait(wait interval) RETURNS interval
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(wait IS NOT NULL, 'wait'::text, ''::text);
+    RETURN @extschema@.shedlock__not_negative(wait, 'wait'::text);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__token(token bigint) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(token IS NOT NULL, 'token'::text,
+        'A NULL token is what shedlock_acquire_token gives when the lock was refused.'::text);
+    RETURN token;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__done(done boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require(done IS NOT NULL, 'done'::text, ''::text);
+    RETURN done;
+END
+$$;
+
+-- For a lock that has no row: what cannot be stored nobody has ever held.
+CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    room CONSTANT int := (SELECT name_limit FROM @extschema@.shedlock__columns());
+BEGIN
+    PERFORM @extschema@.shedlock__name(name);
+    IF length(name) > room THEN
+        RAISE string_data_right_truncation
+            USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s', length(name), room),
+                  DETAIL = format('The name begins with "%s".', left(name, 40));
+    END IF;
+END
+$$;
+
+-- Row -----------------------------------------------------------------------------------------------------------------
+
+-- PL/pgSQL keeps its plans; a function in SQL is planned with every call, unless it is as short as the statement that
+-- calls it can take in.
+
+-- How many characters the columns hold, and the resolution of the times.
+CREATE OR REPLACE FUNCTION shedlock__columns(OUT name_limit int, OUT locked_by_limit int, OUT unit interval)
+    LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    digits int;
+BEGIN
+    SELECT COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'name') - 4, 255),
+           COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'locked_by') - 4, 255),
+           COALESCE(min(NULLIF(atttypmod, -1)) FILTER (WHERE attname IN ('lock_until', 'locked_at', 'lock_at_least_until')), 6)
+      INTO name_limit, locked_by_limit, digits
+      FROM pg_attribute WHERE attrelid = '@extschema@.shedlock'::regclass AND attnum > 0;
+    unit := interval '1 second' * 10.0 ^ -digits;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__round_down(t timestamp, unit interval) RETURNS timestamp
+    LANGUAGE sql IMMUTABLE AS $$ SELECT date_bin(unit, t, timestamp '2000-01-01') $$;
+
+CREATE OR REPLACE FUNCTION shedlock__round_up(t timestamp, unit interval) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    down CONSTANT timestamp := @extschema@.shedlock__round_down(t, unit);
+BEGIN
+    RETURN CASE WHEN down = t THEN t ELSE down + unit END;
+END
+$$;
+
+-- An at_least of zero promises nothing, so rounding it up would only keep a released lock from the next holder.
+CREATE OR REPLACE FUNCTION shedlock__kept_until(now timestamp, at_least interval, unit interval) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE WHEN at_least = interval '0' THEN @extschema@.shedlock__round_down(now, unit)
+                ELSE @extschema@.shedlock__round_up(now + at_least, unit) END;
+END
+$$;
+
+-- Microseconds since 1970.
+CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
+    LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
+
+-- The token of an acquisition. NULL where locked_at is none: it is infinite, or one of the last thirty years of timestamp's
+-- range, which do not fit a token when they are counted from 1970.
+CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigint
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54' THEN @extschema@.shedlock__number(locked_at) END
+$$;
+
+-- This server, in eight hexadecimal digits. 00000000 where its control file cannot be read: then nobody can tell whose
+-- process ids a session's are. Managed servers may forbid it with any error.
+CREATE OR REPLACE FUNCTION shedlock__server() RETURNS text
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
+EXCEPTION WHEN OTHERS THEN
+    RETURN '00000000';
+END
+$$;
+
+-- This session, as it is in locked_by: /PID.START.SERVER. Process ids come back, so the session's start is part of it. An
+-- ordinary role may not see when the sessions of others, its callers, have begun. Then the start is when this one first came
+-- here, and a comma before the server says so. Kept in a setting. (A session that forges it gets what an earlier session with
+-- the same pid has left, and no more.)
+CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    session text := current_setting('shedlock_portable.session', true);
+    start timestamptz;
+BEGIN
+    IF session ~ '^/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}$' AND starts_with(session, '/' || pg_backend_pid() || '.') THEN
+        RETURN session;
+    END IF;
+    start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
+    session := '/' || pg_backend_pid() || '.' || @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
+        || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
+    PERFORM set_config('shedlock_portable.session', session, false);
+    RETURN session;
+END
+$$;
+
+-- NULL where that cannot be known: on a standby, and for another server's session. It calls no function of ours by name, so
+-- that the views and the doctor work among planted overloads.
+CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    start CONSTANT text := substring(session, '^/[0-9]{1,9}[.]([0-9]{1,18})[.,][0-9a-f]{8}$');
+    server CONSTANT text := right(session, 8);
+    own_server text := current_setting('shedlock_portable.server', true);
+    is_there boolean;
+BEGIN
+    IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
+    is_there := EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
+                         WHERE a.backend_start IS NULL -- another role's
+                            OR left(right(session, 9), 1) = ','
+                            OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint);
+    -- Before a session counts as gone its server is compared with the real one: anybody can forge a setting.
+    IF NOT is_there OR COALESCE(own_server, '') = '' THEN
+        BEGIN
+            own_server := (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
+        EXCEPTION WHEN OTHERS THEN
+            own_server := '00000000';
+        END;
+        PERFORM set_config('shedlock_portable.server', own_server, false);
+    END IF;
+    RETURN CASE WHEN server = own_server THEN is_there END;
+END
+$$;
+
+-- locked_by is the holder, which is text for people, and an end that has the row's own locked_at in it, in microseconds
+-- since 1970, behind a separator that tells the kind of the acquisition:
+--   #LOCKED_AT                     owned by whoever has the token, which is the same number
+--   /PID.START.SERVER:LOCKED_AT    owned by that session (see shedlock__session)
+--   /PID.START.SERVER!LOCKED_AT    owned by that session, and ends with it
+--   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
+--   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
+-- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
+-- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (The expression
+-- has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
+CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
+    number CONSTANT text := @extschema@.shedlock__token_of(locked_at)::text;
+BEGIN
+    is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number), false);
+    IF NOT is_ours THEN
+        holder := locked_by;
+        RETURN;
+    END IF;
+    holder := left(locked_by, -length(ending));
+    kind := left(right(ending, length(number) + 1), 1);
+    session := NULLIF(left(ending, -length(number) - 1), '');
+END
+$$;
+
+-- Whether that acquisition is the session's, or without a session the token's. With both, it must be the session's and
+-- have that token. The end is compared, not parsed: that it has the row's own token is enough, except behind &, where any
+-- session may be. (Casts to text are immutable, but bigint after || is not, and would keep PostgreSQL from inlining this.)
+CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE AS $$
+SELECT COALESCE((token IS NULL OR token = found_token)
+    AND CASE WHEN session IS NULL THEN right(locked_by, length(found_token::text) + 1) = '#' || found_token::text
+                 OR right(locked_by, length(found_token::text) + 1) = '&' || found_token::text
+                    AND locked_by ~ '/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}&-?[0-9]+$'
+             ELSE right(locked_by, length(session || found_token::text) + 1) IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
+$$;
+
+-- A tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, and for
+-- the tick at which it began. Whoever overwrites the row stores the result.
+CREATE OR REPLACE FUNCTION shedlock__with_java(stored timestamp, locked_by text, locked_at timestamp) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF locked_at <= stored OR NOT isfinite(locked_at) OR (@extschema@.shedlock__origin(locked_by, locked_at)).is_ours THEN
+        RETURN stored;
+    END IF;
+    RETURN GREATEST(stored, locked_at);
+END
+$$;
+
+-- Whether a lease that has an at_least and is not released ends with a session that is gone.
+CREATE OR REPLACE FUNCTION shedlock__has_lost_its_session(locked_by text, locked_at timestamp) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    from_whom CONSTANT record := @extschema@.shedlock__origin(locked_by, locked_at);
+BEGIN
+    RETURN from_whom.kind IN ('!', '&') AND @extschema@.shedlock_session_alive(from_whom.session) IS FALSE;
+END
+$$;
+
+-- The lock_until that counts: a lease may end with its session, at_least honoured. And 55000 where a value is missing.
+CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF seen.lock_until IS NULL OR seen.locked_at IS NULL OR seen.locked_by IS NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('column "%s" of the lock table is NULL in a row',
+                                   CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
+                  HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
+    END IF;
+    IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
+       AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
+        -- Not in the condition above: PL/pgSQL sets up a whole expression once per transaction, whether or not all of it is needed.
+        IF @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
+        END IF;
+    END IF;
+    RETURN seen.lock_until;
+END
+$$;
+
+-- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done. Otherwise
+-- it had its turn. The first answers need not know whether the row is a Java client's.
+CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    last_tick timestamp;
+BEGIN
+    IF asked_tick IS NULL OR asked_tick > GREATEST(seen.last_tick, seen.locked_at) THEN
+        RETURN false;
+    ELSIF asked_tick < seen.last_tick OR asked_tick = seen.last_tick AND (NOT retry OR seen.last_done_tick >= asked_tick) THEN
+        RETURN true;
+    END IF;
+    last_tick := @extschema@.shedlock__with_java(seen.last_tick, seen.locked_by, seen.locked_at);
+    IF last_tick IS NULL OR asked_tick > last_tick THEN
+        RETURN false;
+    END IF;
+    RETURN NOT retry OR asked_tick < last_tick
+        OR COALESCE(@extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at) >= last_tick, false);
+END
+$$;
+
+-- The holder, given or application_name@client_addr, cut so that it fits together with the end.
+CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, ending text, room int) RETURNS text
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(holder, '') = '' THEN
+        holder := COALESCE(NULLIF(current_setting('application_name'), ''), session_user)
+            || '@' || COALESCE(host(inet_client_addr()), '[local]');
+    END IF;
+    RETURN left(holder, room - length(ending)) || ending;
+END
+$$;
+
+-- What counts must not be forgotten in a crash; with synchronous replication, neither by a fail-over.
+CREATE OR REPLACE FUNCTION shedlock__require_durability() RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- Acquire -------------------------------------------------------------------------------------------------------------
+
+-- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
+-- transaction that has inserted the same name. An advisory lock tells whether that may be one of ours, which is not worth
+-- waiting for. Otherwise the wait is 100 ms, since it may also be for sessions that add room to the table, which takes
+-- milliseconds on a busy server. The advisory lock decides nothing: any role can take it.
+CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    usual CONSTANT text := current_setting('lock_timeout');
+    missing text;
+    is_alone boolean;
+BEGIN
+    FOREACH missing IN ARRAY names LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = missing);
+        PERFORM @extschema@.shedlock__require_storable(missing);
+        is_alone := pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint));
+        PERFORM set_config('lock_timeout', CASE WHEN is_alone THEN '100ms' ELSE '1ms' END, true);
+        INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
+            VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
+        PERFORM set_config('lock_timeout', usual, true);
+    END LOOP;
+END
+$$;
+
+-- All of the rows, locked, or NULL: without waiting for whoever has one.
+CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock__row[];
+BEGIN
+    SELECT array_agg(l.r) INTO seized
+      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+              FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
+    RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
+END
+$$;
+
+-- Lets the next UPDATE of these rows pass shedlock_protect_row, which see: what it then writes is another
+-- lock_at_least_until.
+CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names);
+END
+$$;
+
+-- Each Citus worker would grant the lock of its own table. That catalog is there with Citus only.
+CREATE OR REPLACE FUNCTION shedlock__require_one_truth() RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_local_group') IS NULL THEN
+        RETURN;
+    ELSIF EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is a Citus worker, whose lock table is its own',
+            HINT = 'Connect to the coordinator: what is locked here is locked nowhere else.';
+    END IF;
+END
+$$;
+
+-- Writes an acquisition over rows that are ours to change and free, and gives its token. The kind is that of
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so the ticks stay as they are.
+CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
+                                          tick timestamp, kind text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    columns CONSTANT record := @extschema@.shedlock__columns();
+    acquired_at CONSTANT timestamp :=
+        @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
+    token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
+    session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
+    without_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
+BEGIN
+    UPDATE @extschema@.shedlock s
+       SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
+           locked_at = acquired_at,
+           locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
+           lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
+           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text, s.locked_at)),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
+     WHERE s.name = ANY (names); -- looked up in the index: SERIALIZABLE takes a scan of the table for a read of all rows
+    RETURN token;
+END
+$$;
+
+-- One attempt. Without a token: refused, and for good where this tick has had its turn.
+CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
+                                         kind text, holder text, OUT token bigint, OUT for_good boolean)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamp;
+    seen @extschema@.shedlock__row;
+    seized @extschema@.shedlock__row[];
+BEGIN
+    for_good := false;
+    -- A look, so that who is refused has locked nothing and written nothing.
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
+        for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+        IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+            RETURN;
+        END IF;
+    END LOOP;
+
+    PERFORM @extschema@.shedlock__require_one_truth();
+    BEGIN -- so that what was locked for a refusal, or made for it, is given back at once; SL0NO never leaves this block
+        seized := @extschema@.shedlock__seize(names);
+        IF seized IS NULL THEN
+            PERFORM @extschema@.shedlock__make_rows(names);
+            seized := @extschema@.shedlock__seize(names);
+        END IF;
+        IF seized IS NULL THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+
+        -- The clock, now that all rows are ours to change.
+        now := clock_timestamp() AT TIME ZONE 'UTC';
+        FOREACH seen IN ARRAY seized LOOP
+            for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+            IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+                RAISE SQLSTATE 'SL0NO';
+            ELSIF seen.locked_at = timestamp 'infinity' THEN
+                RAISE object_not_in_prerequisite_state
+                    USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
+                          HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
+            END IF;
+            IF seen.lock_until > now THEN -- ended with its session
+                PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+            END IF;
+        END LOOP;
+        token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
+    EXCEPTION
+        -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
+        WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
+            token := NULL;
+            RETURN;
+    END;
+    PERFORM @extschema@.shedlock__require_durability();
+END
+$$;
+
+-- now, raised above every locked_at that it replaces. Where last_tick equals locked_at there was no tick, so the token must
+-- not equal the tick.
+CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval) RETURNS timestamp
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    token timestamp := @extschema@.shedlock__round_down(now, unit);
+BEGIN
+    IF token <= previous THEN
+        token := @extschema@.shedlock__round_down(previous, unit) + unit;
+    END IF;
+    RETURN CASE WHEN token = tick THEN token + unit ELSE token END;
+END
+$$;
+
+-- In REPEATABLE READ and above a release is not seen, only the end of the lease.
+CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
+                                             kind text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    until CONSTANT timestamptz := clock_timestamp() + wait;
+    attempt record;
+BEGIN
+    LOOP
+        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, kind, holder);
+        EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
+        -- Not all at the same time.
+        PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
+    END LOOP;
+    RETURN attempt.token;
+END
+$$;
+
+-- Without a kind: ends_with_session was NULL.
+CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
+                                             kind text, holder text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := @extschema@.shedlock__at_most(at_most);
+    -- The defaults need no check and no wait, which would be a third of what a refusal costs.
+    IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
+        RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
+    END IF;
+    PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
+    PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
+    RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
+        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, kind, holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    ends_with_session boolean DEFAULT false
+) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire_token(
+    name text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
+) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_acquire_token(
+    name text[],
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    holder text DEFAULT NULL,
+    ends_with_session boolean DEFAULT false
+) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
+END
+$$;
+
+-- For the client library, which asks when there is nobody to wake it.
+CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+    LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
+
+CREATE OR REPLACE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+    LANGUAGE sql VOLATILE AS $$ SELECT false $$;
+
+-- Change --------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
+    LANGUAGE sql STABLE AS $$
+SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
+$$;
+
+-- Why a lease is not ours and live; NULL: it is. Ours: as in shedlock__is_owner. Done: because it was released as done.
+CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
+                                               OUT reason text, OUT advice text, OUT done boolean)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    holder text;
+    found_token bigint;
+BEGIN
+    done := false;
+    IF seen.name IS NULL THEN
+        reason := 'Nobody ever acquired it, or its row has been deleted.';
+        RETURN;
+    END IF;
+    PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
+    found_token := @extschema@.shedlock__token_of(seen.locked_at);
+    IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
+        IF seen.lock_at_least_until IS NULL THEN
+            reason := 'It has been released before, as done.';
+            done := true;
+        ELSIF seen.lock_at_least_until = timestamp '-infinity' THEN
+            reason := 'It has been released before.';
+        ELSIF seen.lock_until <= now THEN
+            reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
+            advice := 'Choose a longer at_most, or extend the lock in time.';
+        ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0 AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            reason := 'Its lease ended with the session that acquired it.'; -- at_least keeps others away, but gives the owner nothing
+        END IF;
+        RETURN;
+    END IF;
+    -- An acquisition without a tick has its token for its tick.
+    IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
+        reason := 'It has been released as done, and was acquired again since.';
+        done := true;
+        RETURN;
+    END IF;
+    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
+    IF seen.lock_until = timestamp 'infinity' THEN
+        reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
+        reason := 'No acquisition has had this token.';
+    ELSIF token = found_token AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind = '*' THEN
+        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token = found_token THEN
+        reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token IS NOT NULL THEN
+        reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSE
+        reason := format(CASE WHEN seen.lock_until <= now THEN 'It is free. It was last held by "%s", since %s.'
+                              ELSE 'It is held by another session: "%s", since %s.' END,
+                         holder, @extschema@.shedlock__utc(seen.locked_at));
+        advice := 'Session functions change only what the same session acquired. Behind a connection pooler use '
+               || 'shedlock_acquire_token and its token.';
+    END IF;
+END
+$$;
+
+-- Extends by at_most, or without it releases. Waits for whoever has one of the rows. Without `tell` it does not say why not.
+CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
+                                            tell boolean) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock__row[];
+    seen @extschema@.shedlock__row;
+    wanted text;
+    now timestamp;
+    unit interval;
+    place int := 1;
+    had_tick boolean := false;
+    found record;
+    refused text;
+    reason text;
+    advice text;
+    code text;
+BEGIN
+    BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
+        SELECT array_agg(l.r) INTO seized
+          FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+                  FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+        now := clock_timestamp() AT TIME ZONE 'UTC';
+        IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
+            PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
+              WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
+        END IF;
+        FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
+            seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
+            place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+            found := @extschema@.shedlock__complaint(seen, session, token, now);
+            IF found.reason IS NOT NULL AND (code IS NULL OR NOT found.done) THEN
+                refused := wanted;
+                reason := found.reason;
+                advice := found.advice;
+                code := CASE WHEN found.done THEN 'SL002' ELSE 'SL001' END;
+                EXIT WHEN NOT found.done; -- that a lock was done must not hide that another one is lost
+            END IF;
+        END LOOP;
+        IF code IS NOT NULL THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+
+        unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
+        IF at_most IS NULL THEN
+            UPDATE @extschema@.shedlock s
+               SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
+                   lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
+                   last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
+                   last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
+             WHERE s.name = ANY (names);
+        ELSE
+            PERFORM @extschema@.shedlock__knock(names);
+            UPDATE @extschema@.shedlock s
+               SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
+                   lock_at_least_until = k.keep
+              FROM (SELECT l.name, COALESCE(@extschema@.shedlock__kept_until(now, at_least, unit), l.lock_at_least_until) AS keep
+                      FROM unnest(seized) l) k
+             WHERE s.name = k.name;
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
+        IF tell THEN
+            PERFORM @extschema@.shedlock_raise(code, format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
+                reason, COALESCE(advice, ''::text), true);
+        END IF;
+        RETURN false;
+    END;
+    -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
+    IF at_most IS NOT NULL OR done AND had_tick THEN
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    at_most := @extschema@.shedlock__at_most(at_most);
+    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+        @extschema@.shedlock__done(done), true);
+END
+$$;
+
+-- Guard ---------------------------------------------------------------------------------------------------------------
+
+-- Why the row's latest acquisition is not this one; NULL: it is. Whether its lease still runs is not asked.
+CREATE OR REPLACE FUNCTION shedlock__loss(seen shedlock__row, wanted text, session text, token bigint) RETURNS text
+    LANGUAGE plpgsql AS $$
+DECLARE
+    from_whom record;
+BEGIN
+    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
+        PERFORM @extschema@.shedlock__require_storable(wanted);
+        RETURN 'Nobody ever acquired it, or its row has been deleted.';
+    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
+        RETURN 'No acquisition has had this token.';
+    END IF;
+    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    IF session IS NULL AND token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
+       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+        RETURN NULL;
+    END IF;
+    RETURN format('Its latest acquisition is by "%s".', from_whom.holder);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__raise_lost(name text, reason text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
+        HINT = 'The transaction is rolled back, since another run may be under way.';
+END
+$$;
+
+-- The row is share-locked until the transaction ends, so nobody can take the lock before it has committed.
+CREATE OR REPLACE FUNCTION shedlock__guard(name text, session text, token bigint) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seen @extschema@.shedlock__row;
+    reason text;
+BEGIN
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
+    reason := @extschema@.shedlock__loss(seen, name, session, token);
+    IF reason IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__raise_lost(name, reason);
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard'::text);
+    PERFORM @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), NULL::bigint);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
+    PERFORM @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__guard(name, NULL::text, @extschema@.shedlock__token(token));
+END
+$$;
+
+-- Complete ------------------------------------------------------------------------------------------------------------
+
+-- Whether this very transaction has written the row that it sees. A row's xmin that is still in progress is ours: nobody
+-- else's would be seen. Transaction ids are given out in ascending order, so that those of our subtransactions come after our
+-- own. Otherwise: the row was frozen so long ago that its xmin seems to be in the future, or the server has no xmin.
+CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    own bigint;
+    later bigint;
+BEGIN
+    own := pg_current_xact_id()::text;
+    SELECT (s.xmin::text::bigint - own) & 4294967295 INTO later FROM @extschema@.shedlock s WHERE s.name = shedlock__has_written.name;
+    RETURN later = 0 OR later < 2147483648 AND pg_xact_status((own + later)::text::xid8) = 'in progress';
+EXCEPTION WHEN invalid_parameter_value OR feature_not_supported OR undefined_column THEN
+    RETURN false;
+END
+$$;
+
+-- Releases as done what this caller may release, and leases that are over but not taken. The rows stay locked until the
+-- transaction ends, so nobody can take the locks before it has committed.
+CREATE OR REPLACE FUNCTION shedlock__complete(names text[], session text, token bigint) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seized @extschema@.shedlock__row[];
+    seen @extschema@.shedlock__row;
+    wanted text;
+    reason text;
+    now timestamp;
+    unit interval;
+    place int := 1;
+    unreleased text[] := '{}';
+    had_tick boolean := false;
+BEGIN
+    SELECT array_agg(l.r) INTO seized
+      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+              FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
+        seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
+        place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+        reason := @extschema@.shedlock__loss(seen, wanted, session, token);
+        IF reason IS NOT NULL THEN
+            NULL;
+        ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
+            reason := 'It is paused.';
+        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+            reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+        ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
+            unreleased := unreleased || wanted;
+            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+        ELSIF seen.lock_at_least_until IS NOT NULL OR NOT @extschema@.shedlock__has_written(wanted) THEN
+            -- By this transaction as done is no contradiction. Anything else may be a client that does not know how its commit
+            -- ended: the commit must not succeed any more, or the tick would be run again.
+            reason := 'It has been released before.';
+        END IF;
+        IF reason IS NOT NULL THEN
+            PERFORM @extschema@.shedlock__raise_lost(wanted, reason);
+        END IF;
+    END LOOP;
+
+    unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
+           lock_at_least_until = NULL,
+           last_done_tick = s.last_tick,
+           last_done_at = now
+     WHERE s.name = ANY (unreleased);
+    FOREACH seen IN ARRAY seized LOOP
+        -- Edited by hand, lock_until may be long before the acquisition, or -infinity.
+        IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
+                DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
+                HINT = 'Choose a longer at_most, or extend the lock in time.';
+        END IF;
+    END LOOP;
+    IF had_tick THEN -- that a tick was done must not be forgotten in a crash
+        PERFORM @extschema@.shedlock__require_durability();
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token));
+END
+$$;
+
+-- Run -----------------------------------------------------------------------------------------------------------------
+
+-- For shedlock_run, which may not have its owner's rights, or it could not commit.
+CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval, wait interval, tick timestamptz,
+                                              retry boolean) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    names text[];
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
+    names := @extschema@.shedlock__name(name);
+    PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
+    IF command ~ '^[[:space:]]*$' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
+    END IF;
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '!'::text, NULL::text);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- For ourselves alone: a shared lock would have to be upgraded for the release, a deadlock with who waits for the row.
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock_run_guard.name FOR NO KEY UPDATE;
+    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
+END
+$$;
+
+-- After the command: the release, which checks once more, against the command itself.
+CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__complete(ARRAY[name], @extschema@.shedlock__session(), token);
+END
+$$;
+
+-- After the command has failed, with this SQLSTATE and hint; gives the hint. Who was told that the lock is lost is not
+-- told once more.
+CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001');
+    RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
+END
+$$;
+
+CREATE OR REPLACE PROCEDURE shedlock_run(
+    name text,
+    command text,
+    at_most interval DEFAULT NULL,
+    at_least interval DEFAULT '0',
+    wait interval DEFAULT '0',
+    tick timestamptz DEFAULT NULL,
+    retry boolean DEFAULT false,
+    INOUT executed boolean DEFAULT NULL
+)
+    LANGUAGE plpgsql AS $$
+-- Runs with the caller's search_path, as the command must: no operator stands here, and every function has its schema.
+DECLARE
+    token bigint;
+    failed boolean := false;
+    code text;
+    message text;
+    detail text;
+    hint text;
+BEGIN
+    COMMIT; -- fails at once where shedlock_run cannot, 2D000
+    token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry);
+    executed := token IS NOT NULL;
+    IF NOT executed THEN
+        RETURN;
+    END IF;
+    COMMIT;
+
+    BEGIN
+        PERFORM @extschema@.shedlock_run_guard(name, token);
+        EXECUTE command;
+        PERFORM @extschema@.shedlock_run_end(name, token);
+        BEGIN
+            SET CONSTRAINTS ALL IMMEDIATE; -- what would fail at the commit is to fail here
+        EXCEPTION WHEN feature_not_supported THEN -- YugabyteDB
+            NULL;
+        END;
+    EXCEPTION WHEN query_canceled OR assert_failure OR OTHERS THEN
+        failed := true;
+        GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+            hint = PG_EXCEPTION_HINT;
+    END;
+    IF failed THEN
+        ROLLBACK;
+        hint := @extschema@.shedlock_run_failed(name, token, code, hint);
+        COMMIT;
+        PERFORM @extschema@.shedlock_raise(code, message, detail, hint, false);
+    END IF;
+    COMMIT;
+END
+$$;
+
+-- Intervene -----------------------------------------------------------------------------------------------------------
+
+-- The row, whoever is at it: an administrator's word holds. 22023 and 22001 where there is none.
+CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seen @extschema@.shedlock__row;
+BEGIN
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
+    IF seen.name IS NULL THEN
+        PERFORM @extschema@.shedlock__require_storable(name);
+    END IF;
+    RETURN seen;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen @extschema@.shedlock__row;
+    now timestamp;
+    columns CONSTANT record := @extschema@.shedlock__columns();
+    freed_at timestamp;
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    seen := @extschema@.shedlock__await(name);
+    IF seen.name IS NULL THEN
+        RETURN false;
+    END IF;
+    now := clock_timestamp() AT TIME ZONE 'UTC';
+    -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
+    freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
+    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
+           locked_at = freed_at,
+           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '*' || @extschema@.shedlock__number(freed_at),
+                                                       columns.locked_by_limit),
+           lock_at_least_until = NULL,
+           last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text, s.locked_at),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
+     WHERE s.name = shedlock_force_release.name;
+    PERFORM @extschema@.shedlock__require_durability();
+    RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__try_for(ARRAY[name], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
+        NULL::timestamp, false, '*'::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen @extschema@.shedlock__row;
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    seen := @extschema@.shedlock__await(name);
+    IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
+        RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
+        RETURN false;
+    END IF;
+    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
+           lock_at_least_until = seen.lock_at_least_until
+     WHERE s.name = shedlock_resume.name;
+    RETURN true;
+END
+$$;
+
+-- See -----------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock_rows(
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
+    OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
+) RETURNS SETOF record
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at FROM @extschema@.shedlock s
+$$;
+
+-- Statistics ----------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock_stats_rows(
+    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
+    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+) RETURNS SETOF record
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'shedlock_stats needs the extension',
+        HINT = 'The portable edition has no shared memory to count in.';
+END
+$$;
+
+CREATE OR REPLACE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
+
+CREATE OR REPLACE FUNCTION shedlock_stats_reset() RETURNS void
+    LANGUAGE sql AS $$ SELECT @extschema@.shedlock_stats_rows() $$;
+
+CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'portable', '1.0' $$;
+
+-- Shape ---------------------------------------------------------------------------------------------------------------
+
+-- As extension/shape.cpp: what is not known to be harmless is refused. Asked when this file runs, and by the doctor: with
+-- every call it would cost more than the call.
+CREATE OR REPLACE FUNCTION shedlock_table() RETURNS regclass
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    id CONSTANT oid := to_regclass('@extschema@.shedlock');
+    t pg_class;
+    what text;
+    remedy text;
+BEGIN
+    SELECT * INTO t FROM pg_class WHERE oid = id;
+    IF t.oid IS NULL THEN
+        RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
+    END IF;
+    WITH columns AS (SELECT a.*, pg_get_expr(d.adbin, d.adrelid) AS filled FROM pg_attribute a LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+                      WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
+         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until'),
+                                 (6, 'last_tick'), (7, 'last_done_tick'), (8, 'last_done_at')),
+         indexes AS (SELECT i.*, i.indnatts = 1 AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
+                       FROM pg_index i WHERE i.indrelid = id)
+    SELECT f.what, f.remedy INTO what, remedy FROM (
+        SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
+        UNION ALL SELECT 2, 'it belongs to another role than the functions, who would run what that attaches to it', 'Run shedlock.sql again as the table''s owner.'
+            WHERE t.relowner <> current_user::regrole
+        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
+            WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
+        UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
+        UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
+            WHERE g.tgrelid = id AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
+                  ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
+        UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
+                'REVOKE TRIGGER ON the table from it.' FROM aclexplode(t.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> t.relowner
+        UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
+        UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
+        UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
+                'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
+            FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
+        UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
+                CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
+                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Convert them back in the time zone of the JVMs: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     ELSE 'It must be timestamp without time zone, in UTC.' END
+            FROM wanted w JOIN columns USING (attname)
+            WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
+        UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
+        UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
+                format('It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
+        UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
+                format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atttypmod NOT IN (-1, 6)
+        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
+            FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atthasdef AND attgenerated = ''
+        UNION ALL SELECT 70, format('column "locked_by" holds %s characters only', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
+            FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
+        UNION ALL SELECT 71, format('column "%s" is generated', attname), 'Make it an ordinary column.'
+            FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
+        UNION ALL SELECT 72, format('the further column "%s" is NOT NULL, has a default or is generated', attname), 'Further columns must be nullable and without default.'
+            FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
+        UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
+            FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL
+        UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
+            FROM indexes WHERE indisexclusion OR indisunique AND NOT is_on_name
+        UNION ALL SELECT 82, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
+            FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
+        UNION ALL SELECT 83, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
+            WHERE NOT EXISTS (SELECT FROM indexes WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
+    ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
+    IF what IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
+    END IF;
+    RETURN id;
+END
+$$;
+
+-- include Checked
+
+-- Routines ------------------------------------------------------------------------------------------------------------
+
+-- Anything else of that role with a name like these is not ours.
+DO $$
+DECLARE
+-- include Names
+BEGIN
+    -- By the table, so that a dump that is restored elsewhere, and REASSIGN OWNED, change nothing.
+    EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
+        SELECT p.oid::regprocedure AS routine
+          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
+         WHERE t.oid = ''shedlock''::regclass AND p.proname ~ %L::text', ours);
+END
+$$;
+
+-- include Ticks
+
+-- include Locks
+
+-- include Doctor
+
+-- include Protect
+
+-- include Grant
+
+-- include Comments
+
+-- Done ----------------------------------------------------------------------------------------------------------------
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+DO $$
+DECLARE
+    home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
+    routine regprocedure;
+    made record;
+BEGIN
+    FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
+        EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
+    END LOOP;
+    -- Functions come executable for everybody, and default privileges may give anybody rights. What was there before keeps
+    -- those that shedlock_grant has given.
+    FOR made IN
+        SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
+          FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner, COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
+                  FROM pg_proc p WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
+                UNION ALL
+                SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl
+                  FROM pg_class c WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v') AND starts_with(c.relname, 'shedlock')) o,
+               aclexplode(o.acl) a
+         WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
+           AND o.oid::text <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
+         GROUP BY 1, 2
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', made.signature, made.privileged);
+    END LOOP;
+    EXECUTE format('SELECT id FROM %s.shedlock_table', home);
+END
+$$;
+
+COMMIT;

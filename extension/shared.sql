@@ -1,0 +1,612 @@
+-- What both editions share. extension/shedlock.sql and extension/portable.sql put each section where they say
+-- "-- include NAME" (extension/include.awk).
+-- The extension's script has CREATE instead of CREATE OR REPLACE, and looks up '@extschema@', because it may be moved.
+
+-- Checked -------------------------------------------------------------------------------------------------------------
+
+-- PL/pgSQL looks functions up by name, so that an overload planted next to one can make its call ambiguous. A view is
+-- found by its name alone, and calls the function that was there when the view was made.
+CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
+
+-- Names ---------------------------------------------------------------------------------------------------------------
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_begin|_guard|_end|_failed)?'
+        '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
+
+-- Ticks ---------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock_tick(
+    every interval,
+    zone text DEFAULT 'UTC',
+    at timestamptz DEFAULT pg_catalog.clock_timestamp()
+) RETURNS timestamptz
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+-- Nothing longer than hours is added to an instant: days would be those of the session's TimeZone.
+DECLARE
+    origin CONSTANT timestamp := '2001-01-01'; -- a Monday
+    half_a_day CONSTANT interval := '12 hours';
+    by_the_hour CONSTANT boolean := every < interval '1 day';
+    months int;
+    rest interval;
+    latest timestamptz;
+    ahead interval;
+    shown timestamp;
+    due timestamp; -- by the wall clock
+    tick timestamptz;
+    changed timestamptz;
+BEGIN
+    IF every IS NULL OR zone IS NULL OR at IS NULL THEN
+        RAISE null_value_not_allowed
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN zone IS NULL THEN 'zone' ELSE 'at' END || ' must not be NULL';
+    ELSIF NOT isfinite(every) OR NOT isfinite(at) THEN
+        RAISE invalid_parameter_value USING MESSAGE = CASE WHEN isfinite(every) THEN 'at' ELSE 'every' END || ' must be finite';
+    ELSIF every <= interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'every must be positive';
+    END IF;
+    months := extract(year FROM every) * 12 + extract(month FROM every);
+    rest := every - make_interval(months => months);
+    IF months <> 0 AND rest <> interval '0' OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'every must be whole months, whole days or a time, not a mixture',
+            HINT = 'A day and a half is ''36 hours''.';
+    END IF;
+
+    latest := at + LEAST(every / 2, interval '30 seconds');
+    -- Clocks that are put back over midnight show the day before once more, when the new day has had its tick.
+    FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
+        shown := latest AT TIME ZONE zone + ahead;
+        due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
+                    ELSE origin + make_interval(months =>
+                        (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
+        -- The instant at which the wall clock shows that, if nobody changed it: by the hour, between that instant and latest;
+        -- otherwise in the half day before that instant, which finds the first of two, or in the half day after it.
+        IF by_the_hour THEN
+            changed := latest;
+            tick := latest - (shown - due);
+        ELSE
+            changed := (due - half_a_day) AT TIME ZONE zone + half_a_day;
+            tick := changed;
+            IF tick AT TIME ZONE zone <> due THEN
+                tick := (due + half_a_day) AT TIME ZONE zone - half_a_day;
+            END IF;
+        END IF;
+        IF tick AT TIME ZONE zone <> due THEN
+            -- Somebody did, after tick and not after changed, at a whole second. Halving makes changed the first of the new time.
+            DECLARE
+                before timestamptz := date_trunc('second', tick);
+                middle timestamptz;
+                unchanged timestamp; -- what it would have shown then
+            BEGIN
+                changed := date_trunc('second', changed);
+                WHILE changed - before > interval '1 second' LOOP
+                    middle := before + date_trunc('second', (changed - before) / 2);
+                    IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
+                        changed := middle;
+                    ELSE
+                        before := middle;
+                    END IF;
+                END LOOP;
+                unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
+                -- What was skipped is due at that instant. Otherwise the clock was put back: the last tick before that.
+                tick := CASE WHEN due >= unchanged THEN changed
+                             ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
+            END;
+        END IF;
+        EXIT WHEN tick <= latest;
+    END LOOP;
+    RETURN tick;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    most CONSTANT int := 100000;
+    -- shedlock_tick looks ahead by that much: asked for a tick minus this, it gives the one before.
+    back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
+    ticks timestamptz[];
+BEGIN
+    IF every IS NULL OR since IS NULL OR zone IS NULL THEN
+        RAISE null_value_not_allowed
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN since IS NULL THEN 'since' ELSE 'zone' END || ' must not be NULL';
+    ELSIF NOT isfinite(since) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
+    END IF;
+    EXECUTE format('WITH RECURSIVE past (tick) AS (
+                        SELECT %1$s.shedlock_tick($1, $2, clock_timestamp())
+                        UNION ALL
+                        SELECT %1$s.shedlock_tick($1, $2, tick - $3) FROM past WHERE tick > $4)
+                    SELECT array_agg(tick ORDER BY tick) FROM (SELECT tick FROM past WHERE tick > $4 LIMIT $5) p', home)
+       INTO ticks USING every, zone, back, since, most + 1;
+    IF cardinality(ticks) > most THEN
+        RAISE program_limit_exceeded USING MESSAGE = format('there are more than %s ticks after since', most),
+            HINT = 'Choose a later since, or a longer every.';
+    END IF;
+    RETURN QUERY SELECT tick FROM unnest(ticks) tick;
+END
+$$;
+
+-- Locks ---------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE VIEW shedlock_locks AS
+SELECT
+    l.name COLLATE pg_catalog."C" AS name,
+    s.state,
+    COALESCE(pg_catalog.left(l.locked_by, OPERATOR(pg_catalog.-) pg_catalog.length(o.ending)), l.locked_by) AS holder,
+    t.token,
+    pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,
+    pg_catalog.timezone('UTC'::pg_catalog.text, l.lock_until) AS lock_until,
+    CASE WHEN e.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(e.lock_until)
+        THEN e.lock_until OPERATOR(pg_catalog.-) c.now
+    END AS remaining,
+    CASE WHEN s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[]) AND pg_catalog.isfinite(l.locked_at)
+        THEN GREATEST(c.now OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
+    END AS held_for,
+    o.pid AS holder_pid,
+    o.alive AS holder_alive,
+    CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
+        THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
+    END AS last_duration,
+    -- A pause and a release by force are no runs.
+    CASE
+        WHEN o.ending IS NULL OR s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
+             OR o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text THEN NULL
+        WHEN l.lock_at_least_until IS NULL THEN 'done'::pg_catalog.text
+        WHEN e.is_released THEN 'failed'::pg_catalog.text
+        ELSE 'ran out'::pg_catalog.text
+    END AS last_outcome,
+    pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
+    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_tick, j.ran_at)) AS last_tick,
+    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
+    CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
+        THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
+    END AS ends_with_session
+FROM shedlock_rows() l
+    -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
+    CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
+    CROSS JOIN LATERAL (
+        -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
+        SELECT CASE WHEN pg_catalog.isfinite(l.locked_at) AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
+            THEN (EXTRACT(epoch FROM l.locked_at) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)::pg_catalog.int8
+        END AS token
+        OFFSET 0
+    ) t
+    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's locked_at.
+    -- NULL, if it has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
+    LEFT JOIN LATERAL (
+        SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
+               shedlock_session_alive(k.session) AS alive
+          FROM (SELECT p.ending, pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text) OPERATOR(pg_catalog.+) 1), 1) AS kind,
+                       pg_catalog.substring(p.ending, '^/[0-9]+[.][0-9]+[.,][0-9a-f]{8}'::pg_catalog.text) AS session
+                  FROM (SELECT pg_catalog.substring(l.locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text) AS ending OFFSET 0) p
+                 WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)) OPERATOR(pg_catalog.=) t.token::pg_catalog.text
+                OFFSET 0) k
+         WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '&', '*']::pg_catalog.text[])
+        OFFSET 0
+    ) o ON true
+    -- A Java run counts as done, and for the tick at which it began.
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
+        OFFSET 0
+    ) j
+    -- As acquire sees it: a lease may end with its session, at_least honoured. On a standby nobody knows.
+    CROSS JOIN LATERAL (
+        SELECT r.is_released, r.has_ended,
+               CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
+          FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp, true) AS is_released,
+                       COALESCE(o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[]) AND NOT o.alive
+                                AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp, false) AS has_ended) r
+        OFFSET 0
+    ) e
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN e.lock_until OPERATOR(pg_catalog.<=) c.now THEN 'free'::pg_catalog.text
+            WHEN e.lock_until OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamp THEN 'paused'::pg_catalog.text
+            WHEN o.ending IS NOT NULL AND (e.is_released OR e.has_ended) THEN 'kept'::pg_catalog.text
+            ELSE 'held'::pg_catalog.text
+        END AS state
+        OFFSET 0
+    ) s;
+
+-- Doctor --------------------------------------------------------------------------------------------------------------
+
+-- A query for each finding, in the order in which they are told: it gives severity, finding and hint. $1 is the lock table;
+-- locks, counters and advice come from shedlock_doctor. A query with extensions is asked for each of them that is
+-- installed, @ being its name. Elsewhere that schema may be anybody's, and a view in it would run with our rights.
+CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
+SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
+
+$q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
+           format('ALTER TABLE %s SET LOGGED', $1)
+      FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
+
+-- pg_upgrade keeps what depends on members, but not what the extension depends on.
+$q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
+           format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
+      FROM pg_extension e
+     WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
+
+-- Functions are looked up by name and types. Next to the portable edition's, an overload makes the calls among them ambiguous;
+-- next to the extension's, it may be what a caller runs that passes a literal without a type.
+$q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
+           format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
+           CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
+                ELSE format('REVOKE CREATE ON SCHEMA %s from them: with an overload they can keep every lock from being acquired. The owner of the schema can replace the functions and act as their owner', home) END
+      FROM (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension FROM pg_class t
+             WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
+            UNION ALL
+            SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock') h,
+           LATERAL (SELECT 'PUBLIC' AS creator FROM pg_namespace n, aclexplode(n.nspacl) a
+                     WHERE n.oid = home AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+                    UNION ALL
+                    SELECT r.oid::regrole::text FROM pg_roles r
+                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                       AND (has_schema_privilege(r.oid, home, 'CREATE') OR NOT is_extension AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
+                       AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
+     GROUP BY home, is_extension $q$,
+
+-- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
+$q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
+           'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+      FROM pg_class c
+     WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+       AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+             WHERE a.attrelid = c.oid AND NOT a.attisdropped
+               AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
+     ORDER BY c.oid::regclass::text $q$,
+
+-- Our tokens are rounded to the coarsest of these columns, and move on by one unit from the one before, so they run ahead of the clock.
+-- A Java client writes the clock's time, which is then lower, and the next token of ours is one that was given already.
+$q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
+           format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
+      FROM pg_attribute
+     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
+
+$q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
+           'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
+      FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
+
+$q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
+           format('ALTER SYSTEM SET %s = on', name)
+      FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$,
+
+$q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
+           'Set synchronous_standby_names, or guard the work with shedlock_guard'
+      FROM pg_stat_replication
+     WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+    HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
+
+-- Clients that write their own time may be a little ahead. Ours write the server's.
+$q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
+           'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
+      FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
+           'It ends by itself. shedlock_force_release frees it now; with ends_with_session it would have been free at once'
+      FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
+           'Another run may start then. Choose a longer at_most, or extend in time'
+      FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
+
+$q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+      FROM locks WHERE state = 'paused' ORDER BY name $q$,
+
+$q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
+           'Two names that differ in blanks only are two locks'
+      FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
+           'Choose a longer at_most, or extend in time'
+      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
+
+$q$ SELECT 'warning', format('lock "%s" ran out %s before it was released, and was missed by its holder %s', name,
+                             expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END, lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END),
+           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+      FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
+
+-- Others are refused, Java clients wait, VACUUM cannot clean up.
+$q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
+                             date_trunc('second', clock_timestamp() - xact_start)),
+           'Commit after the acquire, then work: a lock needs no open transaction'
+      FROM pg_stat_activity
+     WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
+       AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                    WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
+     ORDER BY pid $q$,
+
+-- Several writers. (A publication alone does no harm.)
+$q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
+      FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
+     WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
+UNION ALL VALUES
+
+($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
+      FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
+
+($q$ SELECT 'notice', format('this Citus coordinator has %s, on which nothing of its locks is known',
+                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
+           'All clients must connect to the coordinator, Java''s, too'
+      FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
+    HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
+
+-- The functions would not see what SQL does.
+($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', $1), format('SELECT undistribute_table(%L)', $1)
+      FROM pg_dist_partition WHERE logicalrelid = $1 $q$, ARRAY['citus']::pg_catalog.text[], 103),
+
+-- A subscriber is told of tables that it has copied, not of all that it is sent.
+($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
+           format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
+                  sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
+      FROM @.subscription, LATERAL (SELECT $1 IN (
+        SELECT set_reloid FROM @.replication_set_table
+         UNION ALL
+        SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
+         WHERE sync_subid = sub_id) AS is_told) t
+     ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']::pg_catalog.text[], 104),
+
+($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, ARRAY['pgactive']::pg_catalog.text[], 105),
+
+($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+      FROM bdr.node HAVING count(*) > 1 $q$, ARRAY['bdr']::pg_catalog.text[], 106);
+
+CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    -- From 2000 on, timestamp counts: no lease that begins then is too long for an interval, whatever somebody wrote
+    -- into the row.
+    sources CONSTANT text := format($sources$ WITH
+        locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
+                                 THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
+                    FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
+        counters AS (SELECT * FROM %1$s.shedlock_stats),
+        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$, home);
+    lock_table regclass;
+    query text;
+BEGIN
+    -- Without a sound table nothing is found about it; but why it is not may be among the rest: multi-master extensions
+    -- put triggers on tables.
+    BEGIN
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        severity := 'error';
+        GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+        RETURN NEXT;
+    END;
+
+    FOR query IN EXECUTE format('SELECT COALESCE(replace(f.query, ''@'', e.extname), f.query)
+                                   FROM %s.shedlock__findings f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions)
+                                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f."order"', home)
+    LOOP
+        BEGIN
+            RETURN QUERY EXECUTE sources || query USING lock_table;
+        EXCEPTION
+            WHEN object_not_in_prerequisite_state OR feature_not_supported THEN
+                NULL; -- there are no counters, or the table is not sound
+            WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
+                severity := 'error';
+                finding := format('not all could be looked at: %s', SQLERRM);
+                hint := format('Look there yourself, or let role "%s" read it', current_user);
+                RETURN NEXT;
+        END;
+    END LOOP;
+END
+$$;
+
+-- Protect -------------------------------------------------------------------------------------------------------------
+
+-- What others write to a row that is not free and ours is left out, so that they see no row, as if it were held.
+--
+-- Others do not know lock_at_least_until: who changes it is one of us. The extension writes past triggers; in plain SQL a
+-- release changes it, and what would leave it as it is (an extend, a resume) sets it to infinity first. So the row tells,
+-- and no setting of the session, which an aborted or forgetful function could leave behind.
+--
+-- It runs with the rights of whoever writes, who may execute nothing of ours: it can call no function of ours.
+CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- The end that every locked_by of ours has, as in the view. A variable, for the column may have a collation that knows
+    -- no regular expressions.
+    locked_by CONSTANT text := OLD.locked_by;
+    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
+    number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
+BEGIN
+    IF OLD.lock_until > timezone('utc', clock_timestamp())
+       AND right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number)
+       AND OLD.locked_at < timestamp '294247-01-10 04:00:54' -- no later one is a token
+       AND (TG_OP = 'DELETE' OR NEW.lock_at_least_until IS NOT DISTINCT FROM OLD.lock_at_least_until) THEN
+        RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, left(locked_by, -length(ending)), TG_OP
+            USING DETAIL = format('It is taken until %s (UTC). The statement came from "%s@%s", role "%s".', OLD.lock_until,
+                      COALESCE(NULLIF(current_setting('application_name'), ''), session_user), COALESCE(host(inet_client_addr()), '[local]'), current_user),
+                  HINT = 'shedlock_force_release frees a lock whoever holds it.';
+        RETURN NULL;
+    ELSIF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    lock_table regclass;
+    is_on boolean;
+BEGIN
+    IF shedlock_protect."on" IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'on must not be NULL';
+    END IF;
+    EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+    is_on := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = lock_table AND tgname = 'shedlock_protect');
+    IF is_on AND NOT shedlock_protect."on" THEN
+        EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
+    ELSIF shedlock_protect."on" AND NOT is_on THEN
+        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
+        -- Or the trigger would keep the extension from being dropped.
+        IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
+            EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
+        END IF;
+    END IF;
+END
+$$;
+
+-- Grant ---------------------------------------------------------------------------------------------------------------
+
+-- What a role needs: for GRANT and REVOKE.
+CREATE OR REPLACE VIEW shedlock__rights AS
+SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
+       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
+           'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
+           'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators
+  FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
+ WHERE NOT pg_catalog.starts_with(p.proname::pg_catalog.text, 'shedlock__'::pg_catalog.text)
+ UNION ALL
+SELECT pg_catalog.format('SELECT ON %s, %s'::pg_catalog.text, 'shedlock_locks'::pg_catalog.regclass, 'shedlock_stats'::pg_catalog.regclass), false;
+
+CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    granted text;
+    lock_table regclass;
+    place regnamespace;
+BEGIN
+    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
+    END IF;
+    FOR granted IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
+                     USING shedlock_grant.admin LOOP
+        EXECUTE format('GRANT %s TO %I', granted, shedlock_grant.role);
+    END LOOP;
+    IF shedlock_grant.java THEN
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
+    END IF;
+    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_revoke(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home CONSTANT regnamespace := '@extschema@';
+    revoked text;
+    lock_table regclass;
+    remaining text;
+BEGIN
+    IF shedlock_revoke.role IS NULL OR shedlock_revoke.admin IS NULL OR shedlock_revoke.java IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
+    ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
+                                                            UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
+        -- These rights were not given by shedlock_grant, and without them the functions would fail for everybody.
+        RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
+            HINT = 'Only roles that shedlock_grant has named can be named here.';
+    END IF;
+    FOR revoked IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
+                     USING shedlock_revoke.admin LOOP
+        EXECUTE format('REVOKE %s FROM %I', revoked, shedlock_revoke.role);
+    END LOOP;
+    IF shedlock_revoke.java THEN
+        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+        EXECUTE format('REVOKE SELECT, INSERT, UPDATE ON %s FROM %I', lock_table, shedlock_revoke.role);
+    END IF;
+    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname) FROM %s.shedlock_routines r JOIN pg_proc p ON p.oid = r.routine
+                     WHERE NOT starts_with(p.proname, ''shedlock__'') AND has_function_privilege($1, p.oid, ''EXECUTE'')', home)
+       INTO remaining USING shedlock_revoke.role;
+    IF remaining <> '' THEN
+        RAISE NOTICE 'role "%" may still call %', shedlock_revoke.role, remaining
+            USING HINT = 'As a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
+                      || 'which shedlock_revoke(..., admin => true) undoes.';
+    END IF;
+END
+$$;
+
+-- Comments ------------------------------------------------------------------------------------------------------------
+
+COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
+'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
+COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
+'Acquires several locks for this session: all or none.';
+COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
+'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
+'Acquires several locks, all or none, with one common token.';
+COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
+'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(room). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
+COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
+'For the client library: ends the shedlock_wait_any with that room, in whatever session. False: none sleeps there.';
+COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
+'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
+'Extends several locks of this session: all or none.';
+COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval) IS
+'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval) IS
+'Extends several locks that were acquired together with this token: all or none.';
+COMMENT ON FUNCTION shedlock_release(text, boolean) IS
+'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
+'Releases several locks of this session: all or none.';
+COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean) IS
+'Releases the acquisition that has this token; done as in shedlock_release. False, with a WARNING that says why, when it is not live.';
+COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean) IS
+'Releases several locks that were acquired together with this token: all or none.';
+COMMENT ON FUNCTION shedlock_guard(text) IS
+'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';
+COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
+'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
+COMMENT ON FUNCTION shedlock_complete(text) IS
+'In the transaction that did the work, at its end: guards it as shedlock_guard does, and releases this session''s lock as done, with its commit. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle while nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
+COMMENT ON FUNCTION shedlock_complete(text[]) IS
+'Completes several locks of this session: all or none.';
+COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
+'Completes the acquisition that has this token, as shedlock_complete does that of a session.';
+COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
+'Completes several locks that were acquired together with this token: all or none.';
+COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
+'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
+COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
+'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
+COMMENT ON FUNCTION shedlock_force_release(text) IS
+'Frees a lock, whoever holds it: true if somebody did. The old holder''s token is lost, its guarded transactions fail. Waits for a transaction in progress that has the row.';
+COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
+'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
+COMMENT ON FUNCTION shedlock_resume(text) IS
+'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
+COMMENT ON FUNCTION shedlock_protect(boolean) IS
+'Puts a trigger on the lock table, or takes it off, that keeps other people''s SQL from changing or deleting a lock of ours that is not free: Java before 7.0, ports that DELETE, clients with a wrong clock. A NOTICE tells them. Waits for transactions that have written the table, and to take it off also for those that have read it.';
+COMMENT ON FUNCTION shedlock_protect_row() IS
+'For shedlock_protect: the trigger.';
+COMMENT ON FUNCTION shedlock_doctor() IS
+'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
+COMMENT ON VIEW shedlock__findings IS
+'For shedlock_doctor: the queries that make its findings.';
+COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
+'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
+COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
+'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
+COMMENT ON VIEW shedlock_table IS
+'For shedlock_doctor, shedlock_protect and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
+COMMENT ON VIEW shedlock_routines IS
+'For shedlock_grant and shedlock_revoke: the functions of shedlock.';
+COMMENT ON VIEW shedlock__rights IS
+'For shedlock_grant and shedlock_revoke: what they grant and revoke.';
+COMMENT ON FUNCTION shedlock_stats_reset() IS
+'Forgets what shedlock_stats has counted in this database.';
+COMMENT ON VIEW shedlock_stats IS
+'Counters per lock name, since the start of the server or shedlock_stats_reset(). failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+COMMENT ON VIEW shedlock_locks IS
+'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+COMMENT ON FUNCTION shedlock_version() IS
+'Which edition of these functions this is, extension or portable, and its version.';
