@@ -164,6 +164,21 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     return locked;
 }
 
+// As heap_update, simple_heap_delete waits only for a row that we have not locked.
+bool lock_table::remove(sighting &seen) const
+{
+    PAUSE_POINT("before the lock");
+    const bool removed = lock_row(seen, LockTupleExclusive);
+    if (removed) {
+        simple_heap_delete(table_, &seen.tuple.t_self);
+        PAUSE_POINT("removed");
+        queue::wake_at(queue::ends::any, RelationGetRelid(table_), seen.name);
+        CommandCounterIncrement();
+    }
+    forget(seen);
+    return removed;
+}
+
 // On another page if the old one was full.
 void lock_table::remember_written(const sighting &seen, const ItemPointerData &tid) const
 {

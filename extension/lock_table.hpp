@@ -80,6 +80,9 @@ public:
     // seen, or is being changed. Never waits. The sighting is forgotten.
     bool rewrite(sighting &seen, const contents &written, text *locked_by) const;
 
+    // Deletes the seen row. False as from rewrite. Never waits. The sighting is forgotten.
+    bool remove(sighting &seen) const;
+
     // As rewrite, but at most one backend at a time gets that far, and the row is looked at once more before anything
     // is written. So those who lose the race have no transaction id to show for it.
     bool take(sighting &seen, const contents &written, text *locked_by) const;

@@ -70,16 +70,17 @@ sight to_sight(internal::fields const &row)
 
 judgement judge_age(sight const &lock, double max_age)
 {
-    auto const when = lock.age ? "was done " + duration(std::max(*lock.age, 0.0)) + " ago" : "was never done";
-    if (lock.java_may_have_done)
+    auto when = lock.age ? "was done " + duration(std::max(*lock.age, 0.0)) + " ago" : "was never done";
+    bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
+    if (lock.java_may_have_done && lock.last_outcome.empty())
         return {health::unknown, "was last run by a Java client, which does not tell whether it was done"};
+    if (has_failed)
+        when += ", and the last run " + lock.last_outcome;
     if (!lock.age || *lock.age > max_age)
         return {health::critical, when};
     if (lock.state == "paused")
         return {health::warning, "is paused, and " + when};
-    if (lock.last_outcome == "failed" || lock.last_outcome == "ran out")
-        return {health::warning, when + ", but the last run " + lock.last_outcome};
-    return {health::ok, when};
+    return {has_failed ? health::warning : health::ok, when};
 }
 
 judgement judge_hold(sight const &lock, double max_held)
