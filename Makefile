@@ -5,6 +5,7 @@
 #   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
+#   make check-monitoring asks every query of docs/monitoring of a real Prometheus that scrapes a real server
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
 #   make deb            builds Debian packages into build/packages
@@ -20,7 +21,7 @@
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check quick check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-monitoring quick check-unit check-versions deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
@@ -36,6 +37,11 @@ demo: packages
 
 check: packages
 	@test/check
+
+check-monitoring: packages
+	@cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
+	@$(MAKE) -s >build.log 2>&1 || { cat build.log; exit 1; }
+	@test/monitoring/check
 
 quick: check-unit
 	@PGISOLATIONTIMEOUT=60 test/with-server $(MAKE) --no-print-directory installcheck

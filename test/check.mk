@@ -9,7 +9,7 @@ server = test/with-server
 
 clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
-parts = extension_tests asserted portable_tests taps $(clients) languages rules planted docs pairs memory faults $(shipped) portable_faults
+parts = extension_tests asserted portable_tests taps $(clients) languages rules planted docs monitoring pairs memory faults $(shipped) portable_faults
 all: $(parts)
 .PHONY: all extension client programs address thread $(parts)
 
@@ -95,5 +95,7 @@ dist: | thread
 	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 test/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' sh -c 'test/languages && test/languages extension/portable/shedlock.sql'
+monitoring:
+	$(part) 'alert rules (promtool)' test/monitoring/rules
 docs: | programs
 	$(part) 'examples in README.md and docs/' test/docs
