@@ -115,7 +115,7 @@ TEST(list, is_1_when_one_is_not_there_and_says_which)
     EXPECT_EQ(run({"shedlock", "list", ""}).status, 1);
 }
 
-TEST(list, watch_shows_a_lock_that_is_asked_for_as_soon_as_it_is_there)
+TEST(list, watch_shows_a_lock_as_soon_as_it_is_there)
 {
     process tool{{"shedlock", "list", "--watch", name()}};
     ASSERT_TRUE(tool.says("NAME"));
