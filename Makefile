@@ -6,6 +6,7 @@
 #   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
+#   make check-monitoring asks every query of docs/monitoring of a real Prometheus that scrapes a real server
 #   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
 #   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
@@ -23,7 +24,7 @@
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check quick check-busy check-unit check-versions check-citus deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-monitoring quick check-busy check-unit check-versions check-citus deb check-deb abi pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
@@ -47,6 +48,11 @@ check: packages
 
 check-busy: packages
 	@test/check-busy $(PARTS)
+
+check-monitoring: packages
+	@$(tool)
+	@$(MAKE) -s >build.log 2>&1 || { cat build.log; exit 1; }
+	@test/monitoring/check
 
 quick:
 	@dev/install-packages build server libgtest-dev libpqxx-dev

@@ -133,4 +133,10 @@ lease resumed(const lease &current, instant now, duration unit)
     return {round_down(now, unit), current.locked_at, current.lock_at_least_until};
 }
 
+bool is_past(const lease &current, const history &past, instant now, duration unit)
+{
+    return current.lock_until <= now && current.locked_at < round_down(now, unit) &&
+           past.last_tick < std::optional{now};
+}
+
 } // namespace shedlock

@@ -129,4 +129,7 @@ lease freed(const lease &current, instant now, duration unit);
 bool is_paused(const lease &current);
 lease resumed(const lease &current, instant now, duration unit);
 
+// Whether the row may be deleted: the lock is free, and the tokens and ticks that come after it are later.
+bool is_past(const lease &current, const history &past, instant now, duration unit);
+
 } // namespace shedlock

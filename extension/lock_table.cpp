@@ -170,6 +170,21 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     return locked;
 }
 
+// Like heap_update, simple_heap_delete does not wait for a row that this transaction has locked.
+bool lock_table::remove(sighting &seen) const
+{
+    PAUSE_POINT("before the lock");
+    const bool removed = lock_row(seen, LockTupleExclusive);
+    if (removed) {
+        simple_heap_delete(table_, &seen.tuple.t_self);
+        PAUSE_POINT("removed");
+        queue::wake_at(queue::ends::any, RelationGetRelid(table_), seen.name);
+        CommandCounterIncrement();
+    }
+    forget(seen);
+    return removed;
+}
+
 // The new version is on another page if the old page was full.
 void lock_table::remember_written(const sighting &seen, const ItemPointerData &tid) const
 {

@@ -82,6 +82,9 @@ public:
     // one that was seen, or is being changed. Never waits. Forgets the sighting.
     bool rewrite(sighting &seen, const contents &written, text *locked_by) const;
 
+    // Deletes the row that was seen. Returns false as rewrite does. Never waits. Forgets the sighting.
+    bool remove(sighting &seen) const;
+
     // Like rewrite, but only one backend at a time gets that far, and it looks at the row once more before it writes.
     // So the backends that lose the race have not used a transaction id.
     bool take(sighting &seen, const contents &written, text *locked_by) const;

@@ -1507,6 +1507,14 @@ BEGIN
 END
 $$;
 
+-- The setting shedlock.tick, for the command: its transaction is the only one that has it.
+CREATE OR REPLACE FUNCTION shedlock_run_tick(tick timestamptz) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
+BEGIN
+    PERFORM set_config('shedlock.tick', COALESCE(to_jsonb(tick) #>> '{}', ''), true);
+END
+$$;
+
 CREATE OR REPLACE PROCEDURE shedlock_run(
     name text,
     command text,
@@ -1542,6 +1550,7 @@ BEGIN
 
     BEGIN
         PERFORM @extschema@.shedlock_run_guard(name, token);
+        PERFORM @extschema@.shedlock_run_tick(tick);
         EXECUTE command;
         PERFORM @extschema@.shedlock_run_end(name, token);
         BEGIN
@@ -1610,6 +1619,52 @@ BEGIN
      WHERE s.name = shedlock_force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
+END
+$$;
+
+-- Whether the row may be deleted: the lock is free, and the tokens and ticks that come after it are later.
+CREATE OR REPLACE FUNCTION shedlock__is_past(seen shedlock__row, now timestamp) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN @extschema@.shedlock__lasts_until(seen, now) <= now
+       AND seen.locked_at < @extschema@.shedlock__round_down(now, (SELECT c.unit FROM @extschema@.shedlock__columns() c))
+       AND COALESCE(seen.last_tick < now, true);
+END
+$$;
+
+-- The row is locked only if it may be deleted: whoever is refused must not keep others from their release.
+CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen @extschema@.shedlock__row;
+BEGIN
+    PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock_forget.name;
+    IF seen.name IS NULL THEN
+        PERFORM @extschema@.shedlock__require_storable(name);
+        RETURN false;
+    ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        seen := (@extschema@.shedlock__seize(ARRAY[name]))[1];
+        IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+        IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN -- ended with its session: shedlock_protect_row would keep it
+            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = shedlock_forget.name;
+        END IF;
+        DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock_forget.name;
+    EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
+        RETURN false;
+    END;
+    IF NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
+        RAISE NOTICE 'lock "%" was last acquired by "%", not by shedlock', seen.name, seen.locked_by
+            USING HINT = 'A JVM remembers that the row exists, and never makes it again: if its job is to run under this name, restart it.';
+    END IF;
+    RETURN true;
 END
 $$;
 

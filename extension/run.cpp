@@ -5,6 +5,7 @@
 #include "guard.hpp"
 #include "holder.hpp"
 #include "lost.hpp"
+#include "settings.hpp"
 #include "whereabouts.hpp"
 
 namespace shedlock {
@@ -76,11 +77,24 @@ void execute(const char *command)
     }
 }
 
+// As in JSON, whatever DateStyle and TimeZone are.
+const char *iso_text(std::optional<instant> tick)
+{
+    pg_tm parts;
+    fsec_t microseconds;
+    if (!tick || timestamp2tm(pg::to_timestamp(*tick), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
+        return "";
+    parts.tm_isdst = 0; // known, or the offset would be left out
+    char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
+    EncodeDateTime(&parts, microseconds, true, 0, nullptr, USE_XSD_DATES, out);
+    return out;
+}
+
 // After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke
 // off, it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are
 // still open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the
 // release gets one of its own. Nothing runs in the caller's frame afterwards.
-[[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine)
+[[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
     ErrorData *const error = CopyErrorData();
@@ -98,6 +112,7 @@ void execute(const char *command)
         ereport(WARNING,
                 (errcode(failure->sqlerrcode), errmsg("lock \"%.*s\" was not released", SV(names.front().bytes)),
                  errdetail("%s", failure->message), errhint("It ends with its lease, or with this session.")));
+    settings::set_tick(outer_tick);
     PopActiveSnapshot();
     CommitTransactionCommand();
     StartTransactionCommand();
@@ -126,6 +141,8 @@ bool run(Oid function, const acquire_request &request, const char *command)
     // Of this session, so that the command may guard and extend it, and of this acquisition.
     const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
+    const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());
+    settings::set_tick(iso_text(request.asked.tick));
     PAUSE_POINT("run acquired");
     SPI_commit();
 
@@ -142,10 +159,15 @@ bool run(Oid function, const acquire_request &request, const char *command)
     PG_CATCH();
     {
         guard::end_run(*guarded);
-        release_and_fail(function, request.names, mine);
+        release_and_fail(function, request.names, mine, outer_tick);
     }
     PG_END_TRY();
 
+    // In a transaction of its own: the caller may roll the next one back.
+    if (strcmp(settings::tick(), outer_tick) != 0) {
+        settings::set_tick(outer_tick);
+        SPI_commit();
+    }
     SPI_finish();
     return true;
 }

@@ -7,6 +7,7 @@ namespace {
 int default_at_most_ms = 0;
 bool release_asynchronously = true;
 int most_tracked = 1000;
+char *tick_of_run = nullptr;
 
 } // namespace
 
@@ -19,6 +20,10 @@ void define()
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
                              "A crash can then undo the release; the lock ends with its lease, as it would without it.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+    // Anybody may set it: it decides nothing. Not PGC_INTERNAL, which parallel workers would not be told.
+    DefineCustomStringVariable("shedlock.tick", "The tick of the shedlock_run whose command this session executes.",
+                               "Empty when there is none.", &tick_of_run, "", PGC_USERSET,
+                               GUC_NO_RESET_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, nullptr, nullptr, nullptr);
     // The memory is allocated once, so a running server cannot change it.
     if (process_shared_preload_libraries_in_progress)
         DefineCustomIntVariable("shedlock.max_tracked", "For how many lock names there are counters in shedlock_stats.",
@@ -37,6 +42,16 @@ std::optional<duration> default_at_most()
 uint32 max_tracked()
 {
     return static_cast<uint32>(most_tracked);
+}
+
+const char *tick()
+{
+    return tick_of_run;
+}
+
+void set_tick(const char *text)
+{
+    SetConfigOption("shedlock.tick", text, PGC_USERSET, PGC_S_SESSION);
 }
 
 bool async_release()

@@ -9,8 +9,8 @@
 CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_end|_failed)?'
-        '|force_release|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 
 -- Ticks ---------------------------------------------------------------------------------------------------------------
 
@@ -290,6 +290,17 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
            'Another run may start then. Choose a longer at_most, or extend in time'
       FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
 
+-- It looks busy at every tick, and does nothing.
+$q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
+                             CASE WHEN last_done_at IS NULL THEN 'no run was ever released as done' ELSE format('none was released as done since %s', last_done_at) END),
+           'Its work is not done: look at the log of its last holder, ' || holder
+      FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
+
+-- Not so where a Java client wrote it: what it wrote counts, whatever last_tick is.
+$q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
+           format('If the server''s clock had jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
+      FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$,
+
 $q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
       FROM locks WHERE state = 'paused' ORDER BY name $q$,
 
@@ -463,15 +474,18 @@ $$;
 -- What a role needs: for GRANT and REVOKE.
 CREATE OR REPLACE VIEW shedlock__rights AS
 SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
-       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
+       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_forget', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
            'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
-           'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators
+           'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators,
+       -- The views call functions as whoever reads them.
+       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_rows', 'shedlock_session_alive', 'shedlock_stats_rows', 'shedlock_version',
+           'shedlock_tick', 'shedlock_ticks']::pg_catalog.name[]) AS is_for_readers
   FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
  WHERE NOT pg_catalog.starts_with(p.proname::pg_catalog.text, 'shedlock__'::pg_catalog.text)
  UNION ALL
-SELECT pg_catalog.format('SELECT ON %s, %s'::pg_catalog.text, 'shedlock_locks'::pg_catalog.regclass, 'shedlock_stats'::pg_catalog.regclass), false;
+SELECT pg_catalog.format('SELECT ON %s, %s'::pg_catalog.text, 'shedlock_locks'::pg_catalog.regclass, 'shedlock_stats'::pg_catalog.regclass), false, true;
 
-CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false, read_only boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
@@ -479,11 +493,14 @@ DECLARE
     lock_table regclass;
     place regnamespace;
 BEGIN
-    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
+    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
+    ELSIF shedlock_grant.read_only AND (shedlock_grant.admin OR shedlock_grant.java) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'read_only excludes admin and java',
+            HINT = 'Without read_only the role may read the views, too.';
     END IF;
-    FOR granted IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
-                     USING shedlock_grant.admin LOOP
+    FOR granted IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE CASE WHEN $2 THEN is_for_readers ELSE $1 OR NOT is_for_administrators END ORDER BY 1', home)
+                     USING shedlock_grant.admin, shedlock_grant.read_only LOOP
         EXECUTE format('GRANT %s TO %I', granted, shedlock_grant.role);
     END LOOP;
     IF shedlock_grant.java THEN
@@ -584,6 +601,8 @@ COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, time
 'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
 'Frees a lock, whoever holds it: true if somebody did. The old holder''s token is lost, its guarded transactions fail. Waits for a transaction in progress that has the row.';
+COMMENT ON FUNCTION shedlock_forget(text) IS
+'Deletes the row of a job that is no more: true. False, and nothing has changed, unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has the row. Never waits for another transaction. All ticks of that name are due again.';
 COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
 'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
 COMMENT ON FUNCTION shedlock_resume(text) IS
@@ -593,11 +612,11 @@ COMMENT ON FUNCTION shedlock_protect(boolean) IS
 COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
-'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, locks in long transactions, several writers. No rows: nothing found.';
+'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows: nothing found.';
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that make its findings.';
-COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do. Nobody else may but superusers and whoever created the extension.';
+COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
+'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do; with read_only only read the views. Nobody else may but superusers and whoever created the extension.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS

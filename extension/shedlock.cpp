@@ -4,6 +4,7 @@
 #include "adoption.hpp"
 #include "change.hpp"
 #include "durability.hpp"
+#include "forget.hpp"
 #include "guard.hpp"
 #include "holder.hpp"
 #include "request.hpp"
@@ -261,6 +262,13 @@ Datum shedlock_force_release(PG_FUNCTION_ARGS)
 {
     enter("shedlock_force_release");
     return do_to_one(fcinfo, force_release);
+}
+
+PG_FUNCTION_INFO_V1(shedlock_forget);
+Datum shedlock_forget(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_forget");
+    return do_to_one(fcinfo, forget);
 }
 
 // For the client library.

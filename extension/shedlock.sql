@@ -229,6 +229,9 @@ CREATE PROCEDURE shedlock_run(
 CREATE FUNCTION shedlock_force_release(name text) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
+CREATE FUNCTION shedlock_forget(name text) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
@@ -361,14 +364,15 @@ BEGIN
         RETURN;
     END IF;
     FOR thing IN
-        SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin
+        SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin,
+               pg_catalog.bool_and(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_rows') AS read_only
           FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
-           AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['portable shedlock_end_wait', 'portable shedlock_pause']::name[])
+           AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['portable shedlock_rows', 'portable shedlock_end_wait', 'portable shedlock_pause']::name[])
            AND a.grantee OPERATOR(pg_catalog.<>) 0::oid AND a.grantee OPERATOR(pg_catalog.<>) p.proowner
          GROUP BY 1
     LOOP
-        PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin);
+        PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin, false, thing.read_only);
     END LOOP;
     IF EXISTS (SELECT FROM pg_catalog.pg_proc p
                 WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_protect_row' AND p.proowner OPERATOR(pg_catalog.=) portable

@@ -82,9 +82,9 @@ SELECT c AS by_the_installer, attempt(c) FROM unnest(ARRAY[
     'CREATE OR REPLACE VIEW regress_evil.shedlock_stats AS SELECT regress_evil.trap()',
     'ALTER FUNCTION regress_evil.shedlock_doctor() RESET search_path',
     'ALTER FUNCTION regress_evil.shedlock_doctor() SET search_path = regress_evil',
-    'ALTER FUNCTION regress_evil.shedlock_grant(text, boolean, boolean) OWNER TO regress_shedlock_attacker',
+    'ALTER FUNCTION regress_evil.shedlock_grant(text, boolean, boolean, boolean) OWNER TO regress_shedlock_attacker',
     'ALTER EXTENSION shedlock DROP VIEW regress_evil.shedlock_locks',
-    'ALTER EXTENSION shedlock DROP FUNCTION regress_evil.shedlock_grant(text, boolean, boolean)',
+    'ALTER EXTENSION shedlock DROP FUNCTION regress_evil.shedlock_grant(text, boolean, boolean, boolean)',
     'CREATE EVENT TRIGGER e ON ddl_command_start EXECUTE FUNCTION regress_evil.trap()',
     'CREATE FUNCTION regress_evil.own() RETURNS void LANGUAGE c AS ''$libdir/shedlock'', ''shedlock_make_or_adopt_table''',
     'CREATE OPERATOR CLASS regress_evil.oc DEFAULT FOR TYPE timestamp USING btree AS OPERATOR 1 regress_evil.<',
@@ -123,7 +123,7 @@ GRANT EXECUTE ON FUNCTION "portable shedlock_pause"() TO regress_shedlock_accomp
 RESET ROLE;
 REVOKE ALL ON SCHEMA public FROM regress_shedlock_attacker;
 CREATE EXTENSION shedlock;
-SELECT has_function_privilege('regress_shedlock_accomplice', 'shedlock_grant(text, boolean, boolean)', 'EXECUTE') AS has_gained,
+SELECT has_function_privilege('regress_shedlock_accomplice', 'shedlock_grant(text, boolean, boolean, boolean)', 'EXECUTE') AS has_gained,
        EXISTS (SELECT FROM pg_trigger WHERE tgname = 'shedlock_protect') AS is_protected;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;

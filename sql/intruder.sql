@@ -53,7 +53,7 @@ SELECT c, n FROM unnest(ARRAY[
     'CREATE POLICY p ON shedlock', 'ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY', 'ALTER TABLE shedlock SET UNLOGGED', 'ALTER TABLE shedlock OWNER TO CURRENT_USER', 'CREATE TEMP TABLE child () INHERITS (shedlock)',
     'CREATE TABLE regress_own.child (name varchar REFERENCES shedlock)', 'CREATE STATISTICS s ON name, locked_by FROM shedlock', 'COMMENT ON TABLE shedlock IS ''mine''', 'DROP TABLE shedlock', 'REINDEX TABLE shedlock',
     -- the functions
-    'CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT true''', 'ALTER FUNCTION shedlock_grant(text, boolean, boolean) SECURITY INVOKER',
+    'CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT true''', 'ALTER FUNCTION shedlock_grant(text, boolean, boolean, boolean) SECURITY INVOKER',
     'DROP FUNCTION shedlock_release(text, boolean)', 'CREATE OR REPLACE VIEW shedlock_locks AS SELECT 1', 'CREATE FUNCTION pg_temp.own() RETURNS void LANGUAGE c AS ''$libdir/shedlock'', ''shedlock_make_or_adopt_table''',
     'LOAD ''$libdir/shedlock''', 'SELECT shedlock_table()', 'SELECT count(*) FROM shedlock_doctor()', 'SELECT shedlock_stats_reset()',
     -- more rights

@@ -112,6 +112,29 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
        attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
        attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
 RESET ROLE;
+-- A role that only watches reads the views, and can do nothing else.
+CREATE ROLE regress_shedlock_monitor;
+SELECT shedlock_grant('regress_shedlock_monitor', read_only => true);
+SET ROLE regress_shedlock_monitor;
+SELECT c AS read_only, attempt(c) FROM unnest(ARRAY[
+    $$SELECT name || ' ' || state FROM shedlock_locks WHERE name = 'p'$$,
+    $$SELECT count(*) > 0 FROM shedlock_locks WHERE last_done_at > now() - interval '25 h'$$,
+    $$SELECT version FROM shedlock_version()$$,
+    $$SELECT shedlock_tick('1 hour') > '2001-01-01'$$,
+    $$SELECT shedlock_acquire('p', '1 min')$$,
+    $$SELECT shedlock_acquire_token('p', '1 min')$$,
+    $$SELECT shedlock_release_token('p', 1)$$,
+    $$SELECT shedlock_guard_token('p', 1)$$,
+    $$SELECT shedlock_force_release('p')$$,
+    $$SELECT shedlock_forget('p')$$,
+    $$SELECT finding FROM shedlock_doctor()$$,
+    $$SELECT count(*) FROM shedlock$$
+]) c;
+RESET ROLE;
+SELECT shedlock_revoke('regress_shedlock_monitor');
+SELECT attempt($$SELECT shedlock_grant('regress_shedlock_monitor', true, read_only => true)$$) AS both, attempt($$SELECT shedlock_grant('regress_shedlock_monitor', java => true, read_only => true)$$) AS java,
+       attempt($$SELECT shedlock_grant('regress_shedlock_monitor', read_only => NULL)$$) AS "NULL";
+DROP ROLE regress_shedlock_monitor;
 SELECT attempt($$SELECT shedlock_grant('regress_shedlock_app', NULL)$$) AS admin, attempt($$SELECT shedlock_grant('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_grant('no such role', java => true)$$) AS unknown, attempt($$SELECT shedlock_grant('x TO PUBLIC; --', java => true)$$) AS injected;
 -- shedlock_revoke takes back what shedlock_grant gives with the same arguments, and says what is left.

@@ -9,7 +9,7 @@ server = test/with-server
 
 clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
 shipped = installed dist abi clang
-parts = extension_tests asserted portable_tests taps $(clients) types languages languages_portable rules planted docs pairs memory faults $(shipped) portable_faults
+parts = extension_tests asserted portable_tests taps $(clients) types languages languages_portable rules planted docs monitoring pairs memory faults $(shipped) portable_faults
 all: $(parts)
 quick: rules extension_tests
 .PHONY: all quick extension client programs address thread $(parts)
@@ -102,5 +102,7 @@ languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs
 	$(part) 'docs/examples in other languages on the portable edition' test/languages extension/portable/shedlock.sql
+monitoring:
+	$(part) 'alert rules (promtool)' test/monitoring/rules
 docs: | programs
 	$(part) 'examples and pictures in README.md and docs/' sh -c 'test/docs && nice -n 15 test/pictures'

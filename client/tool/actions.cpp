@@ -26,10 +26,16 @@ int done_or_say(bool done, request const &asked, std::string const &otherwise)
     return done ? 0 : 1;
 }
 
-// For statements of our own, also on a standby.
+// For statements of our own.
+internal::session asker(request const &asked, bool to_write)
+{
+    return {[connection = asked.connection] { return connection; }, client_settings{}.timeout, to_write};
+}
+
+// Also on a standby.
 internal::session viewer(request const &asked)
 {
-    return {[connection = asked.connection] { return connection; }, client_settings{}.timeout, false};
+    return asker(asked, false);
 }
 
 // As many lines as the terminal has, from its upper left corner.
@@ -85,6 +91,23 @@ int list(request const &asked)
     }
 }
 
+int check(request const &asked)
+try {
+    auto session = viewer(asked);
+    auto const found = check(session, asked.run.names, asked.allowed);
+    std::cout << found.line << '\n';
+    return static_cast<int>(found.worst);
+} catch (std::exception const &failure) {
+    std::cout << unchecked(failure.what()) << '\n';
+    return static_cast<int>(health::unknown);
+}
+
+int fail_check(request const &asked)
+{
+    std::cout << unchecked(asked.check_failed) << '\n';
+    return static_cast<int>(health::unknown);
+}
+
 int acquire(request const &asked)
 {
     events events;
@@ -136,6 +159,14 @@ int pause(request const &asked)
 int resume(request const &asked)
 {
     return done_or_say(connect(asked).resume(asked.run.names.front()), asked, "was not resumed: it is not paused");
+}
+
+int forget(request const &asked)
+{
+    auto session = asker(asked, true);
+    auto const name = asked.run.names.front();
+    auto const answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
+    return done_or_say(answer.rows.at(0)[0] == "t", asked, "was not forgotten: it is not free, or not there");
 }
 
 int doctor(request const &asked)

@@ -7,11 +7,14 @@ struct request;
 
 int run(request const &);
 int list(request const &);
+int check(request const &);
+int fail_check(request const &); // what the words ask for cannot be checked: UNKNOWN
 int acquire(request const &);
 int extend(request const &);
 int release(request const &);
 int pause(request const &);
 int resume(request const &);
+int forget(request const &);
 int doctor(request const &);
 int metrics(request const &);
 int version(request const &);

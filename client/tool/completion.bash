@@ -134,7 +134,7 @@ _shedlock()
             given+="$option "
             case ${words[i]} in
             --dsn=*) dsn=${words[i]#*=} option= ;;
-            --dsn | --at-most | --at-least | --wait | --every | --tick | --holder | --token | --reason | -E) ;;
+            --dsn | --at-most | --at-least | --wait | --every | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
             *) option= ;;
             esac
         elif [[ -z $subcommand ]]; then
@@ -165,6 +165,8 @@ _shedlock()
         ;;
     pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused
     resume) states=paused ;;
+    check) options+=' --max-age --max-held' several=yes ;;
+    forget) states=free ;;
     list) options+=' --watch --json' several=yes ;;
     doctor | metrics | version) name=none ;;
     '') options+=' --version' name=none ;;
@@ -176,11 +178,11 @@ _shedlock()
         option=${current%%=*} prefix=${current%%=*}= current=${current#*=}
     fi
     case $option in
-    --at-most | --at-least | --wait | --every) _shedlock_offer_durations ;;
+    --at-most | --at-least | --wait | --every | --max-age | --max-held) _shedlock_offer_durations ;;
     ?*) ;; # a text or a number that only the user knows
     *)
         if [[ $current != -* ]]; then
-            [[ -n $subcommand ]] || _shedlock_offer run list acquire extend release pause resume doctor metrics version
+            [[ -n $subcommand ]] || _shedlock_offer run list check acquire extend release pause resume forget doctor metrics version
             [[ -n $name && -z $several ]] || _shedlock_offer_names "$states"
         fi
         if [[ $current == -* || -z $current && -n $subcommand && (-n $name || ${#COMPREPLY[@]} -eq 0) ]]; then

@@ -133,11 +133,13 @@ public:
         app.get_formatter()->column_width(28);
         add_run();
         add_list();
+        add_check();
         add_acquisition(add("acquire", "Print the token, or exit with 1: refused", acquire));
         add_extend();
         add_release();
         add_pause();
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
+        add_name(add("forget", "Delete the row of a job that is no more; 1: it is not free", forget));
         add("doctor", "Tell what is wrong, or may become so; 1: something is", doctor);
         add("metrics", "Print counters and states for Prometheus", metrics);
         add("version", "Print the version here and on the server, and which edition that is", version);
@@ -172,6 +174,19 @@ private:
         add_names(command, "Only these; 1: one is not there");
         command->add_flag("--watch", asked_.watch, "Again every second");
         command->add_flag("--json", asked_.json, "As JSON");
+    }
+
+    void add_check()
+    {
+        auto *const command = add("check", "Say whether jobs were done in time, as a monitoring plugin", check);
+        add_names(command, "The locks; the worst decides")->required();
+        auto *const limit = command->add_option_group("limits", "At least one");
+        add_duration(limit, "--max-age", asked_.allowed.max_age, "Critical: not done for longer than that");
+        add_duration(limit, "--max-held", asked_.allowed.max_held, "Critical: held for longer than that");
+        limit->require_option(1, 2);
+        command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, or the job is paused;\n"
+                        "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
+                        "3: UNKNOWN, no server, no privilege, a Java client ran last.");
     }
 
     void add_extend()
@@ -278,7 +293,11 @@ request read_request(std::vector<std::string> words)
         asked.action = [](request const &) { return 0; };
         return asked;
     } catch (CLI::ParseError const &failure) {
-        throw usage_error{complaint(app, failure)};
+        if (!app.got_subcommand("check"))
+            throw usage_error{complaint(app, failure)};
+        asked.check_failed = complaint(app, failure);
+        asked.action = fail_check;
+        return asked;
     }
     if (app.got_subcommand("run") && asked.run.command.empty())
         throw usage_error{"no command to run: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};

@@ -1,6 +1,7 @@
 // What the command line asks for.
 #pragma once
 
+#include "check.hpp"
 #include "run.hpp"
 
 namespace shedlock::tool {
@@ -14,6 +15,8 @@ struct request {
     std::int64_t token = 0;
     bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
     std::string reason;
+    limits allowed;           // of a check
+    std::string check_failed; // why there is nothing to check
 };
 
 // The request of these words, the program's name not among them. Throws usage_error. What --help and the like ask for

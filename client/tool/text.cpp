@@ -27,23 +27,80 @@ std::size_t harmful(std::string_view text)
     return 0;
 }
 
-} // namespace
+std::string bytes_in_hex(std::string_view letter)
+{
+    std::string all;
+    for (char const byte : letter) {
+        char escaped[8];
+        std::snprintf(escaped, sizeof escaped, "\\x%02X", static_cast<unsigned char>(byte));
+        all += escaped;
+    }
+    return all;
+}
 
-std::string printable(std::string const &any)
+// Of UTF-8 with at most three bytes.
+std::string number_in_hex(std::string_view letter)
+{
+    auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(letter[i]); };
+    unsigned const number = letter.size() == 1   ? byte(0)
+                            : letter.size() == 2 ? (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu)
+                                                 : (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\u%04x", number);
+    return escaped;
+}
+
+template <typename Escape> std::string without_harmful(std::string const &any, Escape escape)
 {
     std::string safe;
     for (std::string_view rest = any; !rest.empty();) {
         auto const bytes = harmful(rest);
-        for (char const byte : rest.substr(0, bytes)) {
-            char escaped[8];
-            std::snprintf(escaped, sizeof escaped, "\\x%02X", static_cast<unsigned char>(byte));
-            safe += escaped;
-        }
         if (bytes == 0)
             safe += rest.front();
+        else
+            safe += escape(rest.substr(0, bytes));
         rest.remove_prefix(std::max<std::size_t>(bytes, 1));
     }
     return safe;
+}
+
+} // namespace
+
+std::string printable(std::string const &any)
+{
+    return without_harmful(any, bytes_in_hex);
+}
+
+std::string printable_uniquely(std::string const &any)
+{
+    std::string marked;
+    for (std::size_t i = 0; i < any.size(); ++i)
+        marked += any.compare(i, 2, "\\x") == 0 ? "\\x5C" : std::string{any[i]};
+    return without_harmful(
+        marked, [](std::string_view letter) { return letter == "\n" ? std::string{letter} : bytes_in_hex(letter); });
+}
+
+std::string escaped_in_json(std::string const &json)
+{
+    return without_harmful(
+        json, [](std::string_view letter) { return letter == "\n" ? std::string{letter} : number_in_hex(letter); });
+}
+
+std::string duration(double seconds)
+{
+    auto const whole = static_cast<long long>(seconds);
+    char out[48];
+    if (seconds < 1)
+        std::snprintf(out, sizeof out, "%.0f ms", seconds * 1000);
+    else if (seconds < 60)
+        std::snprintf(out, sizeof out, "%.1f s", seconds);
+    else if (whole < 3600)
+        std::snprintf(out, sizeof out, "%lldm%02llds", whole / 60, whole % 60);
+    else if (whole < 86400)
+        std::snprintf(out, sizeof out, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
+    else
+        std::snprintf(out, sizeof out, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
+    return out;
 }
 
 void say(std::string const &message)

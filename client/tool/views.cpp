@@ -19,7 +19,12 @@ constexpr auto locks_query = R"(
            COALESCE(pg_catalog.to_char(pg_catalog.timezone('UTC', lock_until), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                     'infinity'),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
-           holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome
+           holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome,
+           extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) last_done_at),
+           pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           pg_catalog.to_char(pg_catalog.timezone('UTC', last_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           extract(epoch FROM last_done_at), extract(epoch FROM last_tick)
       FROM @extschema@.shedlock_locks)";
 enum column {
     name,
@@ -34,7 +39,13 @@ enum column {
     holder_pid,
     holder_alive,
     acquired,
-    last_outcome
+    last_outcome,
+    since_done,
+    last_done_at,
+    last_tick,
+    last_done_tick,
+    done,
+    tick
 };
 
 constexpr auto stats_query = R"(
@@ -67,25 +78,14 @@ std::vector<std::string> missing(std::vector<std::string> names, std::vector<int
     return names;
 }
 
-// Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
-std::string duration(field const &seconds)
+std::string time_taken(field const &seconds)
 {
-    if (!seconds)
-        return "-";
-    auto const total = std::stod(*seconds);
-    auto const whole = static_cast<long long>(total);
-    char out[48];
-    if (total < 1)
-        std::snprintf(out, sizeof out, "%.0f ms", total * 1000);
-    else if (total < 60)
-        std::snprintf(out, sizeof out, "%.1f s", total);
-    else if (whole < 3600)
-        std::snprintf(out, sizeof out, "%lldm%02llds", whole / 60, whole % 60);
-    else if (whole < 86400)
-        std::snprintf(out, sizeof out, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
-    else
-        std::snprintf(out, sizeof out, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
-    return out;
+    return seconds ? duration(std::stod(*seconds)) : "-";
+}
+
+std::string ago(field const &seconds)
+{
+    return seconds ? duration(std::max(std::stod(*seconds), 0.0)) + " ago" : "-";
 }
 
 std::size_t width(std::string const &utf8)
@@ -105,27 +105,40 @@ char const *colour(std::string const &state)
     return state == "paused" ? "\033[33m" : "\033[2m";
 }
 
-using line = std::array<std::string, 7>;
+// Names and holders may have 255 letters each. As JSON they are whole.
+std::string cut(std::string const &utf8)
+{
+    constexpr std::size_t limit = 64;
+    if (width(utf8) <= limit)
+        return utf8;
+    std::size_t letters = 0, end = 0;
+    while (letters < limit)
+        letters += (static_cast<unsigned char>(utf8[end++]) & 0xC0) != 0x80;
+    return utf8.substr(0, end - 1) + "…"; // the last of these begins the letter that is left out
+}
+
+using line = std::array<std::string, 8>;
 
 std::vector<line> table(std::vector<internal::fields> const &rows)
 {
-    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME"}};
+    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME", "LAST DONE"}};
     for (auto const &row : rows) {
         auto const current = text(row[state]);
         bool const is_free = current == "free";
-        lines.push_back({printable(text(row[name])), current,
-                         is_free ? "-" : printable(internal::without_mark(text(row[holder]))), duration(row[held_for]),
-                         current == "paused" ? "until resumed" : duration(row[remaining]), duration(row[last_duration]),
-                         row[last_outcome].value_or("-")});
+        lines.push_back({cut(printable(text(row[name]))), current,
+                         is_free ? "-" : cut(printable(internal::without_mark(text(row[holder])))),
+                         time_taken(row[held_for]), current == "paused" ? "until resumed" : time_taken(row[remaining]),
+                         time_taken(row[last_duration]), row[last_outcome].value_or("-"), ago(row[since_done])});
     }
     return lines;
 }
 
-// A label's value as Prometheus reads it.
+// A label's value as Prometheus reads it. It knows no escape for control characters, so those are spelt out; no two
+// names become the same label.
 std::string label(field const &value)
 {
     std::string quoted = "\"";
-    for (char const letter : text(value)) {
+    for (char const letter : printable_uniquely(text(value))) {
         if (letter == '\\' || letter == '"')
             quoted += '\\';
         letter == '\n' ? quoted += "\\n" : quoted += letter;
@@ -137,31 +150,64 @@ struct metric {
     char const *name;
     char const *type;
     char const *help;
-    std::string (*value)(internal::fields const &);
+    field (*value)(internal::fields const &); // nothing: there is no such sample
 };
 
-template <int Column> std::string number(internal::fields const &row)
+template <int Column> field number_if_any(internal::fields const &row)
 {
-    auto const value = row[Column].value_or("0");
+    auto const &value = row[Column];
     return value == "Infinity" ? "+Inf" : value == "-Infinity" ? "-Inf" : value;
+}
+
+template <int Column> field number(internal::fields const &row)
+{
+    return number_if_any<Column>(row).value_or("0");
+}
+
+template <auto &State> field is_in_state(internal::fields const &row)
+{
+    return text(row[state]) == State ? "1" : "0";
+}
+
+std::string head(metric const &one)
+{
+    return std::string{"# HELP "} + one.name + ' ' + one.help + "\n# TYPE " + one.name + ' ' + one.type + '\n';
 }
 
 void print(std::vector<internal::fields> const &rows, metric const &one, std::ostream &out)
 {
-    out << "# HELP " << one.name << ' ' << one.help << "\n# TYPE " << one.name << ' ' << one.type << '\n';
+    out << head(one);
     for (auto const &row : rows)
-        out << one.name << "{name=" << label(row[0]) << "} " << one.value(row) << '\n';
+        if (auto const value = one.value(row))
+            out << one.name << "{name=" << label(row[0]) << "} " << *value << '\n';
 }
 
+// All of them for each lock, so that a query sees when one ends. None while nothing is known.
+void print_outcomes(std::vector<internal::fields> const &rows, std::ostream &out)
+{
+    constexpr metric one = {"shedlock_lock_last_outcome", "gauge", "1 for how the last run ended.", nullptr};
+    out << head(one);
+    for (auto const &row : rows)
+        for (auto const *const each : {"done", "failed", "ran out"})
+            if (row[last_outcome])
+                out << one.name << "{name=" << label(row[name]) << ",outcome=\"" << each << "\"} "
+                    << (row[last_outcome] == each) << '\n';
+}
+
+constexpr char held_state[] = "held", paused_state[] = "paused";
+
 constexpr metric of_locks[] = {
-    {"shedlock_lock_held", "gauge", "1 while somebody holds it.",
-     [](internal::fields const &row) { return std::string{text(row[state]) == "held" ? "1" : "0"}; }},
-    {"shedlock_lock_paused", "gauge", "1 while it is paused.",
-     [](internal::fields const &row) { return std::string{text(row[state]) == "paused" ? "1" : "0"}; }},
+    {"shedlock_lock_held", "gauge", "1 while somebody holds it.", is_in_state<held_state>},
+    {"shedlock_lock_paused", "gauge", "1 while it is paused.", is_in_state<paused_state>},
     {"shedlock_lock_held_seconds", "gauge", "How long the holder has had it.", number<held_for>},
     {"shedlock_lock_remaining_seconds", "gauge", "How long the lease still runs.", number<remaining>},
     {"shedlock_lock_last_duration_seconds", "gauge", "How long the last holder had it.", number<last_duration>},
-    {"shedlock_lock_last_acquired_seconds", "gauge", "When it was last acquired, as Unix time.", number<acquired>},
+    {"shedlock_lock_acquired_timestamp_seconds", "gauge", "When it was last acquired or paused, as Unix time.",
+     number<acquired>},
+    {"shedlock_lock_last_done_timestamp_seconds", "gauge",
+     "When a run was last released as done, as Unix time. Runs of Java clients do not tell.", number_if_any<done>},
+    {"shedlock_lock_last_tick_timestamp_seconds", "gauge", "The tick of the last run, as Unix time.",
+     number_if_any<tick>},
 };
 
 constexpr metric of_stats[] = {
@@ -220,10 +266,13 @@ std::vector<std::string> list_as_json(internal::session &session, std::vector<st
                         {"held_for_seconds", number_or_null(row[held_for])},
                         {"last_duration_seconds", number_or_null(row[last_duration])},
                         {"last_outcome", text_or_null(row[last_outcome])},
+                        {"last_done_at", text_or_null(row[last_done_at])},
+                        {"last_tick", text_or_null(row[last_tick])},
+                        {"last_done_tick", text_or_null(row[last_done_tick])},
                         {"holder_pid", row[holder_pid] ? json(std::stoi(*row[holder_pid])) : json{}},
                         {"holder_alive", row[holder_alive] ? json(row[holder_alive] == "t") : json{}}});
     // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.
-    out << list.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+    out << escaped_in_json(list.dump(2, ' ', false, json::error_handler_t::replace)) << '\n';
     return missing(names, rows);
 }
 
@@ -232,6 +281,7 @@ void metrics(internal::session &session, std::ostream &out)
     auto const rows = locks(session);
     for (auto const &one : of_locks)
         print(rows, one, out);
+    print_outcomes(rows, out);
     try {
         auto const counters = session.ask(stats_query, {}).rows;
         for (auto const &one : of_stats)

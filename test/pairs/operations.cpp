@@ -26,6 +26,7 @@ operation const release_token{verb::release, "SELECT shedlock_release_token('{na
 operation const release_both{verb::release, "SELECT shedlock_release_token(ARRAY['{name}', '{other}'], {token})", true,
                              true};
 operation const force_release{verb::force_release, "SELECT shedlock_force_release('{name}')"};
+operation const forget{verb::forget, "SELECT shedlock_forget('{name}')"};
 operation const resume{verb::resume, "SELECT shedlock_resume('{name}')"};
 operation const guard{verb::guard, "BEGIN; SELECT shedlock_guard('{name}'); COMMIT"};
 operation const guard_token{verb::guard, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); COMMIT", true};
@@ -147,6 +148,11 @@ std::vector<stopped_operation> const &stopped_operations()
         {"force_release, seen before", force_release, held},
         {"resume, paused by another", resume, paused},
         {"resume, no row", resume, nothing},
+        {"forget, seen before", forget, released},
+        {"forget, released by another", forget, released_by_another},
+        {"forget, unlocked by Java", forget, released_by_java},
+        {"forget, run out", forget, run_out},
+        {"forget, held by another", forget, held_by_another},
         {"run, no row", run, nothing},
         {"run, seen before", run, released},
     };
@@ -166,6 +172,11 @@ std::vector<other_operation> const &other_operations()
         {"force_release", {force_release}, ""},
         {"pause", {pause_name}, ""},
         {"resume", {resume}, ""},
+        {"forget", {forget}, ""},
+        {"its lease ends, forget", {expire, forget}, ""},
+        {"its lease ends, forget, acquire", {expire, forget, acquire}, ""},
+        {"its lease ends, forget, committed afterwards", {expire, forget}, "COMMIT"},
+        {"its lease ends, forget, rolled back afterwards", {expire, forget}, "ROLLBACK"},
         {"guard token", {guard_token}, ""},
         {"complete token", {complete_token}, ""},
         {"complete array", {complete_both}, ""},

@@ -34,6 +34,11 @@ bool is_acquire(verb what)
     return what == verb::acquire || what == verb::pause || what == verb::run;
 }
 
+bool never_waits(verb what)
+{
+    return is_acquire(what) || what == verb::forget;
+}
+
 bool has_changed_something(operation const &op, answer const &given)
 {
     bool const by_sql = op.what == verb::by_hand || op.what == verb::java_acquire || op.what == verb::java_update;
@@ -167,7 +172,7 @@ private:
     {
         auto const &waiting = other.steps[i];
         bool const is_maintenance = waiting.what == verb::maintenance;
-        if (is_acquire(waiting.what))
+        if (never_waits(waiting.what))
             return with(waiting, "waits");
         if (!is_maintenance && !has_written_)
             return with(waiting, "waits for a call that has written nothing");
@@ -251,7 +256,7 @@ private:
         bool const is_kept = other.end == "COMMIT" && has_changed_something(last, given);
         resume();
         if (!ends_without_waiting(stopped_)) {
-            if (is_acquire(stopped.what) && !ran_) // whoever has run may wait for his release
+            if (never_waits(stopped.what) && !ran_) // whoever has run may wait for his release
                 return "waits";
             auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {}, {});
             during_.push_back(is_kept ? judged.after : before);

@@ -107,6 +107,8 @@ private:
             return force_release();
         case verb::resume:
             return resume();
+        case verb::forget:
+            return forget();
         case verb::guard:
             return guard();
         case verb::guard_and_release:
@@ -354,6 +356,24 @@ private:
             return "answers true, though it was not paused";
         expected_[0]->times = shedlock::resumed(before_[0]->times, instant_of_change(0), unit);
         return is_in_call(instant_of_change(0)) ? "" : "wrote the time of another call";
+    }
+
+    bool is_past(std::optional<record> const &row, instant now) const
+    {
+        return row && shedlock::is_past(row->times, past_of(row), now, unit);
+    }
+
+    std::string forget()
+    {
+        bool const must_be = !known_.may_collide && std::ranges::all_of(during_, [&](state const &one) {
+            return is_past(one[0], given_.begun);
+        });
+        if (!says_yes())
+            return must_be ? "answers false, though the row was of no use at every instant" : "";
+        if (!is_past(before_[0], given_.ended))
+            return "answers true, though the row is needed or not there";
+        expected_[0].reset();
+        return {};
     }
 
     // The latest acquisition is ours, whether its lease runs or not.

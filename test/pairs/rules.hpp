@@ -15,6 +15,7 @@ enum class verb {
     release,
     force_release,
     resume,
+    forget,
     guard,
     guard_and_release, // in one transaction
     complete,

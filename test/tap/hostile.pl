@@ -127,7 +127,8 @@ ok SELECT @.shedlock_protect(true)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false, false)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true)
 ok SELECT @.shedlock_protect(false)
-ok SELECT @.shedlock_grant('app'::text, true, true)
+ok SELECT @.shedlock_grant('app'::text, true, true, false)
+ok SELECT @.shedlock_forget('b'::text), @.shedlock_forget('none'::text)
 ok SELECT @.shedlock_revoke('app'::text, true, true)
 22004 SELECT @.shedlock_acquire(NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
 22004 SELECT @.shedlock_acquire('e'::text, NULL::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
@@ -140,6 +141,7 @@ ok SELECT @.shedlock_revoke('app'::text, true, true)
 22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
 22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true)
 22004 SELECT @.shedlock_ticks('1 h'::interval, NULL::timestamptz, 'UTC'::text)
+22004 SELECT @.shedlock_forget(NULL::text)
 22004 SELECT @.shedlock_pause(NULL::text, NULL::text, '0'::interval)
 22004 SELECT @.shedlock_pause('e'::text, NULL::text, NULL::interval)
 22004 CALL @.shedlock_run('r'::text, NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, NULL::boolean)
@@ -181,11 +183,11 @@ for my $edition ('portable', 'extension')
 	}
 	# Next to the extension's functions nobody can stop anything either; next to the portable ones they can, and the doctor says so.
 	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_ambiguities('jobs')"), '>', 30, 'ambiguous overloads are planted');
-	$node->safe_psql($edition, q[DROP FUNCTION jobs.shedlock_doctor(int), jobs.shedlock_grant(text, boolean, boolean, int), jobs.shedlock_revoke(text, boolean, boolean, int), jobs.shedlock_protect(boolean, int)]);
+	$node->safe_psql($edition, q[DROP FUNCTION jobs.shedlock_doctor(int), jobs.shedlock_grant(text, boolean, boolean, boolean, int), jobs.shedlock_revoke(text, boolean, boolean, int), jobs.shedlock_protect(boolean, int)]);
 	$node->safe_psql($edition, 'GRANT CREATE ON SCHEMA jobs TO attacker');
 	my ($severity, $others) = $edition eq 'portable' ? ('error', 'attacker') : ('warning', 'attacker, team'); # whose schema it is
 	like(answer($edition, q[SELECT severity, finding FROM jobs.shedlock_doctor()]), qr/^$severity\|others may create objects in schema jobs, next to the functions of shedlock: $others$/m, '... the doctor works and names who can do that');
-	is(answer($edition, q[SELECT jobs.shedlock_protect(true), jobs.shedlock_protect(false), jobs.shedlock_grant('app'::text, true, true), jobs.shedlock_revoke('app'::text, true, true)]), '|||', '... and so do protect, grant and revoke');
+	is(answer($edition, q[SELECT jobs.shedlock_protect(true), jobs.shedlock_protect(false), jobs.shedlock_grant('app'::text, true, true, false), jobs.shedlock_revoke('app'::text, true, true)]), '|||', '... and so do protect, grant and revoke');
 }
 is($node->safe_psql('postgres', q[SELECT rolsuper FROM pg_roles WHERE rolname = 'attacker']), 'f', 'nobody has become a superuser');
 $node->stop;

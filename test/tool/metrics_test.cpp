@@ -40,7 +40,7 @@ exposition read_metrics(std::string const &text)
 {
     std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
     std::regex const sample{
-        R"re((([a-z_]+)\{name="(?:[^"\\\n]|\\["\\n])*"\}) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
+        R"re((([a-z_]+)\{name="(?:[^"\\\n]|\\["\\n])*"(?:,outcome="[a-z ]+")?\}) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
     exposition seen;
     std::string current;
     std::smatch found;
@@ -101,13 +101,53 @@ TEST(metrics, tell_of_states_and_counters)
     EXPECT_EQ(of(paused, "shedlock_lock_paused"), "1");
     EXPECT_EQ(of(paused, "shedlock_released_total"), "1");
     EXPECT_EQ(of(paused, "shedlock_failed_total"), "1");
-    EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_last_acquired_seconds")), std::stod(token) / 1e6, 600);
+    EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_acquired_timestamp_seconds")), std::stod(token) / 1e6, 600);
+}
+
+TEST(metrics, tell_how_the_last_run_ended_and_when_one_was_done)
+{
+    auto const sample = [](char const *metric, std::string const &labels = "") {
+        auto const seen = metrics();
+        auto const found = seen.values.find(metric + ("{name=\"" + name()) + '"' + labels + '}');
+        return found == seen.values.end() ? "none" : found->second;
+    };
+    auto const is_that_of_the_view = [&](char const *metric, std::string const &column) {
+        return ask("SELECT " + sample(metric) + " = extract(epoch FROM " + column +
+                   ") FROM shedlock_locks WHERE name = " + literal(name()));
+    };
+    auto const release = [](std::string const &token, char const *done) {
+        ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", " + done + ')');
+    };
+    auto const first = acquire();
+    EXPECT_EQ(sample("shedlock_lock_last_done_timestamp_seconds"), "none");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"done\""), "none");
+    release(first, "true");
+    EXPECT_EQ(is_that_of_the_view("shedlock_lock_last_done_timestamp_seconds", "last_done_at"), "t");
+    EXPECT_EQ(is_that_of_the_view("shedlock_lock_last_tick_timestamp_seconds", "last_tick"), "t");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"done\""), "1");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"failed\""), "0");
+    release(acquire(), "false");
+    EXPECT_EQ(is_that_of_the_view("shedlock_lock_last_done_timestamp_seconds", "last_done_at"), "t");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"done\""), "0");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"failed\""), "1");
+    EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"ran out\""), "0");
 }
 
 TEST(metrics, quote_the_names)
 {
     acquire(name() + " \"a\" \\ \n z");
     EXPECT_EQ(metrics().values.count("shedlock_lock_held{name=\"" + name() + " \\\"a\\\" \\\\ \\n z\"}"), 1U);
+}
+
+// Prometheus has no escape for what turns a line around or clears a screen.
+TEST(metrics, spell_control_characters_out_and_keep_names_apart)
+{
+    acquire(name() + " \u202Ea\t");
+    acquire(name() + " \\xE2\\x80\\xAEa\\x09");
+    auto const seen = metrics();
+    auto const sample = "shedlock_lock_held{name=\"" + name();
+    EXPECT_EQ(seen.values.count(sample + " \\\\xE2\\\\x80\\\\xAEa\\\\x09\"}"), 1U);
+    EXPECT_EQ(seen.values.count(sample + " \\\\x5CxE2\\\\x5Cx80\\\\x5CxAEa\\\\x5Cx09\"}"), 1U);
 }
 
 // Not loaded when the server started; the portable edition.

@@ -73,18 +73,19 @@ TEST(list, has_a_line_for_each_lock)
 {
     EXPECT_EQ(run({"shedlock", "acquire", name(), "--at-most", "1h", "--holder", "me"}).status, 0);
     auto const header = lines(run({"shedlock", "list"}).out).at(0);
-    EXPECT_TRUE(std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN +OUTCOME"}))
+    EXPECT_TRUE(
+        std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN +OUTCOME +LAST DONE"}))
         << header;
     auto const held = line_of(name());
     EXPECT_TRUE(
-        std::regex_match(held, std::regex{"[^ ]+ +held +me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +-"}))
+        std::regex_match(held, std::regex{"[^ ]+ +held +me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +- +-"}))
         << held;
     EXPECT_EQ(run({"shedlock", "release", name(), "--failed", "--token",
                    ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
                   .status,
               0);
     auto const free = line_of(name());
-    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +failed"}))
+    EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +failed +-"}))
         << free;
 }
 
@@ -117,7 +118,7 @@ TEST(list, is_1_when_one_is_not_there_and_says_which)
     EXPECT_EQ(run({"shedlock", "list", ""}).status, 1);
 }
 
-TEST(list, watch_shows_a_lock_that_is_asked_for_as_soon_as_it_is_there)
+TEST(list, watch_shows_a_lock_as_soon_as_it_is_there)
 {
     process tool{{"shedlock", "list", "--watch", name()}};
     ASSERT_TRUE(tool.says("NAME"));
@@ -127,7 +128,29 @@ TEST(list, watch_shows_a_lock_that_is_asked_for_as_soon_as_it_is_there)
     EXPECT_EQ(tool.out().find(name() + ".2"), std::string::npos);
 }
 
-TEST(list, lets_no_name_and_no_holder_command_the_terminal)
+TEST(list, tells_when_each_was_last_done)
+{
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
+    ask("UPDATE shedlock SET last_done_at = last_done_at - interval '3 h' WHERE name = " + literal(name()));
+    EXPECT_TRUE(line_of(name()).ends_with(" done     3h00m ago")) << line_of(name());
+    auto const one = json_of(name());
+    for (auto const *time : {"last_done_at", "last_tick", "last_done_tick"})
+        EXPECT_EQ(ask("SELECT timestamptz " + literal(one.at(time)) + " = " + time +
+                      " FROM shedlock_locks WHERE name = " + literal(name())),
+                  "t");
+}
+
+TEST(list, cuts_what_is_too_long_for_a_table)
+{
+    auto const lock = name() + std::string(200, 'x');
+    ask("SELECT shedlock_acquire_token(" + literal(lock) + ", '1m', holder => repeat('ä', 150))");
+    auto const shown = line_of(lock.substr(0, 63) + "…");
+    EXPECT_NE(shown.find("  held   ääääää"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("ä…  "), std::string::npos) << shown;
+    EXPECT_EQ(json_of(lock).at("name"), lock);
+}
+
+TEST(list, is_harmless_on_a_terminal)
 {
     auto const locks = hostile_locks();
     auto const shown = run({"shedlock", "list"}).out;
@@ -149,6 +172,10 @@ TEST(list, lets_no_name_turn_the_line_around)
     auto const shown = run({"shedlock", "list"}).out;
     EXPECT_EQ(shown.find("\u202E"), std::string::npos);
     EXPECT_EQ(shown.find("\u2066"), std::string::npos);
+    auto const json = run({"shedlock", "list", "--json"}).out;
+    EXPECT_EQ(json.find("\u202E"), std::string::npos);
+    EXPECT_NE(json.find(" \\u202eabc"), std::string::npos);
+    EXPECT_EQ(json_of(name() + " \u202Eabc").at("state"), "held");
 }
 
 TEST(list, as_JSON_is_exact)
@@ -279,8 +306,8 @@ TEST(doctor, is_content_with_notices)
 
 TEST(help, fits_a_screen)
 {
-    for (auto const *command :
-         {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "doctor", "metrics", "version"}) {
+    for (auto const *command : {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "check", "forget",
+                                "doctor", "metrics", "version"}) {
         auto const seen = run(sh(std::string{"shedlock "} + command + " --help"));
         EXPECT_EQ(seen.status, 0);
         EXPECT_EQ(seen.err, "");

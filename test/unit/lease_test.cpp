@@ -375,4 +375,17 @@ TEST(release, says_whether_it_was_done)
     EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::released);
 }
 
+TEST(past, is_a_row_that_is_free_and_older_than_all_that_may_follow)
+{
+    const auto now = noon + 1h;
+    const lease free{noon, noon, std::nullopt};
+    EXPECT_TRUE(is_past(free, {}, now, microsecond));
+    EXPECT_TRUE(is_past(free, {noon, noon, noon}, now, microsecond));
+    EXPECT_FALSE(is_past({now + microsecond, noon, noon}, {}, now, microsecond)) << "held";
+    EXPECT_FALSE(is_past({forever, noon, std::nullopt}, {}, now, microsecond)) << "paused";
+    EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now, microsecond)) << "I6: the next token would be the same";
+    EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now + 9s, 10s)) << "I6, in a coarse column";
+    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick of the future";
+}
+
 } // namespace

@@ -1,0 +1,176 @@
+#include "check.hpp"
+
+#include "literal.hpp"
+#include "text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace shedlock::tool {
+
+namespace {
+
+// A Java client does not tell whether its run was done, so the row counts it as done, for the instant at which it
+// began. Our own runs are never done for an instant more than a minute ahead of the clock. Such a run ended before the
+// next acquisition, or by lock_until if there was none.
+constexpr auto check_query = R"(
+    SELECT l.name, l.state, l.last_outcome, extract(epoch FROM c.now OPERATOR(pg_catalog.-) l.last_done_at),
+           extract(epoch FROM l.held_for),
+           CASE WHEN j.is_last THEN LEAST(l.lock_until, c.now)
+                WHEN l.last_done_tick OPERATOR(pg_catalog.>)
+                     COALESCE(l.last_done_at OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval, '-infinity')
+                THEN l.locked_at
+           END OPERATOR(pg_catalog.>=) (c.now OPERATOR(pg_catalog.-) $2::pg_catalog.interval)
+      FROM @extschema@.shedlock_locks l
+           CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now OFFSET 0) c
+           CROSS JOIN LATERAL (SELECT l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at
+                                      AS is_last OFFSET 0) j
+     WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
+
+struct sight {
+    std::string name, state, last_outcome;
+    std::optional<double> age, held; // in seconds
+    bool java_may_have_done;
+};
+
+struct judgement {
+    health is;
+    std::string says;
+};
+
+double seconds(std::chrono::microseconds time)
+{
+    return std::chrono::duration<double>{time}.count();
+}
+
+std::string whole(double seconds)
+{
+    return std::to_string(std::llround(std::max(seconds, 0.0)));
+}
+
+bool is_worse(health a, health b)
+{
+    static std::map<health, int> const badness{
+        {health::ok, 0}, {health::unknown, 1}, {health::warning, 2}, {health::critical, 3}};
+    return badness.at(a) > badness.at(b);
+}
+
+sight to_sight(internal::fields const &row)
+{
+    auto const number = [](auto const &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
+    auto const is_held = row[1] == "held";
+    return {row[0].value_or(""),
+            row[1].value_or(""),
+            row[2].value_or(""),
+            number(row[3]),
+            is_held ? number(row[4]) : std::nullopt,
+            row[5] == "t"};
+}
+
+judgement judge_age(sight const &lock, double max_age)
+{
+    auto when = lock.age ? "was done " + duration(std::max(*lock.age, 0.0)) + " ago" : "was never done";
+    bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
+    if (lock.java_may_have_done && lock.last_outcome.empty())
+        return {health::unknown, "was last run by a Java client, which does not tell whether it was done"};
+    if (has_failed)
+        when += ", and the last run " + lock.last_outcome;
+    if (!lock.age || *lock.age > max_age)
+        return {health::critical, when};
+    if (lock.state == "paused")
+        return {health::warning, "is paused, and " + when};
+    return {has_failed ? health::warning : health::ok, when};
+}
+
+judgement judge_hold(sight const &lock, double max_held)
+{
+    if (lock.state == "paused")
+        return {health::warning, "is paused"};
+    if (!lock.held)
+        return {health::ok, "is not held"};
+    return {*lock.held > max_held ? health::critical : health::ok, "has been held for " + duration(*lock.held)};
+}
+
+judgement judge(sight const *lock, limits const &allowed)
+{
+    if (!lock)
+        return {health::critical, "was never acquired"};
+    std::optional<judgement> by_age, by_hold;
+    if (allowed.max_age)
+        by_age = judge_age(*lock, seconds(*allowed.max_age));
+    if (allowed.max_held)
+        by_hold = judge_hold(*lock, seconds(*allowed.max_held));
+    if (!by_age || !by_hold)
+        return by_age ? *by_age : *by_hold;
+    return is_worse(by_hold->is, by_age->is) ? *by_hold : *by_age;
+}
+
+// Neither the text nor a label may contain what separates them.
+std::string plain(std::string const &text)
+{
+    std::string safe;
+    for (char const letter : printable(text))
+        safe += letter == '|' ? "\\x7C" : letter == '=' ? "\\x3D" : std::string{letter};
+    return safe;
+}
+
+std::string measure(std::string const &label, double value, double limit)
+{
+    std::string quoted;
+    for (char const letter : plain(label))
+        quoted += letter == '\'' ? "''" : std::string{letter};
+    return " '" + quoted + "'=" + whole(value) + "s;;" + whole(limit) + ";0";
+}
+
+std::string measures(sight const &lock, limits const &allowed)
+{
+    std::string all;
+    if (allowed.max_age && lock.age)
+        all += measure(lock.name + "_age", *lock.age, seconds(*allowed.max_age));
+    if (allowed.max_held)
+        all += measure(lock.name + "_held", lock.held.value_or(0), seconds(*allowed.max_held));
+    return all;
+}
+
+char const *word(health of)
+{
+    static constexpr char const *words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    return words[static_cast<int>(of)];
+}
+
+std::string headline(health of, std::string const &text)
+{
+    return std::string{"SHEDLOCK "} + word(of) + " - " + text;
+}
+
+} // namespace
+
+diagnosis check(internal::session &session, std::vector<std::string> const &names, limits const &allowed)
+{
+    auto const max_age = internal::interval_literal(allowed.max_age.value_or(std::chrono::microseconds{}));
+    std::map<std::string, sight> seen;
+    for (auto const &row : session.ask(check_query, {internal::array_literal(names), max_age}).rows)
+        seen.emplace(row[0].value_or(""), to_sight(row));
+    diagnosis all;
+    std::string text, data;
+    for (auto const &name : names) {
+        auto const found = seen.find(name);
+        auto const *const lock = found == seen.end() ? nullptr : &found->second;
+        auto const one = judge(lock, allowed);
+        if (is_worse(one.is, all.worst))
+            all.worst = one.is;
+        text += (text.empty() ? "" : "; ") + plain(name) + ' ' + one.says;
+        if (lock)
+            data += measures(*lock, allowed);
+    }
+    all.line = headline(all.worst, text) + (data.empty() ? "" : " |" + data);
+    return all;
+}
+
+std::string unchecked(std::string const &why)
+{
+    return headline(health::unknown, plain(why));
+}
+
+} // namespace shedlock::tool

@@ -1,0 +1,29 @@
+// What a monitoring plugin says of locks: one line, and an exit status.
+#pragma once
+
+#include "session.hpp"
+
+#include <optional>
+
+namespace shedlock::tool {
+
+struct limits {
+    std::optional<std::chrono::microseconds> max_age;  // since a run was last done
+    std::optional<std::chrono::microseconds> max_held; // by whoever holds it now
+};
+
+// The exit status of monitoring plugins.
+enum class health { ok = 0, warning = 1, critical = 2, unknown = 3 };
+
+struct diagnosis {
+    health worst = health::ok; // critical is worse than warning, and that is worse than unknown
+    std::string line;          // with performance data; no line break
+};
+
+// Needs no right but to read the view shedlock_locks. Throws what session::ask throws.
+diagnosis check(internal::session &, std::vector<std::string> const &names, limits const &);
+
+// The line of a check that could not be made.
+std::string unchecked(std::string const &why);
+
+} // namespace shedlock::tool

@@ -1,0 +1,51 @@
+// A job for each day, also for the days on which no host was up: the missed ones are done one after the other, the
+// oldest first. Any host may start this at any time, as often as you like.
+#include <iostream>
+#include <shedlock/pqxx.hpp>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// The oldest day that is due: the last one that was tried, if it was not done, or else the one after it. In the
+// beginning, three days ago.
+std::optional<shedlock::instant> oldest_due(pqxx::connection &db)
+{
+    pqxx::work tx{db};
+    auto const due = tx.exec(R"(
+        SELECT (extract(epoch FROM day) * 1000000)::bigint
+          FROM (SELECT COALESCE((SELECT CASE WHEN last_done_tick = last_tick THEN last_tick
+                                             ELSE last_tick - interval '1 microsecond' END
+                                   FROM shedlock_locks WHERE name = 'interest'),
+                                now() - interval '3 days') AS since) AS last,
+               shedlock_ticks('1 day', since, 'Europe/Berlin') AS day
+         ORDER BY day LIMIT 1)");
+    if (due.empty())
+        return std::nullopt;
+    return shedlock::instant{std::chrono::microseconds{due[0][0].as<long long>()}};
+}
+
+void pay(pqxx::work &tx, shedlock::instant day)
+{
+    tx.exec("INSERT INTO interest_paid VALUES (timestamptz 'epoch' + interval '1 microsecond' * " +
+            std::to_string(day.time_since_epoch().count()) + ")");
+}
+
+} // namespace
+
+int main()
+try {
+    pqxx::connection db;
+    while (auto const day = oldest_due(db)) {
+        bool const ran = shedlock::run(db, "interest", {.at_most = 50min, .tick = day, .retry = true},
+                                       [&](pqxx::work &tx) { pay(tx, *day); });
+        if (!ran) { // another host is at it; going on to the next day would give this one up for good
+            std::cout << "another host pays\n";
+            return 0;
+        }
+        std::cout << "paid for a day\n";
+    }
+} catch (std::exception const &failure) { // that day is released as failed, and the next start begins with it
+    std::cerr << failure.what() << '\n';
+    return 1;
+}
