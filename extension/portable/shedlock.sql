@@ -1089,8 +1089,8 @@ $$;
 -- session's, or without one the token's.
 --
 -- The clock is read before the row is ours, which saves the statement that locks it. So the lease has to last for a while yet, and
--- what took longer is undone. An extend leaves an at_least that still runs to shedlock__change, where the row does not look as if
--- somebody else had written it (shedlock_protect_row). One that is over may as well end now. Sixteen digits last until 2286.
+-- what took longer is undone. An at_least that still runs is left to shedlock__change; so is an extend where shedlock_protect_row may
+-- take it for somebody else's. Sixteen digits last until 2286.
 CREATE OR REPLACE FUNCTION shedlock__change_one(name text, session text, token bigint, at_most interval, done boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1100,10 +1100,16 @@ DECLARE
     had_tick boolean;
     is_exact boolean;
 BEGIN
+    IF at_most IS NOT NULL THEN
+        PERFORM FROM pg_trigger WHERE tgrelid = '@extschema@.shedlock'::regclass;
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
     BEGIN -- as in shedlock__change
         UPDATE @extschema@.shedlock s
            SET lock_until = new_end,
-               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN now WHEN NOT done THEN timestamp '-infinity' END,
+               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN s.lock_at_least_until WHEN NOT done THEN timestamp '-infinity' END,
                last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
                last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
          WHERE s.name = shedlock__change_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
@@ -1111,7 +1117,7 @@ BEGIN
            AND right(s.locked_by, 16) = @extschema@.shedlock__token_of(s.locked_at)::text
            AND CASE WHEN session <> '' THEN right(left(s.locked_by, -16), length(session) + 1) IN (session || ':', session || '!')
                     ELSE right(s.locked_by, 17) = '#' || token END
-        RETURNING s.lock_until = new_end AND (at_most IS NULL OR s.lock_at_least_until = now) AND clock_timestamp() AT TIME ZONE interval '0' < soon,
+        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < soon,
             s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
         IF is_exact IS NOT TRUE THEN
             RAISE SQLSTATE 'SL0NO';
