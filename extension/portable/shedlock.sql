@@ -1000,7 +1000,7 @@ $$;
 -- Extends by at_most, or without it releases. Waits for whoever has one of the rows; with nowait it gives NULL instead.
 -- Without `tell` it does not say why not.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean, nowait boolean DEFAULT false) RETURNS boolean
+                                            tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock__row[];
@@ -1133,7 +1133,7 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval,
-                                            nowait boolean DEFAULT false) RETURNS boolean
+                                            nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
@@ -1151,7 +1151,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1159,7 +1159,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_lea
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1196,7 +1196,7 @@ BEGIN
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
@@ -1205,7 +1205,7 @@ CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT tr
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
@@ -1468,7 +1468,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001');
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
