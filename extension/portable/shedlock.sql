@@ -1028,7 +1028,7 @@ $$;
 -- Extends by at_most, or without it releases. Waits for whoever has one of the rows; with nowait it gives NULL instead.
 -- Without `tell` it does not say why not.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean, nowait boolean DEFAULT false) RETURNS boolean
+                                            tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     seized @extschema@.shedlock__row[];
@@ -1120,8 +1120,8 @@ $$;
 -- session's, or without one the token's.
 --
 -- The clock is read before the row is ours, which saves the statement that locks it. So the lease has to last for a while yet, and
--- what took longer is undone. An extend leaves an at_least that still runs to shedlock__change, where the row does not look as if
--- somebody else had written it (shedlock_protect_row). One that is over may as well end now. Sixteen digits last until 2286.
+-- what took longer is undone. An at_least that still runs is left to shedlock__change; so is an extend where shedlock_protect_row may
+-- take it for somebody else's. Sixteen digits last until 2286.
 CREATE OR REPLACE FUNCTION shedlock__change_one(name text, session text, token bigint, at_most interval, done boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1131,10 +1131,16 @@ DECLARE
     had_tick boolean;
     is_exact boolean;
 BEGIN
+    IF at_most IS NOT NULL THEN
+        PERFORM FROM pg_trigger WHERE tgrelid = '@extschema@.shedlock'::regclass;
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
     BEGIN -- as in shedlock__change
         UPDATE @extschema@.shedlock s
            SET lock_until = new_end,
-               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN now WHEN NOT done THEN timestamp '-infinity' END,
+               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN s.lock_at_least_until WHEN NOT done THEN timestamp '-infinity' END,
                last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
                last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
          WHERE s.name = shedlock__change_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
@@ -1142,7 +1148,7 @@ BEGIN
            AND right(s.locked_by, 16) = @extschema@.shedlock__token_of(s.locked_at)::text
            AND CASE WHEN session <> '' THEN right(left(s.locked_by, -16), length(session) + 1) IN (session || ':', session || '!')
                     ELSE right(s.locked_by, 17) = '#' || token END
-        RETURNING s.lock_until = new_end AND (at_most IS NULL OR s.lock_at_least_until = now) AND clock_timestamp() AT TIME ZONE interval '0' < soon,
+        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < soon,
             s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
         IF is_exact IS NOT TRUE THEN
             RAISE SQLSTATE 'SL0NO';
@@ -1161,7 +1167,7 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval,
-                                            nowait boolean DEFAULT false) RETURNS boolean
+                                            nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
@@ -1179,7 +1185,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1187,7 +1193,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_lea
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1224,7 +1230,7 @@ BEGIN
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
@@ -1233,7 +1239,7 @@ CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT tr
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true);
+        @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
@@ -1502,7 +1508,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001');
+    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
