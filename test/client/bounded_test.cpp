@@ -7,6 +7,8 @@
 namespace {
 
 constexpr std::chrono::milliseconds timeout = 700ms;
+// The machine's clock ends no attempt to connect.
+std::string const patient = " connect_timeout=600";
 
 } // namespace
 
@@ -49,7 +51,7 @@ protected:
     void expect_silence_to_cost_one_timeout(bool keep_alive)
     {
         frozen_clock const clock;
-        auto through = client(network.connection(), timeout);
+        auto through = client(network.connection() + patient, timeout);
         auto all = many_locks(through, keep_alive);
         fall_silent();
         expect_one_timeout_for(std::move(all));
@@ -59,7 +61,7 @@ protected:
 TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 {
     frozen_clock const clock;
-    auto through = client(network.connection(), timeout);
+    auto through = client(network.connection() + patient, timeout);
     (void) through.try_acquire(name, {.at_most = 1min}); // so that it is connected
     fall_silent();
     std::atomic<int> begun = 0, ended = 0;
@@ -99,8 +101,9 @@ TEST_F(bounded_test, also_when_they_are_kept_alive)
 TEST_F(bounded_test, also_when_there_are_several_hosts)
 {
     frozen_clock const clock;
-    auto through = client(
-        "host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() + " sslmode=disable", timeout);
+    auto through = client("host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() +
+                              " sslmode=disable" + patient,
+                          timeout);
     auto all = many_locks(through, true);
     fall_silent();
     expect_one_timeout_for(std::move(all));
@@ -109,7 +112,7 @@ TEST_F(bounded_test, also_when_there_are_several_hosts)
 TEST_F(bounded_test, also_when_nobody_can_be_reached_any_more)
 {
     frozen_clock const clock;
-    auto through = client(network.connection(), timeout);
+    auto through = client(network.connection() + patient, timeout);
     auto all = many_locks(through, true);
     network.cut();
     network.hold_newcomers();

@@ -321,6 +321,7 @@ TEST_F(waiting_test, ends_at_once_when_told)
         stop = {};
         auto waiting = wait_for(name, 24h);
         EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
+        frozen_clock const clock; // nobody asks because it was long ago
         stop.request_stop();
         EXPECT_EQ(waiting.wait_for(server::at_last), std::future_status::ready);
         EXPECT_EQ(sleepers(application), "1") << "still";
