@@ -291,4 +291,11 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     return answer;
 }
 
+// libpq has no function for that. But its MD5 is OpenSSL's, and OpenSSL initialises itself for it (also where FIPS mode
+// then forbids MD5).
+void prepare_tls() noexcept
+{
+    PQfreemem(PQencryptPassword("", ""));
+}
+
 } // namespace shedlock::internal

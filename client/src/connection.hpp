@@ -76,4 +76,9 @@ private:
     bool is_missing_notice_ = false; // there was no memory for one
 };
 
+// Has libpq's TLS library register its exit handler, which would otherwise happen with the first connection. Handlers
+// and destructors of static objects run in reverse order: an object made after this call is gone before the handler
+// runs.
+void prepare_tls() noexcept;
+
 } // namespace shedlock::internal

@@ -53,6 +53,7 @@ core::core(session::source source, client_settings const &settings)
 
 std::shared_ptr<core> core::make(session::source source, client_settings const &settings)
 {
+    prepare_tls();
     return {new core{std::move(source), settings}, dispose};
 }
 
