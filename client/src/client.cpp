@@ -17,7 +17,7 @@ clock::time_point end_of(std::chrono::microseconds wait)
 } // namespace
 
 client::client(std::string const &connection, client_settings settings)
-    : core_{make_core([connection] { return connection; }, settings)}
+    : core_{core::make(source{connection}, settings)}
 {
 }
 
@@ -46,7 +46,8 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
                                     std::stop_token stop, refusal *why)
 {
     auto &core = require();
-    auto const granted = internal::acquire(core.shared, core.waits, what, how, end_of(wait), stop, why);
+    auto const granted =
+        internal::acquire(core.shared, core.waits, core.away, what, how, {end_of(wait), std::move(stop)}, why);
     if (!granted)
         return std::nullopt;
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
@@ -104,20 +105,23 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
                            reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
     names const what{name};
     waiting::place place{core.waits, what};
+    backoff pauses;
     for (;;) {
         try {
-            if (core.ask_bool("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)",
-                              arguments))
-                return true;
-            if (clock::now() >= until)
-                return false;
+            bool const is_paused = core.ask_bool(
+                "shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)", arguments);
+            core.away.end(what);
+            if (is_paused || clock::now() >= until)
+                return is_paused;
+            place.wait(until);
         } catch (reply_lost const &failure) { // to ask again would be refused by the pause itself
             throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
-        } catch (connection_error const &) {
+        } catch (connection_error const &failure) {
             if (clock::now() >= until)
                 throw;
+            core.away.begin(what, failure);
+            pauses.rest(until, {});
         }
-        place.wait(until);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "core.hpp"
 
+#include "opening.hpp"
+
 #include "thread.hpp"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ try {
 
 void print(event const &what)
 {
-    std::fprintf(stderr, "shedlock: %s\n", what.text.c_str());
+    std::fprintf(stderr, "shedlock: %s\n", details::printable(what.text).c_str());
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "keeper.hpp"
+#include "outage.hpp"
 #include "waiting.hpp"
 
 #include <unistd.h>
@@ -24,6 +25,7 @@ struct core {
 
     pid_t const process = ::getpid();
     teller tell;
+    outage away{tell};
     timer time;
     session shared; // by all calls
     waiting waits;

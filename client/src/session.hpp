@@ -3,6 +3,7 @@
 #pragma once
 
 #include "connection.hpp"
+#include "source.hpp"
 
 #include <atomic>
 #include <future>
@@ -11,7 +12,7 @@ namespace shedlock::internal {
 
 class session {
 public:
-    using source = std::function<std::string()>; // of the connection string
+    using source = internal::source;
 
     // patience: how long a request may take that does not say.
     session(source, std::chrono::milliseconds patience, bool to_write = true);

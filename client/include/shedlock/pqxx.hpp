@@ -224,7 +224,8 @@ private:
         }
         void report(char const *why) const noexcept
         try {
-            connection->process_notice(names.to_text() + " was not released, and ends by itself: " + why + '\n');
+            connection->process_notice(names.to_text() + " was not released, and ends by itself: " +
+                                       details::printable(why) + '\n');
         } catch (...) { // no memory for the text
         }
     };

@@ -91,6 +91,9 @@ struct event {
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
         not_released,     // nobody could be told: it ends by itself
         release_unclear,  // it is free, but perhaps not by us: the reply to the first request was lost
+        // For the first of the calls that wait for a server that cannot be reached, whether for this lock or another:
+        acquire_failing,   // acquire with a wait goes on trying, less and less often
+        acquire_recovered, // and then it could ask
     };
     kind what;
     names lock;       // empty if there was no memory for it
