@@ -50,6 +50,8 @@ public:
     {
         if (options.tick && options.every)
             throw usage_error{"give a tick, or every, from which the server computes it; not both", "22023"};
+        if (!options.every && !options.zone.empty())
+            throw usage_error{"zone is the time zone of every: give both", "22023"};
     }
 
     std::optional<grant> ask_until_the_end()
@@ -121,8 +123,9 @@ private:
                    interval_literal(tick_->time_since_epoch()) + "'::pg_catalog.interval";
         if (!options_.every)
             return "NULL::pg_catalog.timestamptz";
-        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) +
-               "'::pg_catalog.interval, zone => 'UTC'::pg_catalog.text, at => pg_catalog.clock_timestamp() "
+        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) + "'::pg_catalog.interval, zone => " +
+               constant(options_.zone.empty() ? "UTC" : options_.zone) +
+               ", at => pg_catalog.clock_timestamp() "
                "OPERATOR(pg_catalog.-) '" +
                interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
     }

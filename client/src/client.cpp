@@ -45,14 +45,22 @@ std::optional<lock> client::try_acquire(names const &what, options const &how, r
 std::optional<lock> client::acquire(names const &what, options const &how, std::chrono::microseconds wait,
                                     std::stop_token stop, refusal *why)
 {
+    return acquire(what, how, limits{end_of(wait), std::move(stop)}, why);
+}
+
+std::optional<lock> client::acquire(names const &what, options const &how, limits const &limits, refusal *why)
+{
     auto &core = require();
-    auto const granted =
-        internal::acquire(core.shared, core.waits, core.away, what, how, {end_of(wait), std::move(stop)}, why);
-    if (!granted)
+    auto const began = clock::now();
+    auto const granted = internal::acquire(core.shared, core.waits, core.away, what, how, limits, why);
+    if (!granted) {
+        core.tell(activity{activity::kind::refused, what, {}, how.tick, {}, clock::now() - began});
         return std::nullopt;
+    }
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
     if (how.keep_alive)
         core.keeping.keep(acquired.lease_);
+    core.tell(activity_of(activity::kind::acquired, *acquired.lease_, began));
     return acquired;
 }
 
@@ -80,29 +88,49 @@ void client::finish(lock &mine)
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,
                     std::optional<std::chrono::microseconds> at_least)
 {
-    auto &shared = require().shared;
-    auto const until = shared.time_limit();
-    persist(until, [&] { return internal::extend(shared, what, number, at_most, at_least, until); });
+    auto &core = require();
+    auto const began = clock::now();
+    auto const until = core.shared.time_limit();
+    persist(until, [&] { return internal::extend(core.shared, what, number, at_most, at_least, until); });
+    core.tell(activity{activity::kind::extended, what, number, {}, {}, clock::now() - began});
 }
 
 void client::release(names const &what, token number, outcome how)
 {
     auto &core = require();
+    auto const began = clock::now();
     auto const limit = core.shared.time_limit();
-    core.release(what, number, how, limit, limit);
+    bool const was_done = core.release(what, number, how, limit, limit);
+    core.tell(
+        activity{activity::kind::released, what, number, {}, was_done ? outcome::done : how, clock::now() - began});
 }
+
+namespace internal {
+
+std::optional<lock> tool_access::acquire(client &by, names const &what, options const &how, limits const &limits,
+                                         refusal *why)
+{
+    return by.acquire(what, how, limits, why);
+}
+
+void tool_access::release_once(client &by, names const &what, token number, outcome how)
+{
+    auto &core = by.require();
+    core.release(what, number, how, clock::now(), core.shared.time_limit());
+}
+
+} // namespace internal
 
 bool client::force_release(std::string const &name)
 {
-    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {names_literal(name)});
 }
 
 bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
 {
     auto &core = require();
     auto const until = end_of(wait);
-    fields const arguments{text_literal("name", name),
-                           reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
+    fields const arguments{names_literal(name), reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
     names const what{name};
     waiting::place place{core.waits, what};
     backoff pauses;
@@ -127,7 +155,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
 
 bool client::resume(std::string const &name)
 {
-    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {names_literal(name)});
 }
 
 edition client::edition()

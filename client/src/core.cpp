@@ -36,7 +36,8 @@ void print(event const &what)
 
 } // namespace
 
-teller::teller(std::function<void(event const &)> on_event) : on_event_{on_event ? std::move(on_event) : print}
+teller::teller(client_settings const &settings)
+    : on_event_{settings.on_event ? settings.on_event : print}, on_activity_{settings.on_activity}
 {
 }
 
@@ -48,7 +49,7 @@ try {
 }
 
 core::core(session::source source, client_settings const &settings)
-    : tell{settings.on_event}, shared{source, checked(settings.timeout)}, waits{source, shared},
+    : tell{settings}, shared{source, checked(settings.timeout)}, waits{source, shared},
       keeping(std::move(source), shared.patience(), tell)
 {
 }

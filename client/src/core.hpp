@@ -32,4 +32,11 @@ struct core {
     keeper keeping; // the last member: it uses the others
 };
 
+// What the tool needs of a client in addition.
+struct tool_access {
+    static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
+    // Throws what client::release throws, but does not try again when the connection broke.
+    static void release_once(client &, names const &, token, outcome);
+};
+
 } // namespace shedlock::internal

@@ -186,6 +186,7 @@ void keeper::settle(extending const &each, clock::time_point sent, std::optional
         return;
     }
     lease.end_extend(each.at_most, sent);
+    tell_(activity_of(activity::kind::extended, lease, sent));
     one.most_together = most_at_once;
     one.not_before = clock::time_point::min();
     if (std::exchange(one.is_in_trouble, false))

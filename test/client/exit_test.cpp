@@ -1,6 +1,7 @@
 // Clients that live until the process exits.
 #include "fixture.hpp"
 
+#include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@ class exit_test : public with_server {};
 // what it frees.
 TEST_F(exit_test, a_static_client_is_gone_before_openssl_cleans_up)
 {
-    std::string program = STATIC_CLIENT;
+    auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("static_client").string();
     auto lock = name;
     char *const arguments[] = {program.data(), lock.data(), nullptr};
     pid_t child = 0;

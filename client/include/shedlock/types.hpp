@@ -95,6 +95,15 @@ inline std::string printable(std::string_view text)
     return safe;
 }
 
+// No column with an index holds so long a name, compressed or not. The server would say so, too, once it has it all.
+inline void require_storable(std::string_view name)
+{
+    constexpr std::size_t longest = 1 << 20;
+    if (name.size() > longest)
+        throw usage_error{"name is " + std::to_string(name.size()) + " bytes long, which no lock table's column holds",
+                          "22001"};
+}
+
 } // namespace details
 
 // By the server's clock, in microseconds as PostgreSQL counts them. C++20 calls it sys_time<microseconds>.
