@@ -1,4 +1,5 @@
 #include "literal.hpp"
+#include "outage.hpp"
 #include "protocol.hpp"
 #include "refusal.hpp"
 #include "waiting.hpp"
@@ -38,26 +39,31 @@ token to_token(std::optional<std::string> const &field)
 // One call of acquire, which may send several requests.
 class acquiring {
 public:
-    acquiring(session &session, waiting &waiting, names const &names, options const &options, refusal *why)
-        : session_{session}, place_{waiting, names}, names_{names}, options_{options}, refusal_{why},
-          mark_{random_mark()}, arguments_{names_literal(names), interval_literal(options.at_most),
-                                           interval_literal(options.at_least), options.retry ? "true" : "false",
-                                           text_literal("holder", mark_ + (options.holder.empty() ? program_at_host()
-                                                                                                  : options.holder))},
+    acquiring(session &session, waiting &waiting, outage &outage, names const &names, options const &options,
+              limits const &limits, refusal *why)
+        : session_{session}, place_{waiting, names}, outage_{outage}, limits_{limits}, names_{names}, options_{options},
+          refusal_{why}, mark_{random_mark()},
+          arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
+                     options.retry ? "true" : "false",
+                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
           tick_{options.tick}
     {
         if (options.tick && options.every)
             throw usage_error{"give a tick, or every, from which the server computes it; not both", "22023"};
+        if (!options.every && !options.zone.empty())
+            throw usage_error{"zone is the time zone of every: give both", "22023"};
     }
 
-    std::optional<grant> until(clock::time_point end, std::stop_token const &stop)
+    std::optional<grant> ask_until_the_end()
     {
-        over_ = later(end, session_.patience());
+        auto const &[end, stop, server] = limits_;
         for (;;) {
             bool const is_last = clock::now() >= end || stop.stop_requested();
             bool is_refused = false;
             try {
-                if (auto granted = in_doubt_ ? find_out() : ask(is_last))
+                auto granted = in_doubt_ ? find_out() : ask(is_last);
+                reached();
+                if (granted)
                     return granted;
                 if (!in_doubt_ && (is_last || tick_has_run())) {
                     if (refusal_ && !is_explained_)
@@ -66,15 +72,17 @@ public:
                 }
                 is_refused = !in_doubt_;
             } catch (std::exception const &) {
-                failed(is_last);
+                failed();
             }
             if (in_doubt_ && clock::now() >= doubt_ends_)
                 throw in_doubt{"it is not known whether " + names_.to_text() +
                                " was acquired; if so, it is free again after at_most. " + why_};
             if (is_refused)
                 place_.wait(end, stop);
+            else if (in_doubt_)
+                rest(doubt_ends_);
             else
-                rest(in_doubt_ ? doubt_ends_ : end, in_doubt_ ? std::stop_token{} : stop);
+                backoff_.rest(server_end_.value_or(end), stop);
         }
     }
 
@@ -115,14 +123,33 @@ private:
                    interval_literal(tick_->time_since_epoch()) + "'::pg_catalog.interval";
         if (!options_.every)
             return "NULL::pg_catalog.timestamptz";
-        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) +
-               "'::pg_catalog.interval, zone => 'UTC'::pg_catalog.text, at => pg_catalog.clock_timestamp() "
+        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) + "'::pg_catalog.interval, zone => " +
+               constant(options_.zone.empty() ? "UTC" : options_.zone) +
+               ", at => pg_catalog.clock_timestamp() "
                "OPERATOR(pg_catalog.-) '" +
                interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
     }
 
+    void reached() noexcept
+    {
+        server_end_.reset();
+        backoff_.reset();
+        outage_.end(names_);
+    }
+
     // In a handler: throws what ends the call.
-    void failed(bool is_last)
+    void unreached(connection_error const &failure)
+    {
+        if (!server_end_)
+            server_end_ = limits_.server ? later(clock::now(), *limits_.server) : limits_.end;
+        if (clock::now() >= *server_end_ || limits_.stop.stop_requested())
+            throw;
+        over_ = std::max(over_, later(*server_end_, session_.patience()));
+        outage_.begin(names_, failure);
+    }
+
+    // In a handler: throws what ends the call.
+    void failed()
     try {
         throw;
     } catch (reply_lost const &failure) {
@@ -131,9 +158,9 @@ private:
         begin_doubt("out of memory");
     } catch (in_doubt const &) {
         throw;
-    } catch (connection_error const &) {
-        if (!in_doubt_ && is_last)
-            throw;
+    } catch (connection_error const &failure) {
+        if (!in_doubt_)
+            unreached(failure);
     } catch (lock_lost const &) {
         throw;
     } catch (error const &failure) { // cancelled, say, while finding out
@@ -229,6 +256,10 @@ private:
 
     session &session_;
     waiting::place place_;
+    outage &outage_;
+    backoff backoff_;
+    limits const limits_;
+    std::optional<clock::time_point> server_end_; // how long to wait for it, once it could not be reached
     names const &names_;
     options const &options_;
     refusal *const refusal_;
@@ -237,7 +268,7 @@ private:
     fields const arguments_;
     std::optional<instant> tick_;
     clock::time_point const called_ = clock::now();
-    clock::time_point over_;
+    clock::time_point over_ = later(limits_.end, session_.patience());
 
     bool in_doubt_ = false;
     std::string why_;
@@ -246,10 +277,10 @@ private:
 
 } // namespace
 
-std::optional<grant> acquire(session &session, waiting &waiting, names const &names, options const &options,
-                             clock::time_point until, std::stop_token const &stop, refusal *why)
+std::optional<grant> acquire(session &session, waiting &waiting, outage &outage, names const &names,
+                             options const &options, limits const &limits, refusal *why)
 {
-    return acquiring{session, waiting, names, options, why}.until(until, stop);
+    return acquiring{session, waiting, outage, names, options, limits, why}.ask_until_the_end();
 }
 
 } // namespace shedlock::internal

@@ -17,7 +17,7 @@ clock::time_point end_of(std::chrono::microseconds wait)
 } // namespace
 
 client::client(std::string const &connection, client_settings settings)
-    : core_{make_core([connection] { return connection; }, settings)}
+    : core_{core::make(source{connection}, settings)}
 {
 }
 
@@ -45,13 +45,22 @@ std::optional<lock> client::try_acquire(names const &what, options const &how, r
 std::optional<lock> client::acquire(names const &what, options const &how, std::chrono::microseconds wait,
                                     std::stop_token stop, refusal *why)
 {
+    return acquire(what, how, limits{end_of(wait), std::move(stop)}, why);
+}
+
+std::optional<lock> client::acquire(names const &what, options const &how, limits const &limits, refusal *why)
+{
     auto &core = require();
-    auto const granted = internal::acquire(core.shared, core.waits, what, how, end_of(wait), stop, why);
-    if (!granted)
+    auto const began = clock::now();
+    auto const granted = internal::acquire(core.shared, core.waits, core.away, what, how, limits, why);
+    if (!granted) {
+        core.tell(activity{activity::kind::refused, what, {}, how.tick, {}, clock::now() - began});
         return std::nullopt;
+    }
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
     if (how.keep_alive)
         core.keeping.keep(acquired.lease_);
+    core.tell(activity_of(activity::kind::acquired, *acquired.lease_, began));
     return acquired;
 }
 
@@ -79,51 +88,74 @@ void client::finish(lock &mine)
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,
                     std::optional<std::chrono::microseconds> at_least)
 {
-    auto &shared = require().shared;
-    auto const until = shared.time_limit();
-    persist(until, [&] { return internal::extend(shared, what, number, at_most, at_least, until); });
+    auto &core = require();
+    auto const began = clock::now();
+    auto const until = core.shared.time_limit();
+    persist(until, [&] { return internal::extend(core.shared, what, number, at_most, at_least, until); });
+    core.tell(activity{activity::kind::extended, what, number, {}, {}, clock::now() - began});
 }
 
 void client::release(names const &what, token number, outcome how)
 {
     auto &core = require();
+    auto const began = clock::now();
     auto const limit = core.shared.time_limit();
-    core.release(what, number, how, limit, limit);
+    bool const was_done = core.release(what, number, how, limit, limit);
+    core.tell(
+        activity{activity::kind::released, what, number, {}, was_done ? outcome::done : how, clock::now() - began});
 }
+
+namespace internal {
+
+std::optional<lock> tool_access::acquire(client &by, names const &what, options const &how, limits const &limits,
+                                         refusal *why)
+{
+    return by.acquire(what, how, limits, why);
+}
+
+void tool_access::release_once(client &by, names const &what, token number, outcome how)
+{
+    auto &core = by.require();
+    core.release(what, number, how, clock::now(), core.shared.time_limit());
+}
+
+} // namespace internal
 
 bool client::force_release(std::string const &name)
 {
-    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {names_literal(name)});
 }
 
 bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
 {
     auto &core = require();
     auto const until = end_of(wait);
-    fields const arguments{text_literal("name", name),
-                           reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
+    fields const arguments{names_literal(name), reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
     names const what{name};
     waiting::place place{core.waits, what};
+    backoff pauses;
     for (;;) {
         try {
-            if (core.ask_bool("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)",
-                              arguments))
-                return true;
-            if (clock::now() >= until)
-                return false;
+            bool const is_paused = core.ask_bool(
+                "shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)", arguments);
+            core.away.end(what);
+            if (is_paused || clock::now() >= until)
+                return is_paused;
+            place.wait(until);
         } catch (reply_lost const &failure) { // to ask again would be refused by the pause itself
             throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
-        } catch (connection_error const &) {
+        } catch (connection_error const &failure) {
             if (clock::now() >= until)
                 throw;
+            core.away.begin(what, failure);
+            pauses.rest(until, {});
         }
-        place.wait(until);
     }
 }
 
 bool client::resume(std::string const &name)
 {
-    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {text_literal("name", name)});
+    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {names_literal(name)});
 }
 
 edition client::edition()

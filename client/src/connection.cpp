@@ -1,8 +1,9 @@
 #include "connection.hpp"
 
+#include "message.hpp"
+#include "opening.hpp"
+
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <libpq-fe.h>
 #include <memory>
 #include <poll.h>
@@ -15,32 +16,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-template <auto Free> struct freed {
-    template <typename Type> void operator()(Type *one) const noexcept { Free(one); }
-};
 using result = std::unique_ptr<pg_result, freed<PQclear>>;
-using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
 
 bool is_one_of(std::string_view state, std::initializer_list<std::string_view> some)
 {
     return std::any_of(some.begin(), some.end(), [&](auto one) { return state.starts_with(one); });
-}
-
-// A message of several lines, as one.
-std::string one_line(std::string_view message)
-{
-    std::string line;
-    for (char const letter : message) {
-        if (letter == '\t')
-            continue;
-        if (letter != '\n')
-            line += letter;
-        else if (!line.empty() && line.back() != ' ')
-            line += line.back() == '.' || line.back() == ':' ? " " : ". ";
-    }
-    while (!line.empty() && (line.back() == ' ' || line.back() == '.'))
-        line.pop_back();
-    return line;
 }
 
 std::string field_of(pg_result const *said, int which)
@@ -97,55 +77,6 @@ std::vector<fields> rows_of(pg_result const *said)
     throw error{message, state};
 }
 
-std::string given(settings const &all, std::string_view keyword)
-{
-    for (auto const *one = all.get(); one && one->keyword; ++one)
-        if (one->keyword == keyword && one->val)
-            return one->val;
-    return "";
-}
-
-// What libpq makes of the string, PG* variables and service files. It connects to nobody, as there is no such sslmode,
-// and looks for no password.
-settings resolved(char const *how)
-{
-    std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
-    std::unique_ptr<pg_conn, freed<PQfinish>> const nobody{PQconnectStartParams(names.data(), values.data(), 1)};
-    return settings{PQconninfo(nobody.get())};
-}
-
-// "any" may be libpq's own default.
-bool says_which_servers(settings const &all, char const *how)
-{
-    auto const which = given(all, "target_session_attrs");
-    if (which != "any")
-        return !which.empty();
-    return std::getenv("PGTARGETSESSIONATTRS") ||
-           !given(settings{PQconninfoParse(how, nullptr)}, "target_session_attrs").empty();
-}
-
-auto commas(std::string const &list)
-{
-    return std::count(list.begin(), list.end(), ',');
-}
-
-pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write)
-{
-    auto const all = resolved(how.c_str());
-    auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
-    auto const each = std::chrono::ceil<std::chrono::seconds>(patience) / hosts;
-    auto const timeout = std::to_string(std::clamp<std::int64_t>(each.count(), 2, INT32_MAX));
-    bool const has_timeout = !given(all, "connect_timeout").empty();
-    bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
-
-    // What stands behind the string counts more: in another encoding, a name would be another lock.
-    std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
-                                            "dbname", "client_encoding"};
-    std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
-                                             is_to_write ? "read-write" : nullptr, how.c_str(), "UTF8"};
-    return PQconnectdbParams(names.data(), values.data(), 1);
-}
-
 } // namespace
 
 // Can be polled beside a socket: readable once a stop was requested. Without descriptors it never is, and the stop is
@@ -183,13 +114,9 @@ std::string reply::notice_text() const
     return all;
 }
 
-connection::connection(std::string const &how, std::chrono::milliseconds patience, bool to_write)
-    : connection_{open(how, patience, to_write)}
+connection::connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
+    : connection_{open(how, patience, to_write, is_unproven)}
 {
-    if (PQstatus(connection_) != CONNECTION_OK) {
-        std::unique_ptr<pg_conn, freed<PQfinish>> const useless{connection_};
-        throw connection_error{"cannot connect to PostgreSQL: " + one_line(PQerrorMessage(connection_))};
-    }
     PQsetnonblocking(connection_, 1);
     PQsetNoticeReceiver(connection_, remember, this);
 }

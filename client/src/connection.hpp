@@ -49,8 +49,9 @@ class connection {
 public:
     // Opens it. Our defaults are used for what neither the string nor PG* variables nor service files say:
     // target_session_attrs=read-write (if it is for writing) and connect_timeout, which is patience for all hosts
-    // together. Cannot be interrupted. Throws connection_error.
-    connection(std::string const &how, std::chrono::milliseconds patience, bool to_write);
+    // together. Cannot be interrupted. Throws connection_error; usage_error for a string that cannot be parsed. So it
+    // does if the string is unproven (it has never led to a server) and is rejected with 28P01, 28000 or 3D000.
+    connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
     ~connection();
     connection(connection const &) = delete;
     connection &operator=(connection const &) = delete;

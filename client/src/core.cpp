@@ -1,5 +1,7 @@
 #include "core.hpp"
 
+#include "opening.hpp"
+
 #include "thread.hpp"
 
 #include <algorithm>
@@ -29,12 +31,13 @@ try {
 
 void print(event const &what)
 {
-    std::fprintf(stderr, "shedlock: %s\n", what.text.c_str());
+    std::fprintf(stderr, "shedlock: %s\n", details::printable(what.text).c_str());
 }
 
 } // namespace
 
-teller::teller(std::function<void(event const &)> on_event) : on_event_{on_event ? std::move(on_event) : print}
+teller::teller(client_settings const &settings)
+    : on_event_{settings.on_event ? settings.on_event : print}, on_activity_{settings.on_activity}
 {
 }
 
@@ -46,13 +49,14 @@ try {
 }
 
 core::core(session::source source, client_settings const &settings)
-    : tell{settings.on_event}, shared{source, checked(settings.timeout)}, waits{source, shared},
+    : tell{settings}, shared{source, checked(settings.timeout)}, waits{source, shared},
       keeping(std::move(source), shared, tell)
 {
 }
 
 std::shared_ptr<core> core::make(session::source source, client_settings const &settings)
 {
+    prepare_tls();
     return {new core{std::move(source), settings}, dispose};
 }
 

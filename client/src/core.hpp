@@ -2,6 +2,7 @@
 #pragma once
 
 #include "keeper.hpp"
+#include "outage.hpp"
 #include "waiting.hpp"
 
 #include <unistd.h>
@@ -24,10 +25,18 @@ struct core {
 
     pid_t const process = ::getpid();
     teller tell;
+    outage away{tell};
     timer time;
     session shared; // by all calls
     waiting waits;
     keeper keeping; // the last member: it uses the others
+};
+
+// What the tool needs of a client in addition.
+struct tool_access {
+    static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
+    // Throws what client::release throws, but does not try again when the connection broke.
+    static void release_once(client &, names const &, token, outcome);
 };
 
 } // namespace shedlock::internal

@@ -213,6 +213,7 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
         return;
     }
     lease.end_extend(each.at_most, sent);
+    tell_(activity_of(activity::kind::extended, lease, sent));
     one.not_before = clock::time_point::min();
     one.is_suspect = false;
     bool const was_stuck = std::exchange(one.is_stuck, false);

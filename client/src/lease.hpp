@@ -20,6 +20,7 @@ public:
     shedlock::token const token;
     std::optional<instant> const tick;
     int const exceptions = std::uncaught_exceptions(); // when it was acquired
+    clock::time_point const acquired = clock::now();
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
@@ -85,6 +86,14 @@ private:
 inline bool is_live(std::shared_ptr<lease> const &one)
 {
     return one && !one->has_ended();
+}
+
+// That began then, and is over now.
+inline activity activity_of(activity::kind what, lease const &one, clock::time_point began,
+                            std::optional<outcome> how = std::nullopt)
+{
+    auto const now = clock::now();
+    return {what, one.names, one.token, one.tick, how, now - began, now - one.acquired};
 }
 
 } // namespace shedlock::internal

@@ -17,6 +17,8 @@ std::string names_literal(names const &names)
 {
     if (names.list().empty())
         throw usage_error{"names must not be empty: give at least one name", "22023"};
+    for (auto const &name : names.list())
+        details::require_storable(name);
     if (names.list().size() == 1)
         return text_literal("name", names.list().front());
     return array_literal(names.list());

@@ -68,6 +68,7 @@ std::optional<instant> lock::tick() const
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
     auto &mine = require();
+    auto const began = clock::now();
     auto const until = core_->shared.time_limit();
     // Each try is told to the lease, because one that is given up on may still come to something.
     persist(until, [&] {
@@ -76,6 +77,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
         });
     });
     core_->keeping.look_again();
+    core_->tell(activity_of(activity::kind::extended, mine, began));
 }
 
 void lock::release(outcome how)
@@ -90,8 +92,11 @@ void lock::release(outcome how)
 bool lock::give_back(outcome how)
 {
     end();
+    auto const began = clock::now();
     auto const limit = core_->shared.time_limit();
-    return lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
+    bool const was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
+    core_->tell(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
+    return was_done;
 }
 
 // The lease stays where it is: other threads may be asking held().
@@ -112,8 +117,10 @@ void lock::release_quietly() noexcept
     end();
     if (is_over) // known to be lost, or done
         return;
+    auto const began = clock::now();
     try {
-        core_->release(lease_->names, lease_->token, how, clock::now(), core_->shared.brief_limit());
+        bool const was_done = core_->release(lease_->names, lease_->token, how, began, core_->shared.brief_limit());
+        core_->tell(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     } catch (lock_lost const &failure) {
         if (!lease_->is_told_lost && !lease_->is_completing())
             core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
@@ -153,8 +160,10 @@ std::string lock::complete_statement()
 
 void lock::completed() noexcept
 {
-    if (is_live(lease_) && core_->is_ours())
-        end();
+    if (!is_live(lease_) || !core_->is_ours())
+        return;
+    end();
+    core_->tell(activity_of(activity::kind::completed, *lease_, clock::now()));
 }
 
 token lock::detach()

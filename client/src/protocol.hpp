@@ -6,6 +6,7 @@
 namespace shedlock::internal {
 
 class waiting;
+class outage;
 
 // Nothing has happened, and it can be tried again soon: another transaction has the row, for example.
 class busy : public connection_error {
@@ -21,10 +22,17 @@ struct grant {
     std::optional<instant> tick;
 };
 
-// Asks at once, and again until then or a stop; it is over within the session's patience after that. Nothing: refused,
-// and why. Throws in_doubt; connection_error when the server could not be asked until then.
-std::optional<grant> acquire(session &, waiting &, names const &, options const &, clock::time_point until,
-                             std::stop_token const &stop, refusal *why);
+// How long an acquire waits.
+struct limits {
+    clock::time_point end;
+    std::stop_token stop{};
+    std::optional<clock::duration> server{}; // for a server that cannot be reached; nothing: until the end
+};
+
+// Asks at once, and again until the end or a stop; it is over within the session's patience after that. Nothing:
+// refused, and why. Throws in_doubt; connection_error when the server could not be asked.
+std::optional<grant> acquire(session &, waiting &, outage &, names const &, options const &, limits const &,
+                             refusal *why);
 
 // When the request was sent whose success is certain. Throws lock_lost; busy; in_doubt when it may have happened, or
 // the synchronous standby may not have it. Safe to repeat. before: is called when all is ready to send.

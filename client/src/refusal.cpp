@@ -37,17 +37,18 @@ std::string in_utc(instant time)
 
 std::string refusal::to_text() const
 {
-    auto const lock = "lock \"" + name + '"';
+    auto const lock = names{name}.to_text();
+    auto const who = details::printable(holder);
     auto const end = until ? ", until " + in_utc(*until) + " at the latest" : std::string{};
     switch (why) {
     case reason::held:
-        return holder + " has held " + lock + " for " + duration(held_for) + end;
+        return who + " has held " + lock + " for " + duration(held_for) + end;
     case reason::kept:
-        return lock + " was released by " + holder + ", and is kept for its at_least" + end;
+        return lock + " was released by " + who + ", and is kept for its at_least" + end;
     case reason::paused:
-        return lock + " is " + holder; // it begins with "paused"
+        return lock + " is " + who; // it begins with "paused"
     case reason::had_run:
-        return lock + " had its run" + (since ? " at " + in_utc(*since) : "") + ", by " + holder;
+        return lock + " had its run" + (since ? " at " + in_utc(*since) : "") + ", by " + who;
     case reason::undecided:
         break;
     }

@@ -53,15 +53,6 @@ bool names_nothing(std::string_view state)
     return state == "3F000" || state == "42883" || state == "42P01";
 }
 
-std::string connection_string(session::source const &source)
-try {
-    return source();
-} catch (std::exception const &failure) {
-    throw connection_error{std::string{"there is no connection string: "} + failure.what()};
-} catch (...) {
-    throw connection_error{"there is no connection string: something was thrown"};
-}
-
 } // namespace
 
 clock::time_point latest_request(clock::time_point until) noexcept
@@ -117,7 +108,10 @@ void session::open(clock::time_point until, std::stop_token const &stop)
             opening_ = quietly([this] {
                 return std::async(std::launch::async, [this] {
                     this_is_ours = true;
-                    return std::make_unique<connection>(connection_string(source_), patience_, to_write_);
+                    bool const is_unproven = source_.is_unproven();
+                    auto opened = std::make_unique<connection>(source_.string(), patience_, to_write_, is_unproven);
+                    source_.prove();
+                    return opened;
                 });
             });
         while (opening_.wait_for(std::min<clock::duration>(nap(until), std::chrono::milliseconds{200})) !=

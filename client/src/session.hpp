@@ -3,6 +3,7 @@
 #pragma once
 
 #include "connection.hpp"
+#include "source.hpp"
 
 #include <atomic>
 #include <future>
@@ -14,7 +15,7 @@ clock::time_point latest_request(clock::time_point until) noexcept;
 
 class session {
 public:
-    using source = std::function<std::string()>; // of the connection string
+    using source = internal::source;
 
     // patience: how long a request may take that does not say.
     session(source, std::chrono::milliseconds patience, bool to_write = true);

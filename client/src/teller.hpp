@@ -9,8 +9,8 @@ namespace shedlock::internal {
 
 class teller {
 public:
-    // By default a line on stderr.
-    explicit teller(std::function<void(event const &)>);
+    // By default a line on stderr for events, and nothing for activities.
+    explicit teller(client_settings const &);
 
     // words() gives the text; there may be no memory for it.
     template <std::invocable Words>
@@ -21,10 +21,18 @@ public:
         tell_briefly(what);
     }
 
+    void operator()(activity const &what) const noexcept
+    try {
+        if (on_activity_)
+            on_activity_(what);
+    } catch (std::bad_alloc const &) {
+    }
+
 private:
     void tell_briefly(event::kind) const noexcept;
 
     std::function<void(event const &)> on_event_;
+    std::function<void(activity const &)> on_activity_;
 };
 
 } // namespace shedlock::internal

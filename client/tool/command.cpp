@@ -36,8 +36,9 @@ std::vector<char *> pointers(std::vector<std::string> &words)
 
 bool is_among(std::string_view variable, std::vector<std::string> const &variables)
 {
-    auto const name = variable.substr(0, variable.find('=') + 1);
-    return std::any_of(variables.begin(), variables.end(), [&](auto const &one) { return one.starts_with(name); });
+    auto const name_of = [](std::string_view one) { return one.substr(0, one.find('=')); };
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](auto const &one) { return name_of(one) == name_of(variable); });
 }
 
 // 0, or the error that exec would have.
@@ -106,7 +107,10 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
 {
     auto arguments = pointers(words);
     arguments.push_back(nullptr);
-    auto environment = pointers(variables);
+    std::vector<char *> environment;
+    for (auto &variable : variables)
+        if (variable.find('=') != variable.npos)
+            environment.push_back(variable.data());
     for (char **variable = ::environ; *variable; ++variable)
         if (!is_among(*variable, variables))
             environment.push_back(*variable);

@@ -16,9 +16,9 @@ int look_for(std::string const &program);
 
 class command {
 public:
-    // Started, with these variables beside ours (NAME=value), and with the terminal if we had it. Its standard input
-    // and output are ours. It is killed when we die without having waited for it (Linux). To be called by the main
-    // thread, for it is the death of that thread which counts.
+    // Started, with these variables besides ours (NAME=value, or NAME to leave one out), and with the terminal if we
+    // had it. Its standard input and output are ours. It is killed when we die without having waited for it (Linux). To
+    // be called by the main thread, for it is the death of that thread which counts.
     command(events &, std::vector<std::string> words, std::vector<std::string> variables);
 
     // Until it ends: signals are passed on to the group; when it is stopped (Ctrl-Z) so are we, and we go on together;

@@ -116,7 +116,7 @@ _shedlock_offer_command()
 _shedlock()
 {
     local words command_at current option='' subcommand='' name='' several='' taken=$'\n' plain states='*' dsn='' given=' ' i
-    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --tick --retry --holder'
+    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --zone --tick --retry --holder'
     local options='--dsn --help'
     local IFS=$' \t\n'
     COMPREPLY=()
@@ -134,7 +134,7 @@ _shedlock()
             given+="$option "
             case ${words[i]} in
             --dsn=*) dsn=${words[i]#*=} option= ;;
-            --dsn | --at-most | --at-least | --wait | --every | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
+            --dsn | --at-most | --at-least | --wait | --wait-server | --every | --zone | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
             *) option= ;;
             esac
         elif [[ -z $subcommand ]]; then
@@ -178,7 +178,7 @@ _shedlock()
         option=${current%%=*} prefix=${current%%=*}= current=${current#*=}
     fi
     case $option in
-    --at-most | --at-least | --wait | --every | --max-age | --max-held) _shedlock_offer_durations ;;
+    --at-most | --at-least | --wait | --wait-server | --every | --max-age | --max-held) _shedlock_offer_durations ;;
     ?*) ;; # a text or a number that only the user knows
     *)
         if [[ $current != -* ]]; then

@@ -1,5 +1,7 @@
 #include "instant.hpp"
 
+#include <cstdio>
+#include <ctime>
 #include <regex>
 
 namespace shedlock::tool {
@@ -44,6 +46,19 @@ std::optional<sys_time<microseconds>> to_instant(std::string const &text)
         return std::nullopt;
     return sys_days{date} + hours{number(part[4])} + minutes{number(part[5])} + seconds{number(part[6])} +
            fraction(part[7]) - offset(part[8], part[9], part[10]);
+}
+
+std::string to_text(sys_time<microseconds> time)
+{
+    auto const second = floor<seconds>(time);
+    auto const since_1970 = std::time_t{second.time_since_epoch().count()};
+    tm parts{};
+    ::gmtime_r(&since_1970, &parts);
+    char text[32], rest[16] = "";
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    if (time != second)
+        std::snprintf(rest, sizeof rest, ".%06d", static_cast<int>((time - second).count()));
+    return std::string{text} + rest + 'Z';
 }
 
 } // namespace shedlock::tool

@@ -11,4 +11,7 @@ namespace shedlock::tool {
 // less than a microsecond is cut off. Nothing: it is no such instant.
 std::optional<std::chrono::sys_time<std::chrono::microseconds>> to_instant(std::string const &);
 
+// In UTC; to_instant() reads it. Fractions of a second only if there are any.
+std::string to_text(std::chrono::sys_time<std::chrono::microseconds>);
+
 } // namespace shedlock::tool

@@ -108,6 +108,8 @@ void complete(request &asked)
         throw usage_error{"--every or --tick, not both"};
     if (how.retry && !how.every && !how.tick)
         throw usage_error{"--retry needs --every or --tick"};
+    if (!how.zone.empty() && !how.every)
+        throw usage_error{"--zone needs --every"};
     if (asked.force && asked.run.names.size() > 1)
         throw usage_error{"--force takes one name"};
     how.at_most = asked.at_most;
@@ -115,6 +117,16 @@ void complete(request &asked)
     if (how.holder.empty())
         how.holder = who();
 }
+
+// What stands behind "--" is not CLI11's.
+class usage_of_run : public CLI::Formatter {
+public:
+    usage_of_run() { column_width(28); }
+    std::string make_usage(CLI::App const *, std::string) const override
+    {
+        return "Usage: shedlock run [OPTIONS] NAME... -- COMMAND ARG...\n";
+    }
+};
 
 // The commands and their options. What is read of them goes into the request.
 class menu {
@@ -159,13 +171,17 @@ private:
     {
         auto *const command = add("run", "Run a command under a lock, or skip it", run);
         add_acquisition(command);
+        add_duration(command, "--wait-server", asked_.run.wait_server,
+                     "Wait for that long for a server that cannot be reached (default as --wait)");
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
-        command->footer("shedlock run NAME... --at-most TIME [OPTIONS] -- COMMAND ARG...\n"
-                        "Ends with the command's exit status, 128+n if signal n killed it. 124: the lease was lost,\n"
-                        "the command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
-                        "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL.");
+        command->formatter(std::make_shared<usage_of_run>());
+        command->footer(
+            "Ends with the command's exit status, 128+n if signal n killed it. 123: done, but that could\n"
+            "not be recorded, and with --retry it will run again; 124: the lease was lost, the command\n"
+            "stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
+            "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, and SHEDLOCK_TICK if there is one.");
     }
 
     void add_list()
@@ -238,7 +254,8 @@ private:
     {
         add_lease(to);
         add_duration(to, "--wait", asked_.run.wait, "Wait for that long, instead of skipping at once");
-        add_duration(to, "--every", asked_.run.how.every, "Once per such period (of UTC) in the whole fleet, e.g. 1h");
+        add_duration(to, "--every", asked_.run.how.every, "Once per such period in the whole fleet, e.g. 1h");
+        add_text(to, "--zone", asked_.run.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
         add_instant(to, "--tick", asked_.run.how.tick,
                     "Instead: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");
         to->add_flag("--retry", asked_.run.how.retry, "Again for the same period or tick, until a run of it is done");

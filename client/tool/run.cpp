@@ -1,12 +1,13 @@
 #include "run.hpp"
 
 #include "command.hpp"
+#include "core.hpp"
+#include "instant.hpp"
 #include "text.hpp"
 
 #include <algorithm>
 #include <future>
 #include <thread>
-#include <time.h>
 
 namespace shedlock::tool {
 
@@ -19,12 +20,7 @@ std::string until(lock const &held)
     auto const now = clock::now();
     auto const left = std::max(held.deadline(), now) - now;
     auto const here = std::chrono::floor<clock::duration>(std::chrono::system_clock::now()); // its own would overflow
-    auto const at = std::time_t{std::chrono::floor<std::chrono::seconds>(here + left).time_since_epoch().count()};
-    tm parts{};
-    ::gmtime_r(&at, &parts);
-    char text[32];
-    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text;
+    return to_text(std::chrono::floor<std::chrono::seconds>(here + left));
 }
 
 // A line for each: blanks and commas may be part of a name.
@@ -36,30 +32,88 @@ std::string joined(std::vector<std::string> const &names)
     return lines;
 }
 
-} // namespace
-
-std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by,
-                            refusal *why)
+// The result of work(stop), or what it has thrown. Signals that come meanwhile request the stop; the last one's number
+// is in interrupted_by.
+template <typename Work>
+std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(events &events, int &interrupted_by,
+                                                                               Work const &work)
 {
-    std::promise<std::optional<lock>> promise;
-    auto acquired = promise.get_future();
-    std::jthread waiting{[&](std::stop_token const &stop) {
-        try {
-            promise.set_value(locks.acquire(request.names, request.how, request.wait, stop, why));
-        } catch (...) {
-            promise.set_exception(std::current_exception());
-        }
+    std::packaged_task<std::invoke_result_t<Work, std::stop_token const &>(std::stop_token const &)> task{work};
+    auto result = task.get_future();
+    std::jthread working{[&](std::stop_token const &stop) {
+        task(stop);
         events.call();
     }};
-    while (acquired.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
+    while (result.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
         auto const number = events.wait();
         if (number == SIGTSTP) {
             ::raise(SIGSTOP);
         } else if (number != 0 && number != SIGCHLD) {
             interrupted_by = number;
-            waiting.request_stop();
+            working.request_stop();
         }
     }
+    return result;
+}
+
+// The command has succeeded, but the server does not answer: tries until then, or until a signal comes.
+bool record_late(client &locks, run_request const &request, token id, clock::time_point end, events &events)
+{
+    int interrupted_by = 0;
+    auto const record = [&](std::stop_token const &stop) {
+        for (internal::backoff pauses; clock::now() < end && !stop.stop_requested(); pauses.rest(end, stop))
+            try {
+                internal::tool_access::release_once(locks, request.names, id, outcome::done);
+                return true;
+            } catch (lock_lost const &) {
+                return false;
+            } catch (error const &) { // another try
+            }
+        return false;
+    };
+    return interruptibly(events, interrupted_by, record).get();
+}
+
+// Of a command that has ended with this status. Gives the tool's.
+int release(client &locks, lock &held, run_request const &request, events &events, int status)
+{
+    bool const stopped = held.stop_token().stop_requested();
+    if (stopped)
+        say(held.names().to_text() + " was lost, or its lease about to end: the command was stopped");
+    bool const was_held = held.held(), is_done = status == 0 && !stopped;
+    auto const end = held.deadline();
+    auto const id = held.token();
+    try {
+        held.release(is_done ? outcome::done : outcome::failed);
+    } catch (lock_lost const &failure) {
+        say(failure.what());
+        if (was_held) // the server may have forgotten that it was completed
+            say("its lease had not ended by the clock of this host: either it was released by force, or the command "
+                "itself has completed or released it");
+        return lease_was_lost;
+    } catch (error const &failure) {
+        if (!is_done || !request.how.retry) {
+            say(std::string{"not released, and ends by itself: "} + failure.what());
+        } else {
+            say(std::string{"done, but not recorded yet; trying until the lease ends: "} + failure.what());
+            if (!record_late(locks, request, id, end, events)) {
+                say("done, but not recorded: the same tick is due again, so the command will run again");
+                return not_recorded;
+            }
+        }
+    }
+    return stopped ? lease_was_lost : status;
+}
+
+} // namespace
+
+std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by,
+                            refusal *why)
+{
+    auto acquired = interruptibly(events, interrupted_by, [&](std::stop_token const &stop) {
+        auto const end = internal::later(clock::now(), request.wait);
+        return internal::tool_access::acquire(locks, request.names, request.how, {end, stop, request.wait_server}, why);
+    });
     if (interrupted_by == 0)
         return acquired.get();
     try {
@@ -74,7 +128,6 @@ int run(std::string const &connection, run_request const &request)
 {
     if (int const status = look_for(request.command.front()); status != 0)
         return status; // before anything is asked of the server: the tick is left to hosts that can run it
-    auto const who = names{request.names}.to_text();
     events events;
     client locks{connection, {.on_event = say_event}};
     int interrupted_by = 0;
@@ -92,24 +145,9 @@ int run(std::string const &connection, run_request const &request)
                     request.command,
                     {"SHEDLOCK_NAME=" + joined(request.names),
                      "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
-                     "SHEDLOCK_UNTIL=" + until(*held)}};
-    int const status = running.wait(held->stop_token());
-    bool const stopped = held->stop_token().stop_requested();
-    if (stopped)
-        say(who + " was lost, or its lease about to end: the command was stopped");
-    bool const was_held = held->held();
-    try {
-        held->release(status == 0 && !stopped ? outcome::done : outcome::failed);
-    } catch (lock_lost const &failure) {
-        say(failure.what());
-        if (was_held) // the server may have forgotten that it was completed
-            say("its lease had not ended by the clock of this host: either it was released by force, or the command "
-                "itself has completed or released it");
-        return lease_was_lost;
-    } catch (error const &failure) {
-        say(std::string{"not released, and ends by itself: "} + failure.what());
-    }
-    return stopped ? lease_was_lost : status;
+                     "SHEDLOCK_UNTIL=" + until(*held),
+                     held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
+    return release(locks, *held, request, events, running.wait(held->stop_token()));
 }
 
 } // namespace shedlock::tool

@@ -9,6 +9,7 @@ struct run_request {
     std::vector<std::string> names; // one, or several that are acquired all or none
     options how;
     std::chrono::microseconds wait{};
+    std::optional<std::chrono::microseconds> wait_server; // instead of wait, for a server that cannot be reached
     std::uint8_t status_if_refused = 0;
     bool verbose = false;
     std::vector<std::string> command;
@@ -21,6 +22,7 @@ std::optional<lock> acquire(client &, run_request const &, events &, int &interr
 // The exit status. To be called before there are other threads.
 int run(std::string const &connection, run_request const &);
 
+constexpr int not_recorded = 123; // done, but with --retry it will run again
 constexpr int lease_was_lost = 124;
 constexpr int own_failure = 125;
 

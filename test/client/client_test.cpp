@@ -354,7 +354,8 @@ TEST_F(client_test, says_that_there_is_no_server)
     EXPECT_NE(text.find("cannot connect"), std::string::npos) << text;
     EXPECT_NE(text.find("Is the server running"), std::string::npos) << text;
     auto nonsense = client("no such parameter");
-    EXPECT_THROW((void) nonsense.try_acquire(name, {.at_most = 1s}), shedlock::connection_error);
+    EXPECT_THROW((void) nonsense.try_acquire(name, {.at_most = 1s}), shedlock::usage_error)
+        << "there is no such database";
 }
 
 TEST_F(client_test, says_that_the_extension_is_missing)

@@ -78,8 +78,10 @@ struct sql {
     static std::string constant(names const &what) // several as text[], so that errors are about what was given
     {
         std::string all;
-        for (auto const &name : what.list())
+        for (auto const &name : what.list()) {
+            details::require_storable(name);
             all += (all.empty() ? "" : ", ") + constant(name);
+        }
         return what.list().size() == 1 ? all : "ARRAY[" + all + "]::pg_catalog.text[]";
     }
     static std::string constant(token id) { return typed(std::to_string(static_cast<std::int64_t>(id)), "int8"); }
@@ -224,7 +226,8 @@ private:
         }
         void report(char const *why) const noexcept
         try {
-            connection->process_notice(names.to_text() + " was not released, and ends by itself: " + why + '\n');
+            connection->process_notice(names.to_text() +
+                                       " was not released, and ends by itself: " + details::printable(why) + '\n');
         } catch (...) { // no memory for the text
         }
     };

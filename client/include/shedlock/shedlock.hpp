@@ -52,9 +52,12 @@ struct options {
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
     std::optional<instant> tick{};
-    // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every), as it is when
-    // the call is made.
+    // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone), as it is
+    // when the call is made.
     std::optional<std::chrono::microseconds> every{};
+    // The time zone of every, as the server knows it (Europe/Berlin): its days are local days. Not without every.
+    // Default: empty, UTC
+    std::string zone{};
     // A tick counts when its run is done: one whose last run failed, or was never released, is still due. Needs a tick.
     bool retry = false;
     // Who, for people; by default program@host:pid. Eight random digits are put before it, by which the client finds
@@ -91,10 +94,31 @@ struct event {
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
         not_released,     // nobody could be told: it ends by itself
         release_unclear,  // it is free, but perhaps not by us: the reply to the first request was lost
+        // For the first of the calls that wait for a server that cannot be reached, whether for this lock or another:
+        acquire_failing,   // acquire with a wait goes on trying, less and less often
+        acquire_recovered, // and then it could ask
     };
     kind what;
     names lock;       // empty: several locks, or there was no memory for it
     std::string text; // for people; it names the lock, or how many there are
+};
+
+// What a client and its locks have done, for metrics. What went wrong is an event, or thrown.
+struct activity {
+    enum class kind {
+        acquired,
+        refused,
+        extended,  // by keep-alive, too
+        released,  // by us; as done also if somebody else who has the token had completed it
+        completed, // lock::completed() was called
+    };
+    kind what;
+    names const &lock;                      // while the callback runs
+    std::optional<shedlock::token> token{}; // none if refused
+    std::optional<instant> tick{};          // of the acquisition, if it had one. None if only the token is known
+    std::optional<outcome> how{};           // of released
+    std::chrono::microseconds took{};       // the call, its waiting included; of keep-alive, the request
+    std::chrono::microseconds held_for{};   // since it was acquired; zero if only the token is known
 };
 
 // Of the functions in the database.
@@ -113,12 +137,16 @@ struct client_settings {
     // waits for it. It is called no more when the last of the client and its locks is gone, unless that was destroyed
     // in a callback. By default a line on stderr.
     std::function<void(event const &)> on_event{};
+    // Called the same way, by the thread that has done it. Nothing is allocated for it. Default: empty, nobody listens
+    std::function<void(activity const &)> on_activity{};
 };
 
 // ---- Lock ----
 
 namespace internal {
 struct core;
+struct limits;
+struct tool_access;
 class lease;
 } // namespace internal
 
@@ -265,6 +293,8 @@ public:
     [[nodiscard]] shedlock::edition edition();
 
 private:
+    friend struct internal::tool_access;
+    std::optional<lock> acquire(names const &, options const &, internal::limits const &, refusal *why);
     // No constructor: {} would fit that as well as a string.
     static std::shared_ptr<internal::core> make_core(std::function<std::string()>, client_settings const &);
     internal::core &require() const;

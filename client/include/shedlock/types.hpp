@@ -61,6 +61,51 @@ public:
 
 // ---- Values ----
 
+namespace details {
+
+// How many bytes at the beginning of this UTF-8 are a control character, or one that turns the line around; 0: none.
+inline std::size_t harmful(std::string_view text)
+{
+    auto const is_between = [text](std::string_view first, std::string_view last) {
+        return text.substr(0, first.size()) >= first && text.substr(0, last.size()) <= last;
+    };
+    if (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F)
+        return 1;
+    if (is_between("\xC2\x80", "\xC2\x9F") || is_between("\xD8\x9C", "\xD8\x9C")) // U+0080 to 009F, 061C
+        return 2;
+    if (is_between("\xE2\x80\x8E", "\xE2\x80\x8F") || is_between("\xE2\x80\xA8", "\xE2\x80\xAE") ||
+        is_between("\xE2\x81\xA6", "\xE2\x81\xA9")) // U+200E to 200F, 2028 to 202E, 2066 to 2069
+        return 3;
+    return 0;
+}
+
+// These characters as \xNN. Names and holders are anybody's to choose: they must not reach a terminal or a log as
+// commands or lines. Harmless to repeat.
+inline std::string printable(std::string_view text)
+{
+    std::string safe;
+    while (!text.empty()) {
+        auto const bytes = harmful(text);
+        for (unsigned char const byte : text.substr(0, bytes))
+            safe += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
+        if (bytes == 0)
+            safe += text.front();
+        text.remove_prefix(bytes == 0 ? 1 : bytes);
+    }
+    return safe;
+}
+
+// No column with an index holds so long a name, compressed or not. The server would say so, too, once it has it all.
+inline void require_storable(std::string_view name)
+{
+    constexpr std::size_t longest = 1 << 20;
+    if (name.size() > longest)
+        throw usage_error{"name is " + std::to_string(name.size()) + " bytes long, which no lock table's column holds",
+                          "22001"};
+}
+
+} // namespace details
+
 // By the server's clock, in microseconds as PostgreSQL counts them. C++20 calls it sys_time<microseconds>.
 using instant = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
@@ -81,12 +126,12 @@ public:
 
     [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
 
-    // For people: lock "a", "b"
+    // For people, with control characters as \xNN: lock "a", "b"
     [[nodiscard]] std::string to_text() const
     {
         std::string text;
         for (auto const &name : list_)
-            text += (text.empty() ? "lock \"" : ", \"") + name + '"';
+            text += (text.empty() ? "lock \"" : ", \"") + details::printable(name) + '"';
         return text;
     }
 

@@ -1,0 +1,148 @@
+#include "opening.hpp"
+
+#include "message.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <libpq-fe.h>
+#include <memory>
+#include <poll.h>
+
+namespace shedlock::internal {
+
+namespace {
+
+using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
+using attempt = std::unique_ptr<pg_conn, freed<PQfinish>>;
+
+// To libpq, anything else is the name of a database.
+bool is_connection_string(std::string_view how)
+{
+    return how.find('=') != how.npos || how.starts_with("postgresql://") || how.starts_with("postgres://");
+}
+
+void require_parsable(std::string const &how)
+{
+    if (!is_connection_string(how))
+        return;
+    char *why = nullptr;
+    settings const parsed{PQconninfoParse(how.c_str(), &why)};
+    std::unique_ptr<char, freed<PQfreemem>> const owned{why};
+    if (!parsed && why)
+        throw usage_error{"cannot parse the connection string: " + one_line(why), "22023"};
+}
+
+std::string given(settings const &all, std::string_view keyword)
+{
+    for (auto const *one = all.get(); one && one->keyword; ++one)
+        if (one->keyword == keyword && one->val)
+            return one->val;
+    return "";
+}
+
+// What libpq makes of the string, PG* variables and service files. It connects to nobody, as there is no such sslmode,
+// and looks for no password.
+settings resolved(char const *how)
+{
+    std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
+    attempt const nobody{PQconnectStartParams(names.data(), values.data(), 1)};
+    return settings{PQconninfo(nobody.get())};
+}
+
+// "any" may be libpq's own default.
+bool says_which_servers(settings const &all, char const *how)
+{
+    auto const which = given(all, "target_session_attrs");
+    if (which != "any")
+        return !which.empty();
+    return std::getenv("PGTARGETSESSIONATTRS") ||
+           !given(settings{PQconninfoParse(how, nullptr)}, "target_session_attrs").empty();
+}
+
+auto commas(std::string const &list)
+{
+    return std::count(list.begin(), list.end(), ',');
+}
+
+bool is_ready(pg_conn const *one, short events, clock::time_point until)
+{
+    pollfd socket{PQsocket(one), events, 0};
+    for (; clock::now() < until; socket.revents = 0)
+        if (::poll(&socket, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(nap(until)).count())) > 0)
+            return true;
+    return false;
+}
+
+// Connects once more, only to learn the SQLSTATE: libpq tells it only in verbose errors, which cannot be asked for when
+// it connects in one go. And step by step it has no connect_timeout, which must lead from a host that is silent to the
+// next.
+std::string ask_for_sqlstate(char const *const *names, char const *const *values, clock::time_point until)
+{
+    attempt const again{PQconnectStartParams(names, values, 1)};
+    PQsetErrorVerbosity(again.get(), PQERRORS_VERBOSE);
+    auto next = PQstatus(again.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+    while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+        if (!is_ready(again.get(), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until))
+            return "";
+        next = PQconnectPoll(again.get());
+    }
+    return sqlstate_in(PQerrorMessage(again.get()));
+}
+
+[[noreturn]] void raise(pg_conn const *failed, std::string const &state)
+{
+    auto const message = "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(failed));
+    if (state == "28P01" || state == "28000" || state == "3D000") // password, role or pg_hba.conf, database
+        throw usage_error{message, state};
+    throw connection_error{message, state};
+}
+
+} // namespace
+
+// Severity, two blanks, SQLSTATE, colon. The severity is in the server's language. No name comes before it but the
+// host's.
+std::string sqlstate_in(std::string_view message)
+{
+    auto const is_of_sqlstate = [](char letter) {
+        return (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z');
+    };
+    for (auto at = message.find(":  "); at != message.npos; at = message.find(":  ", at + 1)) {
+        auto const state = message.substr(at + 3, 5);
+        if (message.substr(at + 3).size() > 5 && message[at + 8] == ':' && std::ranges::all_of(state, is_of_sqlstate))
+            return std::string{state};
+    }
+    return "";
+}
+
+pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
+{
+    require_parsable(how);
+    auto const all = resolved(how.c_str());
+    auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
+    auto const each = std::max(std::chrono::ceil<std::chrono::seconds>(patience) / hosts, std::chrono::seconds{2});
+    auto const timeout = std::to_string(std::min<std::int64_t>(each.count(), INT32_MAX));
+    bool const has_timeout = !given(all, "connect_timeout").empty();
+    bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
+
+    // What stands behind the string counts more: in another encoding, a name would be another lock.
+    std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
+                                            "dbname", "client_encoding"};
+    std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
+                                             is_to_write ? "read-write" : nullptr, how.c_str(), "UTF8"};
+    auto const began = clock::now();
+    attempt opened{PQconnectdbParams(names.data(), values.data(), 1)};
+    if (PQstatus(opened.get()) == CONNECTION_OK)
+        return opened.release();
+    auto const until = later(began, each); // after that a host may have been silent, and would be again
+    raise(opened.get(), is_unproven ? ask_for_sqlstate(names.data(), values.data(), until) : "");
+}
+
+// libpq has no function for that. But its MD5 is OpenSSL's, and OpenSSL initialises itself for it (also where FIPS mode
+// then forbids MD5).
+void prepare_tls() noexcept
+{
+    PQfreemem(PQencryptPassword("", ""));
+}
+
+} // namespace shedlock::internal

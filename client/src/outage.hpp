@@ -1,0 +1,39 @@
+// A server that cannot be reached, while calls wait for it.
+#pragma once
+
+#include "clock.hpp"
+#include "teller.hpp"
+
+#include <atomic>
+
+namespace shedlock::internal {
+
+// What the waiting calls of a client report of it: its beginning and its end, once for all of them.
+class outage {
+public:
+    explicit outage(teller const &tell) : tell_{tell} {}
+
+    void begin(names const &, std::exception const &why) noexcept; // a call could not ask, and goes on trying
+    void end(names const &) noexcept;                              // a call could
+
+private:
+    teller const &tell_;
+    std::atomic<bool> is_told_ = false;
+};
+
+// The pauses of one call: from about 100 ms to about 5 s, each twice as long as the one before, and random, so that
+// many callers do not ask in step.
+class backoff {
+public:
+    static constexpr clock::duration longest = std::chrono::seconds{5};
+
+    void rest(clock::time_point until, std::stop_token const &);
+    void reset() noexcept { next_ = shortest; }
+    [[nodiscard]] clock::duration next() const noexcept { return next_; } // at most
+
+private:
+    static constexpr clock::duration shortest = std::chrono::milliseconds{100};
+    clock::duration next_ = shortest;
+};
+
+} // namespace shedlock::internal

@@ -1,0 +1,167 @@
+// What on_activity is told.
+#include "fixture.hpp"
+
+using shedlock::activity;
+using kind = shedlock::activity::kind;
+
+class activity_test : public with_server {
+protected:
+    struct seen {
+        kind what;
+        std::optional<shedlock::outcome> how;
+        bool operator==(seen const &) const = default;
+    };
+    std::mutex mutex;
+    std::vector<seen> all;
+    std::vector<activity> last; // at most one: its reference is not to be used
+    shedlock::client counting{server::connection(),
+                              {.on_event = heard.handler(), .on_activity = [this](activity const &one) {
+                                   std::lock_guard const hold{mutex};
+                                   EXPECT_EQ(one.lock.list().front(), name);
+                                   EXPECT_GE(one.took, 0s);
+                                   all.push_back({one.what, one.how});
+                                   last.clear();
+                                   last.push_back(one);
+                               }}};
+    std::vector<seen> now()
+    {
+        std::lock_guard const hold{mutex};
+        return all;
+    }
+};
+
+TEST_F(activity_test, is_told_of_an_acquisition_from_its_beginning_to_its_end)
+{
+    auto const tick = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+    auto lock = counting.try_acquire(name, {.at_most = 1min, .tick = tick});
+    ASSERT_TRUE(lock);
+    EXPECT_EQ(last.at(0).token, lock->token());
+    EXPECT_EQ(last.at(0).tick, tick);
+    EXPECT_FALSE(counting.try_acquire(name, {.at_most = 1min}));
+    EXPECT_EQ(last.at(0).token, std::nullopt);
+    auto const token = lock->token();
+    lock->extend(1min);
+    EXPECT_GT(last.at(0).held_for, 0s);
+    lock->release(shedlock::outcome::failed);
+    EXPECT_EQ(last.at(0).token, token) << "the lock itself is inert by now";
+    EXPECT_EQ(last.at(0).tick, tick);
+    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}},
+                                        {kind::refused, {}},
+                                        {kind::extended, {}},
+                                        {kind::released, shedlock::outcome::failed}}));
+}
+
+TEST_F(activity_test, is_told_of_destructors_and_completions)
+{
+    (void) counting.try_acquire(name, {.at_most = 1min});
+    auto lock = counting.try_acquire(name, {.at_most = 1min});
+    server::ask(lock->complete_statement());
+    lock->completed();
+    lock = counting.try_acquire(name, {.at_most = 1min});
+    server::ask(lock->complete_statement());
+    lock->release(shedlock::outcome::failed);
+    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}},
+                                        {kind::released, shedlock::outcome::done},
+                                        {kind::acquired, {}},
+                                        {kind::completed, {}},
+                                        {kind::acquired, {}},
+                                        {kind::released, shedlock::outcome::done}}))
+        << "the last one had been completed, which stays so";
+}
+
+TEST_F(activity_test, is_told_of_tokens)
+{
+    auto const token = counting.try_acquire(name, {.at_most = 1min})->detach();
+    counting.extend(name, token, 1min);
+    EXPECT_EQ(last.at(0).held_for, 0s) << "not known";
+    counting.release(name, token);
+    EXPECT_EQ(now(), (std::vector<seen>{
+                         {kind::acquired, {}}, {kind::extended, {}}, {kind::released, shedlock::outcome::done}}));
+    EXPECT_EQ(last.at(0).token, token);
+}
+
+TEST_F(activity_test, is_told_of_keep_alive)
+{
+    auto const lock = counting.try_acquire(name, {.at_most = 10s, .keep_alive = true});
+    EXPECT_TRUE(server::comes_true([&] { return now().back().what == kind::extended; }));
+}
+
+TEST_F(activity_test, is_not_told_of_what_failed)
+{
+    auto lock = counting.try_acquire(name, {.at_most = 1min});
+    server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
+    EXPECT_THROW(lock->extend(1min), shedlock::lock_lost);
+    EXPECT_THROW(lock->release(), shedlock::lock_lost);
+    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}}}));
+}
+
+TEST_F(activity_test, has_nobody_to_tell_by_default)
+{
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
+}
+
+// And what else is new to the options.
+
+class options_test : public with_server {};
+
+TEST_F(options_test, zone_makes_the_days_of_every_local)
+{
+    auto const day = [&](std::string const &zone) {
+        auto const lock = locks.try_acquire(name + zone, {.at_most = 1min, .every = 24h, .zone = zone});
+        return lock->tick().value().time_since_epoch().count();
+    };
+    auto const offset = [&](std::string const &zone) { return day(zone) / 1000000 % 86400 / 3600; };
+    EXPECT_EQ(offset(""), 0);
+    EXPECT_EQ(offset("UTC"), 0);
+    EXPECT_EQ(offset("Asia/Tokyo"), 15) << "midnight there";
+    EXPECT_THROW(day("Asia/No'where"), shedlock::usage_error);
+    EXPECT_THROW((void) locks.try_acquire(name, {.at_most = 1min, .zone = "UTC"}), shedlock::usage_error);
+}
+
+TEST_F(options_test, a_name_that_no_table_can_hold_is_not_sent)
+{
+    auto nowhere = client("host=/nowhere");
+    std::string const huge((1 << 20) + 1, 'x');
+    try {
+        (void) nowhere.try_acquire(huge, {.at_most = 1min});
+        FAIL() << "it was accepted";
+    } catch (shedlock::usage_error const &failure) {
+        EXPECT_EQ(failure.sqlstate(), "22001");
+    }
+    EXPECT_THROW(nowhere.release({"a", huge}, token{1}), shedlock::usage_error);
+    EXPECT_THROW((void) nowhere.pause(huge), shedlock::usage_error);
+}
+
+TEST(text_test, of_others_is_escaped)
+{
+    using shedlock::names;
+    EXPECT_EQ((names{"a\x1b[31m", "b\nc"}.to_text()), "lock \"a\\x1B[31m\", \"b\\x0Ac\"");
+    shedlock::refusal const refused{shedlock::refusal::reason::had_run, "n\u202e", "who\u009b\u2066", {}, {}, {}};
+    EXPECT_EQ(refused.to_text(), "lock \"n\\xE2\\x80\\xAE\" had its run, by who\\xC2\\x9B\\xE2\\x81\\xA6");
+    EXPECT_EQ(names{"Gr\u00fc\u00dfe \u65e5\u672c"}.to_text(), "lock \"Gr\u00fc\u00dfe \u65e5\u672c\"");
+}
+
+TEST_F(options_test, the_servers_words_are_escaped)
+{
+    auto const odd = name + "\x1b]0;\u202e";
+    try {
+        locks.extend(odd, token{1}, 1min);
+        FAIL() << "it is lost";
+    } catch (shedlock::lock_lost const &failure) {
+        EXPECT_EQ(std::string{failure.what()}.find('\x1b'), std::string::npos) << failure.what();
+        EXPECT_NE(std::string{failure.what()}.find("\\x1B]0;\\xE2\\x80\\xAE"), std::string::npos) << failure.what();
+    }
+}
+
+TEST_F(options_test, default_events_are_escaped)
+{
+    testing::internal::CaptureStderr();
+    {
+        shedlock::client quiet{server::connection()};
+        auto const lock = quiet.try_acquire(name + "\x1b[2J", {.at_most = 1min});
+        server::ask("SELECT shedlock_force_release(" + server::literal(name + "\x1b[2J") + ")");
+    }
+    auto const said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("\\x1B[2J"), std::string::npos) << said;
+    EXPECT_EQ(said.find('\x1b'), std::string::npos) << said;
+}

@@ -1,0 +1,201 @@
+// Calls that wait for a server that cannot be reached, and strings with which no server can be.
+#include "outage.hpp"
+
+#include "fixture.hpp"
+#include "opening.hpp"
+#include "proxy.hpp"
+
+#include <future>
+
+namespace {
+
+// A role that may log in by this password, and use the locks.
+class role {
+public:
+    explicit role(std::string const &name) : name_{name}
+    {
+        server::ask("CREATE ROLE " + name + " LOGIN PASSWORD 'right'");
+        server::ask("SELECT shedlock_grant('" + name + "')");
+    }
+    ~role()
+    {
+        server::ask("DROP OWNED BY " + name_);
+        server::ask("DROP ROLE " + name_);
+    }
+    role(role const &) = delete;
+    role &operator=(role const &) = delete;
+    void now(std::string const &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
+
+private:
+    std::string const name_;
+};
+
+} // namespace
+
+class outage_test : public with_server {
+protected:
+    std::stop_source stop;
+
+    std::future<bool> acquiring(shedlock::client &by, std::string const &what)
+    {
+        return std::async(std::launch::async, [this, &by, what] {
+            return by.acquire(what, {.at_most = 1min}, 1h, stop.get_token()).has_value();
+        });
+    }
+    bool comes_to(event::kind what)
+    {
+        return server::comes_true([this, what] { return heard.tell_of(what); });
+    }
+    std::vector<event::kind> kinds()
+    {
+        std::vector<event::kind> all;
+        for (auto const &one : heard.all())
+            all.push_back(one.what);
+        return all;
+    }
+    // SQLSTATE of an acquire that would wait for an hour; 22023 for no SQLSTATE.
+    std::string mistake_in(std::string const &connection)
+    {
+        auto wrong = client(connection);
+        try {
+            (void) wrong.acquire(name, {.at_most = 1min}, 1h);
+        } catch (shedlock::usage_error const &failure) {
+            EXPECT_EQ(std::string{failure.what()}.find("LOCATION"), std::string::npos) << failure.what();
+            return failure.sqlstate();
+        }
+        return "none";
+    }
+};
+
+TEST_F(outage_test, is_two_events_for_all_who_wait)
+{
+    proxy network;
+    network.refuse_newcomers();
+    auto through = client(network.connection());
+    auto one = acquiring(through, name), other = acquiring(through, name + " 2");
+    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 5; })) << "they go on trying";
+    EXPECT_EQ(kinds(), std::vector{event::kind::acquire_failing});
+    EXPECT_NE(heard.texts().find(name), std::string::npos) << heard.texts();
+    network.let_go();
+    EXPECT_TRUE(one.get());
+    EXPECT_TRUE(other.get());
+    EXPECT_EQ(kinds(), (std::vector{event::kind::acquire_failing, event::kind::acquire_recovered}));
+}
+
+TEST_F(outage_test, is_no_event_for_who_does_not_wait)
+{
+    proxy network;
+    network.refuse_newcomers();
+    auto through = client(network.connection());
+    EXPECT_THROW((void) through.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
+    EXPECT_EQ(kinds(), std::vector<event::kind>{});
+}
+
+TEST_F(outage_test, ends_with_a_stop)
+{
+    proxy network;
+    network.refuse_newcomers();
+    auto through = client(network.connection());
+    auto waiting = acquiring(through, name);
+    EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    stop.request_stop();
+    EXPECT_THROW(waiting.get(), shedlock::connection_error);
+}
+
+TEST_F(outage_test, is_waited_for_by_a_pause_too)
+{
+    proxy network;
+    network.refuse_newcomers();
+    auto through = client(network.connection());
+    auto pausing = std::async(std::launch::async, [&] { return through.pause(name, {}, 1h); });
+    EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    network.let_go();
+    EXPECT_TRUE(pausing.get());
+    EXPECT_TRUE(heard.tell_of(event::kind::acquire_recovered));
+    server::ask("SELECT shedlock_resume(" + server::literal(name) + ")");
+}
+
+TEST_F(outage_test, a_string_that_cannot_be_parsed_is_an_error_at_once)
+{
+    EXPECT_EQ(mistake_in("host localhost=x"), "22023");
+    EXPECT_EQ(mistake_in("hots=localhost"), "22023");
+    EXPECT_EQ(mistake_in("postgresql://localhost/?hots=x"), "22023");
+    EXPECT_EQ(kinds(), std::vector<event::kind>{});
+}
+
+TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
+{
+    role const known{"outage_known"};
+    EXPECT_EQ(mistake_in("user=outage_known password=wrong"), "28P01");
+    EXPECT_EQ(mistake_in("user=outage_known password=right dbname=':  57P03: not there'"), "3D000");
+    EXPECT_EQ(mistake_in("not there"), "3D000") << "the name of a database";
+    known.now("NOLOGIN");
+    EXPECT_EQ(mistake_in("user=outage_known password=right"), "28000");
+    EXPECT_EQ(kinds(), std::vector<event::kind>{});
+}
+
+TEST_F(outage_test, what_a_server_rejects_for_now_is_waited_for)
+{
+    role const known{"outage_limited"};
+    known.now("CONNECTION LIMIT 0");
+    auto limited = client("user=outage_limited password=right");
+    auto waiting = acquiring(limited, name);
+    EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    known.now("CONNECTION LIMIT -1");
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(outage_test, credentials_that_were_right_may_be_right_again)
+{
+    role const known{"outage_proven"};
+    auto proven = client("user=outage_proven password=right");
+    EXPECT_TRUE(proven.try_acquire(name, {.at_most = 1min}));
+    known.now("PASSWORD 'another'");
+    auto const sessions = std::string{"FROM pg_stat_activity WHERE usename = 'outage_proven'"};
+    server::ask("SELECT pg_terminate_backend(pid) " + sessions);
+    EXPECT_TRUE(server::comes_true([&] { return server::ask("SELECT count(*) " + sessions) == "0"; }));
+    auto waiting = acquiring(proven, name);
+    EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    known.now("PASSWORD 'right'");
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST_F(outage_test, credentials_of_a_function_may_be_right_the_next_time)
+{
+    role const known{"outage_rotating"};
+    std::atomic<bool> is_right = false;
+    auto asking =
+        shedlock::client{[&] { return "user=outage_rotating password=" + std::string{is_right ? "right" : "wrong"}; },
+                         {.on_event = heard.handler()}};
+    auto waiting = acquiring(asking, name);
+    EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    is_right = true;
+    EXPECT_TRUE(waiting.get());
+}
+
+TEST(backoff_test, doubles_its_pauses_up_to_five_seconds)
+{
+    shedlock::internal::backoff pauses;
+    std::vector<shedlock::clock::duration> all;
+    for (int i = 0; i < 8; ++i) {
+        all.push_back(pauses.next());
+        pauses.rest(shedlock::clock::now(), {}); // is over already
+    }
+    EXPECT_EQ(all, (std::vector<shedlock::clock::duration>{100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5s, 5s}));
+    pauses.reset();
+    EXPECT_EQ(pauses.next(), 100ms);
+}
+
+TEST(opening_test, reads_sqlstates_in_any_language)
+{
+    using shedlock::internal::sqlstate_in;
+    auto const before = std::string{"connection to server at \"h\" (::1), port 5432 failed: "};
+    EXPECT_EQ(sqlstate_in(before + "FATAL:  28P01: password authentication failed\nLOCATION:  auth_failed, auth.c:1"),
+              "28P01");
+    EXPECT_EQ(sqlstate_in(before + "FATALE:  3D000: il database \"x\" non esiste\nPOSIZIONE: y"), "3D000");
+    EXPECT_EQ(sqlstate_in(before + "ВАЖНО:  28000: роль"), "28000");
+    EXPECT_EQ(sqlstate_in(before + "Connection refused\n\tIs the server running on that host?"), "");
+    EXPECT_EQ(sqlstate_in(before + "FATAL:  sorry, too many clients already"), "");
+    EXPECT_EQ(sqlstate_in("FATAL:  28P01"), "");
+    EXPECT_EQ(sqlstate_in(""), "");
+}

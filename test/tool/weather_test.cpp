@@ -1,0 +1,178 @@
+// A server that is away, when a run begins or when it ends.
+#include "scene.hpp"
+
+#include "../client/proxy.hpp"
+
+#include <csignal>
+#include <gtest/gtest.h>
+
+using namespace shedlock::test;
+
+namespace {
+
+words through(proxy const &network, words more)
+{
+    words all{"shedlock", "--dsn", network.connection(), "run", name(), "--at-most"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+int lines_with(std::string const &text, std::string const &what)
+{
+    int count = 0;
+    for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1))
+        ++count;
+    return count;
+}
+
+} // namespace
+
+TEST(weather_test, wait_tells_once_that_there_is_no_server_and_once_that_there_is)
+{
+    proxy network;
+    network.refuse_newcomers();
+    process waiting{through(network, {"1m", "--wait", "1h", "--", "true"})};
+    EXPECT_TRUE(comes_true([&] { return network.refused() > 4; }));
+    network.let_go();
+    auto const ended = waiting.wait();
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_EQ(lines_with(ended.err, "\n"), 2) << ended.err;
+    EXPECT_EQ(last_outcome(), "done");
+}
+
+TEST(weather_test, wait_server_waits_for_the_server_but_not_for_the_lock)
+{
+    proxy network;
+    network.refuse_newcomers();
+    acquire(name(), "1h");
+    process waiting{through(network, {"1m", "--wait-server", "1h", "-E", "7", "--", "true"})};
+    EXPECT_TRUE(comes_true([&] { return network.refused() > 2; }));
+    network.let_go();
+    EXPECT_EQ(waiting.wait().status, 7);
+}
+
+TEST(weather_test, wait_server_ends)
+{
+    proxy network;
+    network.refuse_newcomers();
+    EXPECT_EQ(run(through(network, {"1m", "--wait", "1h", "--wait-server", "1s", "--", "true"})).status, 125);
+    EXPECT_GE(network.refused(), 2);
+    EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "and without it no wait begins";
+}
+
+TEST(weather_test, wait_without_a_server_ends_by_a_signal)
+{
+    proxy network;
+    network.refuse_newcomers();
+    process waiting{through(network, {"1m", "--wait-server", "1h", "--", "true"})};
+    EXPECT_TRUE(comes_true([&] { return network.refused() > 2; }));
+    waiting.signal(SIGTERM);
+    EXPECT_EQ(waiting.wait().status, 128 + SIGTERM);
+}
+
+TEST(weather_test, a_wrong_password_is_no_outage)
+{
+    auto const ended = run({"shedlock", "--dsn", "user=nobody_of_that_name password=wrong", "run", name(), "--at-most",
+                            "1m", "--wait", "1h", "--", "true"});
+    EXPECT_EQ(ended.status, 125);
+    EXPECT_EQ(lines_with(ended.err, "\n"), 1) << ended.err;
+}
+
+// The command waits for a file, which appears when the server is away.
+class after_the_work : public testing::Test {
+protected:
+    proxy network;
+    process started(words options)
+    {
+        options.insert(options.end(), {"--", "sh", "-c", "echo started; until [ -e go ]; do sleep 0.1; done"});
+        return process{through(network, std::move(options))};
+    }
+    void lose_the_server(process &during)
+    {
+        EXPECT_TRUE(during.says("started"));
+        network.cut();
+        network.refuse_newcomers();
+        run({"touch", "go"});
+    }
+};
+
+TEST_F(after_the_work, retry_records_it_as_soon_as_the_server_is_back)
+{
+    auto working = started({"1h", "--every", "1d", "--retry"});
+    lose_the_server(working);
+    EXPECT_TRUE(comes_true([&] { return working.err().find("not recorded yet") != std::string::npos; }));
+    network.let_go();
+    auto const ended = working.wait();
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_EQ(last_outcome(), "done");
+}
+
+TEST_F(after_the_work, retry_gives_up_at_a_signal_and_says_that_it_will_run_again)
+{
+    auto working = started({"1h", "--every", "1d", "--retry"});
+    lose_the_server(working);
+    EXPECT_TRUE(comes_true([&] { return working.err().find("not recorded yet") != std::string::npos; }));
+    working.signal(SIGTERM);
+    auto const ended = working.wait();
+    EXPECT_EQ(ended.status, 123);
+    EXPECT_EQ(lines_with(ended.err, "will run again"), 1) << ended.err;
+}
+
+TEST_F(after_the_work, retry_gives_up_when_the_lease_ends)
+{
+    auto working = started({"12s", "--every", "1d", "--retry", "--no-keep-alive"});
+    lose_the_server(working);
+    auto const ended = working.wait();
+    // On a machine that is that slow, the lease has ended before the command.
+    EXPECT_TRUE(ended.status == 123 || ended.status == 124) << ended.status << ended.err;
+}
+
+TEST_F(after_the_work, without_retry_the_status_is_the_commands)
+{
+    auto working = started({"1h", "--every", "1d"});
+    lose_the_server(working);
+    auto const ended = working.wait();
+    EXPECT_EQ(ended.status, 0);
+    EXPECT_EQ(lines_with(ended.err, "not released"), 1) << ended.err;
+}
+
+// ---- What the command is told, and by which days ----
+
+TEST(tick_test, is_in_the_commands_environment)
+{
+    auto const tick =
+        run(under_lock({"printenv", "SHEDLOCK_TICK"}, {"--at-most", "1m", "--tick", "2026-01-02T03:04:05+01:00"}));
+    EXPECT_EQ(tick.out, "2026-01-02T02:04:05Z\n") << tick.err;
+    auto const fraction =
+        run(under_lock({"printenv", "SHEDLOCK_TICK"}, {"--at-most", "1m", "--tick", "@1767319446.25"}));
+    EXPECT_EQ(fraction.out, "2026-01-02T02:04:06.250000Z\n") << fraction.err;
+}
+
+TEST(tick_test, is_not_that_of_a_run_around_it)
+{
+    auto const inner = run({"env", "SHEDLOCK_TICK=2026-01-02T02:04:05Z", "shedlock", "run", name(), "--at-most", "1m",
+                            "--", "printenv", "SHEDLOCK_TICK"});
+    EXPECT_EQ(inner.out, "");
+    EXPECT_EQ(inner.status, 1) << "printenv has not found it";
+}
+
+TEST(tick_test, may_be_a_local_day)
+{
+    auto const day = [](std::string const &zone) {
+        return run({"shedlock", "run", name() + zone, "--at-most", "1m", "--every", "1d", "--zone", zone, "--",
+                    "printenv", "SHEDLOCK_TICK"})
+            .out;
+    };
+    EXPECT_NE(day("UTC").find("T00:00:00Z"), std::string::npos);
+    EXPECT_NE(day("Asia/Tokyo").find("T15:00:00Z"), std::string::npos);
+    EXPECT_EQ(day("Asia/Nowhere"), "");
+    EXPECT_EQ(run(under_lock({"true"}, {"--at-most", "1m", "--zone", "UTC"})).status, 125) << "it needs --every";
+}
+
+TEST(help_test, shows_where_the_command_goes)
+{
+    auto const help = run({"shedlock", "run", "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_NE(help.out.find("Usage: shedlock run [OPTIONS] NAME... -- COMMAND ARG...\n"), std::string::npos)
+        << help.out;
+}
