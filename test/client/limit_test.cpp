@@ -76,7 +76,7 @@ protected:
     static bool is_extended(lease const &one) { return one.deadline() > clock::now() + 50min; }
 
     timer time;
-    teller tell{heard.handler()};
+    teller tell{shedlock::client_settings{.on_event = heard.handler()}};
 };
 
 TEST_F(limited_test, keep_alive_uses_the_only_connection)

@@ -28,7 +28,7 @@ private:
 class kept_test : public with_server {
 protected:
     // A keep-alive of our own, so that a lease can have begun long ago.
-    teller tell{heard.handler()};
+    teller tell{shedlock::client_settings{.on_event = heard.handler()}};
     timer time;
 
     // Leases of an hour, which are due to be extended.
