@@ -135,7 +135,7 @@ TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
 
 // ---- Outages ----
 
-class outage_test : public kept_test {
+class keeping_outage_test : public kept_test {
 protected:
     proxy network;
     session shared{[this] { return network.connection(); }, 1min};
@@ -153,7 +153,7 @@ protected:
     }
 };
 
-TEST_F(outage_test, is_one_event_and_its_end_another)
+TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
 {
     auto const all = due(" ", 250);
     network.refuse_newcomers();
@@ -165,7 +165,7 @@ TEST_F(outage_test, is_one_event_and_its_end_another)
     EXPECT_TRUE(are_extended(all));
 }
 
-TEST_F(outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_over)
+TEST_F(keeping_outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_over)
 {
     auto const some = due(" ", 3);
     network.refuse_newcomers();
@@ -180,7 +180,7 @@ TEST_F(outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_over)
             {event::kind::extend_recovered, "3 locks "}});
 }
 
-TEST_F(outage_test, has_no_all_clear_when_all_is_lost)
+TEST_F(keeping_outage_test, has_no_all_clear_when_all_is_lost)
 {
     network.refuse_newcomers();
     keep(keeping, due(" lost ", 2, 1s));
