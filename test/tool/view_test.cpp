@@ -145,7 +145,8 @@ TEST(list, cuts_what_is_too_long_for_a_table)
     auto const lock = name() + std::string(200, 'x');
     ask("SELECT shedlock_acquire_token(" + literal(lock) + ", '1m', holder => repeat('ä', 150))");
     auto const shown = line_of(lock.substr(0, 63) + "…");
-    EXPECT_NE(shown.find("  held   ääääää"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("  held  "), std::string::npos) << shown;
+    EXPECT_NE(shown.find("  ääääää"), std::string::npos) << shown;
     EXPECT_NE(shown.find("ä…  "), std::string::npos) << shown;
     EXPECT_EQ(json_of(lock).at("name"), lock);
 }

@@ -123,7 +123,7 @@ TEST_F(after_the_work, retry_gives_up_when_the_lease_ends)
     auto working = started({"1h", "--every", "1d", "--retry", "--no-keep-alive"});
     lose_the_server(working);
     EXPECT_TRUE(comes_true([&] { return working.err().find("not recorded yet") != std::string::npos; }));
-    advance_clock(1h);
+    advance_clock(std::chrono::hours{1});
     EXPECT_EQ(working.wait().status, 123);
 }
 
