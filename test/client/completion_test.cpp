@@ -213,7 +213,7 @@ TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
 
 // complete_statement
 
-TEST_F(completion_test, is_a_statement_for_any_driver)
+TEST_F(completion_test, completes_by_a_statement_for_any_driver)
 {
     table_of_work const table;
     auto mine = locks.try_acquire({name, name + " '2'"}, {.at_most = 1min});
