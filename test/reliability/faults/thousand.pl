@@ -233,6 +233,7 @@ hear($client, 'event lost', scalar @odd);
 my %half = ask($client, 'report');
 is_kept_well('half locked by hand', 100, %half);
 $hand->quit;
+hear($client, 'event extend_recovered', 50);
 is_kept_well('half locked by hand, and let go', 100, ask($client, 'report'));
 are_lost($client, 'half locked by hand', @odd);
 end($client);
