@@ -15,7 +15,8 @@ namespace {
 // began. Our own runs are never done for an instant more than a minute ahead of the clock. Such a run ended before the
 // next acquisition, or by lock_until if there was none.
 constexpr auto check_query = R"(
-    SELECT l.name, l.state, l.last_outcome, extract(epoch FROM c.now OPERATOR(pg_catalog.-) l.last_done_at),
+    SELECT l.name, l.state, l.last_outcome,
+           CASE WHEN pg_catalog.isfinite(l.last_done_at) THEN extract(epoch FROM c.now OPERATOR(pg_catalog.-) l.last_done_at) END,
            extract(epoch FROM l.held_for),
            CASE WHEN j.is_last THEN LEAST(l.lock_until, c.now)
                 WHEN l.last_done_tick OPERATOR(pg_catalog.>)

@@ -20,7 +20,8 @@ constexpr auto locks_query = R"(
                     'infinity'),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
            holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome,
-           extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) last_done_at),
+           CASE WHEN pg_catalog.isfinite(last_done_at)
+                THEN extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) last_done_at) END,
            pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            pg_catalog.to_char(pg_catalog.timezone('UTC', last_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),

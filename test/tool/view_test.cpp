@@ -138,6 +138,8 @@ TEST(list, tells_when_each_was_last_done)
         EXPECT_EQ(ask("SELECT timestamptz " + literal(one.at(time)) + " = " + time +
                       " FROM shedlock_locks WHERE name = " + literal(name())),
                   "t");
+    ask("UPDATE shedlock SET last_done_at = 'infinity' WHERE name = " + literal(name()));
+    EXPECT_TRUE(line_of(name()).ends_with(" done     -")) << line_of(name());
 }
 
 TEST(list, cuts_what_is_too_long_for_a_table)
