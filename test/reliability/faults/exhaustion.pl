@@ -122,7 +122,7 @@ SQL
 }
 seen(20, $full, 'no space for temporary files: the work failed with its own error, the lock was free');
 
-# Connections. Five holders whose keep-alive has its connection; then nobody else gets one.
+# Connections. Five holders, whose keep-alive has to do with the connection that each has; then nobody else gets one.
 sub start_holder
 {
 	my ($name) = @_;
@@ -134,7 +134,7 @@ my $rounds = often(1, 10);
 for my $n (1 .. $rounds)
 {
 	my @holders = map { start_holder("holder $n $_") } 1 .. 5;
-	$server->poll_query_until('postgres', "SELECT count(*) = 10 FROM pg_stat_activity WHERE usename = 'app'") or die 'not all are connected';
+	$server->poll_query_until('postgres', "SELECT count(*) = 5 FROM pg_stat_activity WHERE usename = 'app'") or die 'not all are connected';
 	my @others = map { IPC::Run::start([ 'psql', '-XAtq', '-c', 'SELECT pg_sleep(600)', '-d', $server->connstr('postgres') . ' user=app' ], '>', \my $out, '2>', \my $err) } 1 .. 20;
 	$server->poll_query_until('postgres', "SELECT count(*) = 25 FROM pg_stat_activity WHERE usename = 'app'") or die 'there are connections left';
 
