@@ -34,12 +34,22 @@ sub output_of
 	return $output;
 }
 
+# The kernel takes no argument of 128 KiB or more, such as the portable edition.
+sub as_argument
+{
+	my ($command) = @_;
+	return ('-c', $command) if length $command < 100_000;
+	my $file = "$folder/$$.sql";
+	write_file($file, $command);
+	return ('-f', $file);
+}
+
 # Runs the commands one by one; gives what they return, as one string.
 sub sql
 {
 	my ($database, @commands) = @_;
 	local $ENV{PGOPTIONS} = '-c client_min_messages=warning';
-	my $output = output_of('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database, map { ('-c', $_) } @commands);
+	my $output = output_of('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database, map { as_argument($_) } @commands);
 	return $output =~ s/\n\z//r;
 }
 
