@@ -1,5 +1,7 @@
 #include "text.hpp"
 
+#include "shedlock/types.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -8,35 +10,6 @@
 namespace shedlock::tool {
 
 namespace {
-
-bool is_between(std::string_view letter, std::string_view first, std::string_view last)
-{
-    return letter.substr(0, first.size()) >= first && letter.substr(0, last.size()) <= last;
-}
-
-// How many bytes at the beginning of this are such a character; 0: none.
-std::size_t harmful(std::string_view text)
-{
-    if (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F)
-        return 1;
-    if (is_between(text, "\u0080", "\u009F") || is_between(text, "\u061C", "\u061C"))
-        return 2;
-    if (is_between(text, "\u200E", "\u200F") || is_between(text, "\u2028", "\u202E") ||
-        is_between(text, "\u2066", "\u2069"))
-        return 3;
-    return 0;
-}
-
-std::string bytes_in_hex(std::string_view letter)
-{
-    std::string all;
-    for (char const byte : letter) {
-        char escaped[8];
-        std::snprintf(escaped, sizeof escaped, "\\x%02X", static_cast<unsigned char>(byte));
-        all += escaped;
-    }
-    return all;
-}
 
 // Of UTF-8 with at most three bytes.
 std::string number_in_hex(std::string_view letter)
@@ -54,7 +27,7 @@ template <typename Escape> std::string without_harmful(std::string const &any, E
 {
     std::string safe;
     for (std::string_view rest = any; !rest.empty();) {
-        auto const bytes = harmful(rest);
+        auto const bytes = details::harmful(rest);
         if (bytes == 0)
             safe += rest.front();
         else
@@ -68,7 +41,7 @@ template <typename Escape> std::string without_harmful(std::string const &any, E
 
 std::string printable(std::string const &any)
 {
-    return without_harmful(any, bytes_in_hex);
+    return details::printable(any);
 }
 
 std::string printable_uniquely(std::string const &any)
@@ -76,8 +49,9 @@ std::string printable_uniquely(std::string const &any)
     std::string marked;
     for (std::size_t i = 0; i < any.size(); ++i)
         marked += any.compare(i, 2, "\\x") == 0 ? "\\x5C" : std::string{any[i]};
-    return without_harmful(
-        marked, [](std::string_view letter) { return letter == "\n" ? std::string{letter} : bytes_in_hex(letter); });
+    return without_harmful(marked, [](std::string_view letter) {
+        return letter == "\n" ? std::string{letter} : details::printable(letter);
+    });
 }
 
 std::string escaped_in_json(std::string const &json)

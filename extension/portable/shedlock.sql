@@ -436,7 +436,7 @@ BEGIN
     IF start IS NULL OR pg_is_in_recovery() OR server = '00000000' THEN
         RETURN NULL;
     END IF;
-    PERFORM pg_stat_clear_snapshot(); -- who waits looks more than once
+    PERFORM pg_stat_clear_snapshot(); -- a caller that waits looks more than once
     is_there := EXISTS (SELECT FROM pg_stat_get_activity(substring(session, '^/([0-9]+)')::int) a
                          WHERE a.backend_start IS NULL -- another role's
                             OR left(right(session, 9), 1) = ','
@@ -749,7 +749,7 @@ DECLARE
     seized @extschema@.shedlock__row[];
 BEGIN
     for_good := false;
-    -- A look, so that who is refused has locked nothing and written nothing.
+    -- A look first, so that a caller that is refused has locked and written nothing.
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
@@ -1489,7 +1489,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- For ourselves alone: a shared lock would have to be upgraded for the release, a deadlock with who waits for the row.
+    -- Exclusive: a shared lock would have to be upgraded for the release, which deadlocks with a session that waits for the row.
     PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock_run_guard.name FOR NO KEY UPDATE;
     PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
 END

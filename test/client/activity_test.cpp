@@ -100,7 +100,7 @@ TEST_F(activity_test, has_nobody_to_tell_by_default)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
 }
 
-// And what else is new to the options.
+// Other options.
 
 class options_test : public with_server {};
 

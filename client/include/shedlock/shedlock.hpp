@@ -109,7 +109,7 @@ struct activity {
         acquired,
         refused,
         extended,  // by keep-alive, too
-        released,  // by us; as done also if somebody else who has the token had completed it
+        released,  // by us; as done also if another owner of the token had completed it
         completed, // lock::completed() was called
     };
     kind what;

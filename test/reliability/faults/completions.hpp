@@ -102,7 +102,7 @@ template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick
     shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
 }
 
-// Prints what else goes wrong.
+// Prints any other failure.
 inline int run(int count, char **words, std::function<int(program &)> const &work)
 try {
     program mine{count, words};

@@ -1,5 +1,5 @@
-# Row 50: one client keeps a thousand locks of an hour by one connection, and all of them are held all the time: beside rows that somebody
-# has locked by hand, through DDL and restarts of the server. What the client believes is compared with the table (thousand.cpp). The test
+# Row 50: one client keeps a thousand locks of an hour by one connection, and all of them are held all the time, also while other rows
+# are locked by hand, and through DDL and restarts of the server. What the client believes is compared with the table (thousand.cpp). The test
 # moves the client's clock, so it takes no hour, and as long as the machine needs.
 use strict;
 use warnings;
