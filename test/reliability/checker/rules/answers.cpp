@@ -148,12 +148,25 @@ operation const *earlier_release(world const &world, acquisition const &mine, op
     return nullptr;
 }
 
+// The library says of a lock that was released as done before that it is released. So it does after a completion whose
+// answer was lost.
+bool may_have_been_completed(world const &world, acquisition const &mine, operation const &change)
+{
+    return change.by == maker::library && change.what == action::release &&
+           std::any_of(mine.changes.begin(), mine.changes.end(), [&](auto const &one) {
+               auto const &fate = world.fate_of(*one.op);
+               return one.op->is_of_completion && fate.outcome == fates::unknown && fate.from <= change.done.at;
+           });
+}
+
 void must_not_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
                       found &all)
 {
     if (!mine) {
         if (change.of == 0)
             all.push_back({"I4", "done for one who never acquired it", {change}});
+    } else if (may_have_been_completed(world, *mine, change)) {
+        return;
     } else if (mine->fate.outcome == fates::undone && mine->fate.until <= change.called.at &&
                mine->fate.settled != ever) {
         all.push_back({"I12", "done for an acquisition that was rolled back", {*mine->op, change}});

@@ -142,6 +142,17 @@ TEST(checker, completion_leaves_its_effect_if_and_only_if_it_is_committed)
         << "in doubt, and run again";
 }
 
+TEST(checker, completion_whose_answer_was_lost_may_be_why_the_library_says_released)
+{
+    auto const released = [](char const *by, char const *commit) {
+        return granted + transaction(completed, "commit", commit) + second("330", 320) +
+               "call 20 client=1 do=release by=" + by + " names=a of=1 at=400\ndone 20 result=yes at=410\n";
+    };
+    EXPECT_EQ(broken(released("library", "result=lost")), "");
+    EXPECT_EQ(broken(released("token", "result=lost")), "I4") << "the function itself answers false";
+    EXPECT_EQ(broken(released("library", "result=error state=SL001")), "I1 I4 unexplained") << "nothing was completed";
+}
+
 TEST(checker, completion_that_is_prepared_keeps_others_away)
 {
     auto const end = [](char const *how) {
