@@ -102,7 +102,7 @@ sub story
 	my ($lock) = $crowd->{out} =~ / names=([^ ,]+)/ or return '';
 	my %is_about;
 	my @lines = grep { /^(?:call|done) (\d+) / && ($is_about{$1} ||= / names=(?:\S+,)?\Q$lock\E[, ]/) } split /^/, slurp_file("$crowd->{folder}/$seed.history");
-	return "\n\nall of $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
+	return "all of $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
 }
 
 # What it counted, by key; tests that no promise was broken unless that is what is to be seen.
@@ -115,7 +115,8 @@ sub finish_crowd
 	if (defined $title)
 	{
 		my $told = sprintf '%s: %d histories, %d operations, %d grants', $title, map { $counts{$_} // 0 } qw(histories operations granted);
-		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . (join "\n", grep { !/^count (?!client)|, 0 violations$/ } split /\n/, $crowd->{out}) . story($crowd));
+		note(story($crowd)) unless $good;
+		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . join "\n", grep { !/^count (?!client)|, 0 violations$/ } split /\n/, $crowd->{out});
 		die "$title: nothing further is tried, and nothing said of it" unless $good;
 	}
 	return %counts;
