@@ -4,7 +4,7 @@
 #include "holder.hpp"
 #include "stats.hpp"
 #include "waiting.hpp"
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 

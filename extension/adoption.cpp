@@ -1,6 +1,6 @@
 #include "adoption.hpp"
 
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 

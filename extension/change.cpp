@@ -2,7 +2,6 @@
 
 #include "durability.hpp"
 #include "holder.hpp"
-#include "lost.hpp"
 #include "stats.hpp"
 
 namespace shedlock {

@@ -3,7 +3,6 @@
 #include "change.hpp"
 #include "durability.hpp"
 #include "holder.hpp"
-#include "lost.hpp"
 #include "queue.hpp"
 #include "stats.hpp"
 
@@ -114,19 +113,19 @@ bool keep_others_away(const lock_table &table, sighting &seen)
     return true;
 }
 
-// Where a guard of that name is or belongs.
-guarded_lock **place_of(const lock_name &name)
+// The link to the first guard of that name, or to where one belongs.
+guarded_lock **link_to(const lock_name &name)
 {
-    guarded_lock **place = &first;
-    while (*place && (*place)->name.bytes < name.bytes)
-        place = &(*place)->next;
-    return place;
+    guarded_lock **link = &first;
+    while (*link && (*link)->name.bytes < name.bytes)
+        link = &(*link)->next;
+    return link;
 }
 
 // Then joining once more is a no-op: the subtransaction of the one that is there is still open, so it lasts as long.
 bool has_joined(const guarded_lock &asked)
 {
-    for (const auto *known = *place_of(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
+    for (const auto *known = *link_to(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
         if (known->is(asked) && (known->is_to_complete || !asked.is_to_complete))
             return true;
     return false;
@@ -148,11 +147,11 @@ void join(const guarded_lock &guarded)
     if (has_joined(guarded))
         return;
     auto *const added = copy(guarded, TopTransactionContext);
-    guarded_lock **place = place_of(added->name);
-    while (!added->is_to_complete && *place && (*place)->name.bytes == added->name.bytes)
-        place = &(*place)->next;
-    added->next = *place;
-    *place = added;
+    guarded_lock **link = link_to(added->name);
+    while (!added->is_to_complete && *link && (*link)->name.bytes == added->name.bytes)
+        link = &(*link)->next;
+    added->next = *link;
+    *link = added;
 }
 
 void warn_of_overrun(const lock_name &name, duration by)
@@ -336,15 +335,15 @@ void complete_run(const guarded_lock &mine)
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)
 {
-    guarded_lock **place = &first;
-    while (guarded_lock *const guarded = *place) {
+    guarded_lock **link = &first;
+    while (guarded_lock *const guarded = *link) {
         if (guarded->level == ended && !committed) {
-            *place = guarded->next;
+            *link = guarded->next;
             continue;
         }
         if (guarded->level == ended)
             guarded->level = parent;
-        place = &guarded->next;
+        link = &guarded->next;
     }
 }
 

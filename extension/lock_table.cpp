@@ -3,7 +3,7 @@
 #include "holder.hpp"
 #include "queue.hpp"
 #include "row_hint.hpp"
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 

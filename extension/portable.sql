@@ -956,10 +956,10 @@ END
 $$;
 
 -- For the client library, which asks when there is nobody to wake it.
-CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
     LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
 
-CREATE OR REPLACE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$ SELECT false $$;
 
 -- Change --------------------------------------------------------------------------------------------------------------

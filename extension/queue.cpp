@@ -178,9 +178,9 @@ key key_of(Oid table, const lock_name &name)
 }
 
 // No table has OID 0.
-key key_of_room(int64 room)
+key key_of_wait(int64 wait_id)
 {
-    return pg::hash_of({reinterpret_cast<const char *>(&room), sizeof room},
+    return pg::hash_of({reinterpret_cast<const char *>(&wait_id), sizeof wait_id},
                        salted(static_cast<uint64>(MyDatabaseId) << 32));
 }
 

@@ -16,11 +16,11 @@ Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
 
-// What a session waits for: a lock of that table, or shedlock_end_wait(room). Two with the same hash wake each other
+// What a session waits for: a lock of that table, or shedlock_end_wait(wait_id). Two with the same hash wake each other
 // needlessly.
 using key = uint64;
 key key_of(Oid table, const lock_name &name);
-key key_of_room(int64 room);
+key key_of_wait(int64 wait_id);
 
 // Wakes the first session that waits for the lock, after this transaction has ended. With ends::abort only if it
 // aborts: used when what was written keeps the lock taken for longer than the first waiter sleeps anyway.

@@ -26,11 +26,17 @@ lock_name make_name(Datum datum)
     return to_lock_name(DatumGetTextPP(datum));
 }
 
+void require_not_null(FunctionCallInfo fcinfo, int argument, const char *name, const char *hint = nullptr)
+{
+    if (PG_ARGISNULL(argument))
+        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name),
+                        hint ? errhint("%s", hint) : 0));
+}
+
 // The elements of an array that is not empty and has no NULLs.
 std::span<Datum> read_array(FunctionCallInfo fcinfo, int argument, const char *name, Oid type)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+    require_not_null(fcinfo, argument, name);
 
     ArrayType *const array = PG_GETARG_ARRAYTYPE_P(argument);
     if (ARR_NDIM(array) > 1)
@@ -87,13 +93,10 @@ duration to_duration(const Interval *interval, const char *argument)
 
 duration read_at_most(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument)) {
-        if (const auto chosen = settings::default_at_most())
-            return *chosen;
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_most must not be NULL"),
-                        errhint("Say how long the lock may last if nobody releases it, or set "
-                                "shedlock.default_at_most.")));
-    }
+    if (const auto chosen = PG_ARGISNULL(argument) ? settings::default_at_most() : std::nullopt)
+        return *chosen;
+    require_not_null(fcinfo, argument, "at_most",
+                     "Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.");
     const auto at_most = to_duration(PG_GETARG_INTERVAL_P(argument), "at_most");
     if (at_most < shortest_lease)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("at_most must be at least 1 millisecond")));
@@ -114,8 +117,7 @@ duration read_at_least(FunctionCallInfo fcinfo, int argument, duration at_most)
 
 duration read_not_negative(FunctionCallInfo fcinfo, int argument, const char *name)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+    require_not_null(fcinfo, argument, name);
     const auto span = to_duration(PG_GETARG_INTERVAL_P(argument), name);
     if (span < duration::zero())
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
@@ -124,8 +126,7 @@ duration read_not_negative(FunctionCallInfo fcinfo, int argument, const char *na
 
 bool read_yes_or_no(FunctionCallInfo fcinfo, int argument, const char *name)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be NULL", name)));
+    require_not_null(fcinfo, argument, name);
     return PG_GETARG_BOOL(argument);
 }
 
@@ -175,8 +176,7 @@ lock_names read_name(FunctionCallInfo fcinfo, int argument)
 
 lock_names read_stored_name(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be NULL")));
+    require_not_null(fcinfo, argument, "name");
     auto *const name = static_cast<lock_name *>(palloc(sizeof(lock_name)));
     *name = make_name(PG_GETARG_DATUM(argument));
     return {name, 1};
@@ -202,9 +202,7 @@ lock_names read_names(FunctionCallInfo fcinfo, int argument)
 acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names)
 {
     const auto at_most = read_at_most(fcinfo, argument);
-    if (PG_ARGISNULL(argument + 1))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("at_least must not be NULL"),
-                        errhint("An at_least of '0' frees the lock as soon as it is released.")));
+    require_not_null(fcinfo, argument + 1, "at_least", "An at_least of '0' frees the lock as soon as it is released.");
     return {names, at_most, read_at_least(fcinfo, argument + 1, at_most),
             read_not_negative(fcinfo, argument + 2, "wait"), read_turn(fcinfo, argument + 3)};
 }
@@ -234,21 +232,19 @@ wait_request read_wait(FunctionCallInfo fcinfo)
     auto wait = read_not_negative(fcinfo, 2, "wait");
     if (const auto limit = pg::time_limit(); limit > duration::zero())
         wait = std::min(wait, limit / 2);
-    return {names, which, wait, read_room(fcinfo, 3)};
+    return {names, which, wait, read_wait_id(fcinfo, 3)};
 }
 
-int64 read_room(FunctionCallInfo fcinfo, int argument)
+int64 read_wait_id(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("room must not be NULL")));
+    require_not_null(fcinfo, argument, "wait_id");
     return PG_GETARG_INT64(argument);
 }
 
 instant read_token(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("token must not be NULL"),
-                        errhint("A NULL token is what shedlock_acquire_token gives when the lock was refused.")));
+    require_not_null(fcinfo, argument, "token",
+                     "A NULL token is what shedlock_acquire_token gives when the lock was refused.");
     return instant{duration{PG_GETARG_INT64(argument)}};
 }
 
@@ -269,8 +265,7 @@ bool read_ends_with_session(FunctionCallInfo fcinfo, int argument)
 
 const char *read_command(FunctionCallInfo fcinfo, int argument)
 {
-    if (PG_ARGISNULL(argument))
-        ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("command must not be NULL")));
+    require_not_null(fcinfo, argument, "command");
     const char *const command = text_to_cstring(PG_GETARG_TEXT_PP(argument));
     const std::string_view view{command};
     if (std::all_of(view.begin(), view.end(), is_blank))

@@ -41,7 +41,7 @@ struct wait_request {
     lock_names names;
     const int32 *which;
     duration wait;
-    int64 room;
+    int64 wait_id;
 };
 
 // 25006 in a read-only transaction and on a standby.
@@ -68,10 +68,10 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
 // A name to pause, as an acquire without an end; reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// Reads names, which, wait and room, beginning with the first argument. The wait ends well before a statement_timeout.
+// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a statement_timeout.
 // 22004, 22023, 2202E, 22008, 54000.
 wait_request read_wait(FunctionCallInfo fcinfo);
-int64 read_room(FunctionCallInfo fcinfo, int argument);
+int64 read_wait_id(FunctionCallInfo fcinfo, int argument);
 
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);

@@ -4,9 +4,8 @@
 #include "change.hpp"
 #include "guard.hpp"
 #include "holder.hpp"
-#include "lost.hpp"
 #include "settings.hpp"
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 

@@ -562,9 +562,9 @@ COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, t
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
-'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(room). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
+'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(wait_id). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
 COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
-'For the client library: ends the shedlock_wait_any with that room, in whatever session. False: none sleeps there.';
+'For the client library: ends the shedlock_wait_any with that wait_id, in whatever session. False: none sleeps there.';
 COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
 'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS

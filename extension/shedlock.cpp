@@ -286,7 +286,7 @@ PG_FUNCTION_INFO_V1(shedlock_end_wait);
 Datum shedlock_end_wait(PG_FUNCTION_ARGS)
 {
     enter("shedlock_end_wait");
-    PG_RETURN_BOOL(queue::wake(queue::key_of_room(read_room(fcinfo, 0))));
+    PG_RETURN_BOOL(queue::wake(queue::key_of_wait(read_wait_id(fcinfo, 0))));
 }
 
 // For the view shedlock_locks, which does not read the table itself: PostgreSQL's planner computes what is constant in

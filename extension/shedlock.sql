@@ -148,10 +148,10 @@ CREATE FUNCTION shedlock_acquire_token(
 
 -- Wait ----------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint) RETURNS integer[]
+CREATE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION shedlock_end_wait(room bigint) RETURNS boolean
+CREATE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
 -- Extend --------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #include "holder.hpp"
 #include "lock_table.hpp"
 #include "stats.hpp"
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 
@@ -122,11 +122,11 @@ wishes make_wishes(const wait_request &request)
 }
 
 // The keys of the locks, and last the one of shedlock_end_wait.
-std::span<queue::key> keys_of(Oid table, std::span<const wanted> locks, int64 room)
+std::span<queue::key> keys_of(Oid table, std::span<const wanted> locks, int64 wait_id)
 {
     auto *const keys = static_cast<queue::key *>(palloc(sizeof(queue::key) * (locks.size() + 1)));
     *std::transform(locks.begin(), locks.end(), keys,
-                    [&](const wanted &one) { return queue::key_of(table, one.name); }) = queue::key_of_room(room);
+                    [&](const wanted &one) { return queue::key_of(table, one.name); }) = queue::key_of_wait(wait_id);
     return {keys, locks.size() + 1};
 }
 
@@ -168,8 +168,8 @@ ArrayType *wait_for_any(Oid function, const wait_request &request)
 {
     const stopwatch watch;
     const auto what = make_wishes(request);
-    const size_t room = what.locks.size();
-    const auto keys = keys_of(find_table(function), what.locks, request.room);
+    const size_t end_of_wait = what.locks.size(); // its index
+    const auto keys = keys_of(find_table(function), what.locks, request.wait_id);
     const MemoryContext caller = CurrentMemoryContext;
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
     auto *const found = static_cast<Datum *>(palloc(sizeof(Datum) * what.all.size()));
@@ -183,7 +183,7 @@ ArrayType *wait_for_any(Oid function, const wait_request &request)
             MemoryContextSwitchTo(caller);
             count = collect(what, found);
             const auto elapsed = watch.elapsed();
-            if (*count > 0 || queue::was_woken(room) || elapsed >= request.wait)
+            if (*count > 0 || queue::was_woken(end_of_wait) || elapsed >= request.wait)
                 return;
             sleep(std::min(request.wait, next_due(what.locks)) - elapsed);
         }

@@ -129,7 +129,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_protect(NULL)$$
 ]) c;
 
--- names, which, room
+-- names, which, wait_id
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_wait_any(NULL, '{1}', '0', 1)$$,
     $$shedlock_wait_any('{a, NULL}', '{1, 2}', '0', 1)$$,

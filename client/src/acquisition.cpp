@@ -41,8 +41,8 @@ class acquiring {
 public:
     acquiring(session &session, waiting &waiting, outage &outage, names const &names, options const &options,
               limits const &limits, refusal *why)
-        : session_{session}, place_{waiting, names}, outage_{outage}, limits_{limits}, names_{names}, options_{options},
-          refusal_{why}, mark_{random_mark()},
+        : session_{session}, caller_{waiting, names}, outage_{outage}, limits_{limits}, names_{names},
+          options_{options}, refusal_{why}, mark_{random_mark()},
           arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
                      options.retry ? "true" : "false",
                      text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
@@ -78,7 +78,7 @@ public:
                 throw in_doubt{"it is not known whether " + names_.to_text() +
                                " was acquired; if so, it is free again after at_most. " + why_};
             if (is_refused)
-                place_.wait(end, stop);
+                caller_.wait(end, stop);
             else if (in_doubt_)
                 rest(doubt_ends_);
             else
@@ -255,7 +255,7 @@ private:
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }
 
     session &session_;
-    waiting::place place_;
+    waiting::caller caller_;
     outage &outage_;
     backoff backoff_;
     limits const limits_;

@@ -132,7 +132,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
     auto const until = end_of(wait);
     fields const arguments{names_literal(name), reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
     names const what{name};
-    waiting::place place{core.waits, what};
+    waiting::caller caller{core.waits, what};
     backoff pauses;
     for (;;) {
         try {
@@ -141,7 +141,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
             core.away.end(what);
             if (is_paused || clock::now() >= until)
                 return is_paused;
-            place.wait(until);
+            caller.wait(until);
         } catch (reply_lost const &failure) { // to ask again would be refused by the pause itself
             throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
         } catch (connection_error const &failure) {

@@ -28,7 +28,7 @@ void require_version(std::string const &what, std::string const &version, char c
 
 // The schema of the functions, and the version of the extension; nothing, if it is the portable edition. No schema:
 // there are no functions.
-constexpr char const *whereabouts =
+constexpr char const *edition_query =
     "SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
     "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
     "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END,"
@@ -136,7 +136,7 @@ void session::open(clock::time_point until, std::stop_token const &stop)
 // as UTF-8 what is none, and one such name would hide all locks: there bytes come as they are.
 void session::find_functions(clock::time_point until, std::stop_token const &stop)
 try {
-    auto const found = send(whereabouts, {}, until, stop).rows.at(0);
+    auto const found = send(edition_query, {}, until, stop).rows.at(0);
     if (!found[0])
         throw usage_error{is_missing(*found[2], *found[5])};
     if (found[1])

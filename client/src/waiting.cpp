@@ -27,7 +27,7 @@ constexpr clock::duration short_wait = 50ms;
 // A caller that was told, and has not asked by then, no longer keeps the others waiting.
 constexpr clock::duration longest_claim = 1s;
 
-std::string random_room()
+std::string random_wait_id()
 {
     std::random_device random;
     return std::to_string(static_cast<std::int64_t>(std::uint64_t{random()} << 32 | random()));
@@ -37,22 +37,22 @@ std::string random_room()
 
 waiting::waiting(session::source source, session &shared)
     : shared_{shared}, session_{std::move(source), shared.patience()},
-      grace_{std::min<clock::duration>(shared.patience(), 1s)}, room_{random_room()}
+      grace_{std::min<clock::duration>(shared.patience(), 1s)}, wait_id_{random_wait_id()}
 {
 }
 
 waiting::~waiting() = default;
 
-waiting::place::place(waiting &owner, names const &names) : owner_{owner}, names_{names}
+waiting::caller::caller(waiting &owner, names const &names) : owner_{owner}, names_{names}
 {
 }
 
-waiting::place::~place()
+waiting::caller::~caller()
 {
     owner_.leave(*this);
 }
 
-void waiting::place::wait(clock::time_point until, std::stop_token const &stop)
+void waiting::caller::wait(clock::time_point until, std::stop_token const &stop)
 {
     owner_.leave(*this);
     if (in_vain_ > 2) { // others are faster, or what looks free is not
@@ -73,14 +73,14 @@ void waiting::place::wait(clock::time_point until, std::stop_token const &stop)
         rest(until, stop);
 }
 
-void waiting::wait(place &one, std::stop_token const &stop)
+void waiting::wait(caller &one, std::stop_token const &stop)
 {
     std::stop_callback const when_stopped{stop, [&] {
                                               std::lock_guard const hold{mutex_};
                                               one.changed_.notify_all();
                                           }};
     std::unique_lock hold{mutex_};
-    one.state_ = place::sent_away;
+    one.state_ = caller::sent_away;
     if (clock::now() < no_use_until_ || !shared_.is_direct() || !has_room_for(one.names_))
         return;
     if (!thread_.joinable())
@@ -88,26 +88,26 @@ void waiting::wait(place &one, std::stop_token const &stop)
     if (one.number_ == 0)
         one.number_ = ++last_number_;
     add(one);
-    one.state_ = place::waits;
+    one.state_ = caller::waits;
     changed_.notify_all();
-    while (one.state_ == place::waits && clock::now() < one.until_ && !stop.stop_requested())
+    while (one.state_ == caller::waits && clock::now() < one.until_ && !stop.stop_requested())
         if (!ends_it_ && is_missing(one))
             end_slice_for(one, hold);
         else
             one.changed_.wait_for(hold, nap(one.until_));
-    bool const gives_up = one.state_ == place::waits;
+    bool const gives_up = one.state_ == caller::waits;
     hold.unlock();
     if (gives_up)
         leave(one);
 }
 
 // Wakes the caller that this one blocked, or for which it would have ended the slice.
-void waiting::leave(place &one) noexcept
+void waiting::leave(caller &one) noexcept
 {
     if (one.number_ == 0)
         return;
     std::lock_guard const hold{mutex_};
-    one.state_ = place::elsewhere;
+    one.state_ = caller::elsewhere;
     remove(one);
     for (auto const &name : one.names_.list())
         if (auto const found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
@@ -115,8 +115,8 @@ void waiting::leave(place &one) noexcept
     if (ends_it_ == &one)
         ends_it_ = nullptr;
     changed_.notify_all();
-    auto const next = std::ranges::find_if(places_, [this](auto const &other) { return is_missing(*other.second); });
-    if (next != places_.end())
+    auto const next = std::ranges::find_if(callers_, [this](auto const &other) { return is_missing(*other.second); });
+    if (next != callers_.end())
         next->second->changed_.notify_all();
 }
 
@@ -127,11 +127,11 @@ bool waiting::has_room_for(names const &what) const
     return lists_.contains(what.list()) || names_count_ + what.list().size() <= most_names;
 }
 
-void waiting::add(place &one)
+void waiting::add(caller &one)
 {
     auto const list = lists_.try_emplace(one.names_.list(), 0).first;
     try {
-        places_.emplace(one.number_, &one);
+        callers_.emplace(one.number_, &one);
     } catch (...) {
         if (list->second == 0)
             lists_.erase(list);
@@ -141,9 +141,9 @@ void waiting::add(place &one)
         names_count_ += list->first.size();
 }
 
-void waiting::remove(place const &one) noexcept
+void waiting::remove(caller const &one) noexcept
 {
-    if (places_.erase(one.number_) == 0)
+    if (callers_.erase(one.number_) == 0)
         return;
     auto const list = lists_.find(one.names_.list());
     if (--list->second > 0)
@@ -152,7 +152,7 @@ void waiting::remove(place const &one) noexcept
     lists_.erase(list);
 }
 
-bool waiting::may_be_told(place const &one) const
+bool waiting::may_be_told(caller const &one) const
 {
     return std::ranges::none_of(one.names_.list(), [this](std::string const &name) {
         auto const found = claims_.find(name);
@@ -160,18 +160,18 @@ bool waiting::may_be_told(place const &one) const
     });
 }
 
-bool waiting::is_missing(place const &one) const
+bool waiting::is_missing(caller const &one) const
 {
     return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
 }
 
 // A caller that comes meanwhile is in the next slice as well. The request has the session's timeout, not the caller's:
 // cutting the connection would hurt other callers.
-void waiting::end_slice_for(place &one, std::unique_lock<std::mutex> &hold)
+void waiting::end_slice_for(caller &one, std::unique_lock<std::mutex> &hold)
 {
     ends_it_ = &one;
     hold.unlock();
-    auto const answer = shared_.ask("SELECT @extschema@.shedlock_end_wait($1::pg_catalog.int8)", {room_});
+    auto const answer = shared_.ask("SELECT @extschema@.shedlock_end_wait($1::pg_catalog.int8)", {wait_id_});
     hold.lock();
     if (ends_it_ != &one || answer.rows.at(0)[0] == "t")
         return;
@@ -186,20 +186,20 @@ void waiting::work(std::stop_token const &end)
     this_is_ours = true;
     while (!end.stop_requested())
         try {
-            if (wait_for_places(end))
+            if (wait_for_callers(end))
                 run_slice(end);
         } catch (std::exception const &) { // the session was ended, may not call the function, or does not answer
             send_away();
         }
 }
 
-bool waiting::wait_for_places(std::stop_token const &end)
+bool waiting::wait_for_callers(std::stop_token const &end)
 {
     std::unique_lock hold{mutex_};
     bool const are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
-        return std::ranges::any_of(places_, [this](auto const &one) { return may_be_told(*one.second); });
+        return std::ranges::any_of(callers_, [this](auto const &one) { return may_be_told(*one.second); });
     });
-    if (places_.empty() && clock::now() >= later(no_use_until_, without))
+    if (callers_.empty() && clock::now() >= later(no_use_until_, without))
         session_.close();
     return are_there;
 }
@@ -214,7 +214,7 @@ void waiting::run_slice(std::stop_token const &end)
     auto const answer =
         session_.ask("SELECT pg_catalog.array_to_string(@extschema@.shedlock_wait_any($1::pg_catalog.text[],"
                      " $2::pg_catalog.int4[], $3::pg_catalog.interval, $4::pg_catalog.int8), ' ')",
-                     {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), room_},
+                     {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), wait_id_},
                      later(clock::now(), mine.wait + grace_), end);
     auto const &free = answer.rows.at(0)[0];
     if (!free || !end_slice(mine, clock::now() - answer.sent, *free))
@@ -227,7 +227,7 @@ waiting::slice waiting::begin_slice()
     std::lock_guard const hold{mutex_};
     slice mine;
     began_ = clock::now();
-    for (auto const &[number, one] : places_) {
+    for (auto const &[number, one] : callers_) {
         if (!may_be_told(*one))
             continue;
         mine.wait = std::clamp(one->until_ - began_, mine.wait, longest_slice);
@@ -264,13 +264,13 @@ void waiting::tell(slice const &mine, std::string const &free)
     for (std::size_t number = 0; numbers >> number;) {
         auto const &list = mine.lists.at(number - 1);
         auto const found =
-            std::ranges::find_if(places_, [&](auto const &one) { return one.second->names_.list() == list; });
-        if (found == places_.end() || !may_be_told(*found->second))
+            std::ranges::find_if(callers_, [&](auto const &one) { return one.second->names_.list() == list; });
+        if (found == callers_.end() || !may_be_told(*found->second))
             continue;
         auto &one = *found->second;
         for (auto const &name : list)
             claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
-        one.state_ = place::told;
+        one.state_ = caller::told;
         one.changed_.notify_all();
         remove(one);
     }
@@ -280,11 +280,11 @@ void waiting::tell(slice const &mine, std::string const &free)
 void waiting::send_away() noexcept
 {
     std::lock_guard const hold{mutex_};
-    for (auto const &[number, one] : places_) {
-        one->state_ = place::sent_away;
+    for (auto const &[number, one] : callers_) {
+        one->state_ = caller::sent_away;
         one->changed_.notify_all();
     }
-    places_.clear();
+    callers_.clear();
     lists_.clear();
     names_count_ = 0;
     running_.clear();

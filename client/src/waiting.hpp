@@ -18,12 +18,12 @@ public:
     ~waiting();                                // joins the thread
 
     // One waiting call, in the order in which they first waited.
-    class place {
+    class caller {
     public:
-        place(waiting &, names const &);
-        ~place();
-        place(place const &) = delete;
-        place &operator=(place const &) = delete;
+        caller(waiting &, names const &);
+        ~caller();
+        caller(caller const &) = delete;
+        caller &operator=(caller const &) = delete;
 
         // Called after a refusal. Returns when the caller should ask again: all of the locks may be free, the time is
         // over, a stop was requested, or the last request was long ago. Until this caller waits again or leaves, no
@@ -50,21 +50,21 @@ private:
         clock::duration wait{};
     };
     struct claim {
-        place const *whose;
+        caller const *whose;
         clock::time_point end;
     };
 
-    void wait(place &, std::stop_token const &);
-    void leave(place &) noexcept;
+    void wait(caller &, std::stop_token const &);
+    void leave(caller &) noexcept;
     [[nodiscard]] bool has_room_for(names const &) const;
-    void add(place &);
-    void remove(place const &) noexcept;
-    void end_slice_for(place &, std::unique_lock<std::mutex> &);
-    [[nodiscard]] bool may_be_told(place const &) const;
-    [[nodiscard]] bool is_missing(place const &) const;
+    void add(caller &);
+    void remove(caller const &) noexcept;
+    void end_slice_for(caller &, std::unique_lock<std::mutex> &);
+    [[nodiscard]] bool may_be_told(caller const &) const;
+    [[nodiscard]] bool is_missing(caller const &) const;
 
     void work(std::stop_token const &);
-    bool wait_for_places(std::stop_token const &);
+    bool wait_for_callers(std::stop_token const &);
     void run_slice(std::stop_token const &);
     slice begin_slice();
     bool end_slice(slice const &, clock::duration took, std::string const &free);
@@ -74,18 +74,18 @@ private:
     session &shared_;
     session session_;
     clock::duration const grace_;
-    std::string const room_;
+    std::string const wait_id_;
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;
-    std::map<std::uint64_t, place *> places_;               // callers that wait
+    std::map<std::uint64_t, caller *> callers_;             // callers that wait
     std::map<std::vector<std::string>, std::size_t> lists_; // lists of names, and how many callers wait for each
     std::size_t names_count_ = 0;                           // in these lists together
     std::uint64_t last_number_ = 0;
     std::map<std::string, claim> claims_;        // by name: the caller that was told that it may be free, and asks now
     std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
     clock::time_point began_{};                  // when this slice began
-    place const *ends_it_ = nullptr;             // the caller that has it ended
+    caller const *ends_it_ = nullptr;            // the caller that has it ended
     clock::time_point no_use_until_ = clock::time_point::min();
     std::jthread thread_; // the last member, because it uses the others
 };

@@ -40,7 +40,7 @@ public:
     explicit other_wait(std::string const &body)
     {
         server::ask(
-            "CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, room bigint)"
+            "CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint)"
             " RETURNS integer[] LANGUAGE plpgsql AS $$ BEGIN " +
             body + " END $$");
     }
@@ -71,7 +71,7 @@ private:
         server::ask("DO $$ BEGIN EXECUTE replace(pg_get_functiondef("
                     "'shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure),"
                     " '.shedlock_wait_any(', '.real_wait_any('); END $$");
-        return "RETURN real_wait_any(names, which, '1 h', room);";
+        return "RETURN real_wait_any(names, which, '1 h', wait_id);";
     }
 
     other_wait const instead_{copied()};

@@ -178,7 +178,7 @@ release('herd');
 ok(comes_true("state = 'held' FROM shedlock_locks WHERE name = 'herd'"), '... and while the first are stopped another one gets the lock');
 end(go_on($_)) for @herd;
 
-# Sessions that wait for several locks have 8192 places, of which each needs one for its room. A crowd takes all of them.
+# Sessions that wait for several locks have 8192 places, of which each needs one for its wait_id. A crowd takes all of them.
 my $names = "FROM generate_series(1, $limit) n";
 sql("SELECT shedlock_acquire_token(array_agg('n' || n), '1 h') $names");
 sub wait_for_any { my ($wait, $count) = @_; return "SELECT shedlock_wait_any(array_agg('n' || n), array_agg(n), '$wait', 1) FROM generate_series(1, $count) n"; }

@@ -169,9 +169,9 @@ TEST_F(queue_test, nobody_can_know_which_names_have_the_same_bucket)
 
 TEST_F(queue_test, nor_which_rooms)
 {
-    auto const key = queue::key_of_room(7);
+    auto const key = queue::key_of_wait(7);
     start_server(2);
-    EXPECT_NE(queue::key_of_room(7), key);
+    EXPECT_NE(queue::key_of_wait(7), key);
 }
 
 TEST_F(queue_test, wakes_the_first)

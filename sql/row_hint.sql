@@ -1,11 +1,11 @@
--- Each backend remembers where it saw a name's row last, and goes there first (extension/place.hpp). Whatever became of that place,
--- the answer must be the one that the index would give. In each part the place is remembered first, then something happens to it.
+-- Each session remembers where it last saw the row of a name, and looks there first (extension/row_hint.hpp). Whatever has happened
+-- to that row version since, the answer must be the one that the index would give. In each part the hint is stored first.
 SET client_min_messages = warning;
 TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
     'SELECT shedlock_acquire(name, ''1 h'') AND shedlock_release(name)';
 
--- Written by others, in place and elsewhere.
+-- Written by another session, on the same page and elsewhere.
 SELECT shedlock_acquire('a', '1 h'), is_free('a');
 UPDATE shedlock SET lock_until = locked_at;
 SELECT is_free('a');
@@ -19,7 +19,7 @@ SELECT is_free('a');
 UPDATE shedlock SET name = 'b' WHERE name = 'a';
 SELECT is_free('b') AS b, is_free('a') AS a, is_free('b') AS b;
 
--- Deleted, and its place taken by another name's row: a, whose place it was, is free, and d, who has it now, is not.
+-- Deleted, and its line pointer reused by the row of another name: a, which the hint is for, is free, and d, which is there now, is not.
 DELETE FROM shedlock;
 VACUUM shedlock;
 INSERT INTO shedlock VALUES ('c', 'infinity', now(), 'x');
@@ -56,14 +56,14 @@ SELECT shedlock_acquire('f', '1 h'), is_free('f');
 ROLLBACK;
 SELECT is_free('f');
 
--- Pruned: the root of a chain becomes a redirect, its versions' places are used again.
+-- Pruned: the root of a chain becomes a redirect, and the line pointers of its versions are reused.
 SELECT count(*) FILTER (WHERE is_free('g')) FROM generate_series(1, 200);
 VACUUM shedlock;
 SELECT shedlock_acquire('g', '1 h'), is_free('g');
 VACUUM shedlock;
 SELECT is_free('g');
 
--- The place where we saw it first is a redirect now.
+-- The hint's line pointer is a redirect now.
 SELECT shedlock_acquire('h', '1 h');
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'h';
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'h';

@@ -1,4 +1,4 @@
-#include "whereabouts.hpp"
+#include "table_finder.hpp"
 
 namespace shedlock {
 
