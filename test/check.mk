@@ -8,7 +8,7 @@ done = && echo "ok - built, no warnings"
 server = test/with-server
 
 clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
-shipped = installed dist abi clang
+shipped = installed dist exports clang
 parts = extension_tests asserted portable_tests taps $(clients) types languages languages_portable rules planted docs monitoring pairs memory faults $(shipped) portable_faults
 all: $(parts)
 quick: rules extension_tests
@@ -90,8 +90,8 @@ planted: | programs
 	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
 
 # What is shipped.
-abi: | thread
-	$(part) 'C++ runtime, ABI of libshedlock (abidiff)' nice -n 15 sh -c 'make --no-print-directory check-abi && dev/abi'
+exports: | thread
+	$(part) 'symbols of the libraries' nice -n 15 sh -c 'make --no-print-directory check-abi && test/exports'
 clang: | thread
 	$(part) 'clang: extension' nice -n 15 make --no-print-directory check-warnings
 installed: | thread
