@@ -1,4 +1,4 @@
-# The parts of the benchmark that count: what an operation costs whatever the machine's mood, and how long the table becomes.
+# The part of the benchmark that counts: what an operation costs, however busy the machine is.
 package Counts;
 
 use strict;
@@ -17,7 +17,7 @@ sub position
 	return { lsn => $lsn, xid => $xid, flushes => $syncs };
 }
 
-# Bytes of WAL and row locks between two positions, but for what the server writes by itself.
+# Bytes of WAL and row locks between two positions, without what the server writes by itself.
 sub written
 {
 	my ($from, $to) = @_;
@@ -45,7 +45,7 @@ sub exact
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if !Sides::has_table($side) && $workload eq 'refused'; # nobody holds it here, and it writes nothing
+			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds it here, and it writes nothing
 			Server::sql('exact', Table::fill($side, 8, $workload eq 'refused' ? 'held' : 'free')) if Sides::has_table($side);
 			my @run = ($side, $workload, 'exact', 1, $workload eq 'extend' ? 1 : 8, '-t'); # a session extends its own name only
 			Server::measure(@run, 100) if $workload ne 'extend'; # it would leave the name held
@@ -61,28 +61,6 @@ sub exact
 	}
 	Server::set('autovacuum', 'on');
 	Server::sql('postgres', 'DROP DATABASE exact');
-}
-
-# Table and index after a million cycles on 8 names by 8 clients. Without fsync, which makes it faster and the table no shorter.
-sub million
-{
-	my ($plan) = @_;
-	Server::create_database('million');
-	Server::set('fsync', 'off');
-	for my $side (map { Sides::side($_) } qw(ours java_again))
-	{
-		my $table = Table::table($side);
-		Server::sql('million', Table::fill($side, 8, 'free'));
-		Server::measure($side, 'cycle', 'million', 8, 8, '-t', int($plan->{cycles} / 8));
-		my %pages;
-		@pages{qw(heap index hot)} = split /\|/, Server::sql('million', 'SELECT pg_relation_size(relid) / 8192, pg_indexes_size(relid) / 8192,'
-			. " 100.0 * n_tup_hot_upd / n_tup_upd FROM pg_stat_user_tables WHERE relid = '$table'::regclass");
-		$plan->{results}->add("million/8/$_/$side->{key}", $pages{$_}) for sort keys %pages;
-		print '.';
-	}
-	$plan->{results}->add('fact/cycles', $plan->{cycles});
-	Server::set('fsync', 'on');
-	Server::sql('postgres', 'DROP DATABASE million');
 }
 
 1;

@@ -12,7 +12,7 @@ my %side = (ours => 'ours, SQL', library => 'ours, C++ library', advisory => 'ad
 
 sub ms { return defined $_[0] ? Format::number(sprintf '%.3g', $_[0] / 1000) . ' ms' : '–' }
 
-# A row a side: the middle, what one in a hundred exceeds, the greatest.
+# One row per side: the median, what one in a hundred exceeds, the greatest.
 sub spread
 {
 	my ($results, $what, @sides) = @_;
@@ -37,7 +37,7 @@ sub cost
 	return Format::table([ '', '% of one core', 'statements', 'attempts' ], @rows);
 }
 
-# What was asked before it was measured: a row of the page's first table each.
+# Rows of the page's table of targets.
 sub targets
 {
 	my ($results) = @_;
@@ -72,7 +72,7 @@ sub replicated
 		my ($kind, $title) = @$_;
 		[ $title, map({ Format::number($results->value("standby_$_/$kind/ours")) . '/s' } qw(cycle/1 cycle/8 cycle/32 refused/8)),
 			map({ ms($results->quantile("standby_handover/2/$kind//ours", $_)) } 0.5, 0.99) ]
-	} [ async => 'asynchronous' ], [ sync => 'synchronous' ], [ far => 'synchronous, 1 ms added' ];
+	} [ async => 'asynchronous' ], [ sync => 'synchronous' ];
 	return Format::table([ 'the standby', 'cycle, 1 client', '8 clients', '32 clients', 'refused, 8 clients', 'handed over, median', '99 %' ], @rows);
 }
 

@@ -23,8 +23,6 @@ sub delay { return $results->fact('flush_delay') =~ s/^(\d+)(ms|us)$/$1 $2/r =~ 
 
 sub command { return $results->fact('command', 'make bench') }
 
-sub number_of { return Format::number($results->fact(@_) =~ s/\?//r || undef) }
-
 sub minutes
 {
 	return sprintf '%.0f', ($results->fact('ended', time) - $results->fact('started', time)) / 60;
@@ -41,8 +39,8 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
-# All speeds in short: ours a second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with who
-# flushes as much: each commit, or not the release's.
+# All speeds in short: ours per second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with sides that
+# flush as often: at each commit, or not for the release.
 sub ratios
 {
 	my @columns = (
@@ -63,11 +61,11 @@ sub ratios
 			return Format::factor($ratio->{median});
 		})
 	} grep { $_->{key} !~ /^ours/ } @Sides::sides;
-	my $ours = $row->('**ours, a second**', sub { Format::number($results->value("$_[0][1]/$_[1]//$_[0][2]")) });
+	my $ours = $row->('**ours, per second**', sub { Format::number($results->value("$_[0][1]/$_[1]//$_[0][2]")) });
 	return Format::table([ 'ours against', map { $_->[0] } @columns ], $ours, grep { "@$_[1..$#$_]" =~ /\d/ } @rows);
 }
 
-# A row a side, a column a number of clients: ours divided by the side, then what the side did in a second.
+# One row per side, one column per number of clients: ours divided by the side, then what the side did per second.
 sub speeds
 {
 	my ($ours, $part, $workload, $clients, @sides) = @_;
@@ -87,13 +85,8 @@ sub speeds
 sub speed
 {
 	my ($workload) = @_;
-	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # that one belongs to `durable`
+	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # it is compared with ours_sync
 	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], @sides);
-}
-
-sub durable
-{
-	return speeds('ours_sync', '', 'cycle', [ 1, 8, 32 ], map { Sides::side($_) } qw(ours_sync portable plain java_first java_again redis_always));
 }
 
 sub slow
@@ -107,7 +100,7 @@ sub slow_one
 	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 }
 
-# A row a side, a column a number of names: ours divided by the side, then what is left of the side's speed with ten.
+# One row per side, one column per number of names: ours divided by the side, then what is left of the side's speed with ten.
 sub names
 {
 	my @sizes = (10, 10_000, 1_000_000);
@@ -163,14 +156,10 @@ sub exact
 	return Format::table([ '', 'transaction ids', 'flushes', 'WAL bytes', 'row locks', 'instructions' ], @rows);
 }
 
-sub million
+sub beyond_nothing
 {
-	my @rows = map {
-		my $key = $_;
-		my ($heap, $index, $hot) = map { $results->value("million/8/$_/$key") } qw(heap index hot);
-		defined $heap ? [ Sides::side($key)->{title}, Format::number($heap), Format::number($index), sprintf('%.2f %%', $hot) ] : ()
-	} qw(ours java_again);
-	return Format::table([ '', 'pages of the table', 'of the index', 'HOT updates' ], @rows);
+	my ($ours, $nothing) = map { $results->value("instructions/1/refused/$_") // return '–' } 'ours', Sides::side('nothing')->{title};
+	return Format::number($ours - $nothing);
 }
 
 sub sides
@@ -183,18 +172,17 @@ sub sides
 # Of a server's time, what one job costs in a second: a cycle and the other hosts' refused attempts in each interval.
 sub load_of_job
 {
-	my ($hosts, $interval, $part) = @_;
-	my ($cycles, $refused) = map { $results->value("$part$_/32//ours") // return } qw(cycle refused);
+	my ($hosts, $interval) = @_;
+	my ($cycles, $refused) = map { $results->value("$_/32//ours") // return } qw(cycle refused);
 	return (1 / $cycles + ($hosts - 1) / $refused) / $interval;
 }
 
 sub jobs
 {
-	my ($slow) = @_;
 	my @intervals = (1, 10, 60);
 	my @rows = map {
 		my $hosts = $_;
-		my @cells = map { my $load = load_of_job($hosts, $_, $slow ? 'slow_' : ''); $load ? Format::number(sprintf '%.2g', 0.5 / $load) : '–' } @intervals;
+		my @cells = map { my $load = load_of_job($hosts, $_); $load ? Format::number(sprintf '%.2g', 0.5 / $load) : '–' } @intervals;
 		[ "$hosts hosts", @cells ]
 	} 10, 100, 1000;
 	return Format::table([ '', map { $_ == 60 ? 'each minute' : $_ == 1 ? 'each second' : "each $_ s" } @intervals ], @rows);
@@ -203,7 +191,7 @@ sub jobs
 # 1000 jobs that 100 hosts try each minute.
 sub example
 {
-	my $load = load_of_job(100, 60, '');
+	my $load = load_of_job(100, 60);
 	return $load ? sprintf '%.1f %%', 100 * 1000 * $load : '–';
 }
 
@@ -214,8 +202,6 @@ sub example_connecting
 }
 
 sub value { return Format::number($results->value(@_)) }
-
-sub databases { return Format::ratio($results->ratio('databases_cycle/32/2/ours', 'databases_cycle/32/1/ours')) }
 
 sub delays { return Delays->can($_[0])->($results) }
 

@@ -1,4 +1,4 @@
-# The parts of the benchmark that measure speed: sides next to each other, repetition by repetition.
+# The parts of the benchmark that measure speed: all sides in turn, repetition by repetition.
 package Parts;
 
 use strict;
@@ -55,7 +55,7 @@ sub prepare
 	Server::sql('postgres', 'CHECKPOINT');
 }
 
-# Somebody else holds the advisory locks of the refused attempts.
+# A session that holds the advisory locks of the refused attempts.
 sub hold_advisory
 {
 	my $lock = Sides::side('advisory')->{acquire} =~ s/:name/n::text/r;
@@ -103,7 +103,7 @@ sub slow_flush
 	Server::restart();
 }
 
-# Ten names to a million, 8 clients: all held and attempted, then all free and cycled; beside what plain SQL loses by so many
+# Ten names to a million, 8 clients: all held and attempted, then all free and cycled, compared with what plain SQL loses by so many
 # rows. Attempted for longer, because each session first learns where the rows are.
 sub names
 {
@@ -192,6 +192,22 @@ sub both
 	Server::sql('old', Table::turn($side, 'free'));
 	print '.';
 	return $cycles;
+}
+
+# Refused attempts, each over a connection of its own, as crontabs make them.
+sub connecting
+{
+	my ($plan) = @_;
+	my $ours = Sides::side('ours');
+	Server::create_database('connecting');
+	Server::sql('connecting', Table::fill($ours, 8, 'held'));
+	for my $repetition (1 .. $plan->{repeat})
+	{
+		my $speed = Server::measure($ours, 'refused', 'connecting', 8, 8, '-C', '-j', 8, '-T', $plan->{seconds}); # a thread connects one client at a time
+		$plan->{results}->add('connecting_refused/8//ours', $speed);
+		print '.';
+	}
+	Server::sql('postgres', 'DROP DATABASE connecting');
 }
 
 1;

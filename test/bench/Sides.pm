@@ -1,16 +1,15 @@
-# Who is measured: one entry a side, and whoever adds a side adds an entry; everything else is read from here.
+# What is measured: one entry per side. Everything else is derived from these entries.
 #   key, title     its name in the results, and on the page
-#   note           what the page says of it
+#   note           how the page describes it
 #   acquire, release, extend, run   its statements, without the last semicolon. Parameters: :name, :host (another one for
 #                  each client), :at_most (interval), :seconds (the same as a number), :zero
-#   told           what has to follow acquire so that it gives a column `got`: a true one, or no row, or a false one
-#   done           release, and count it: only for a side without a table, whose completed cycles nobody counts otherwise
-#   setup          SQL that makes its tables, in a schema of its own. schema: where that is, if not there; whoever comes first in
-#                  a schema makes them
+#   told           what to append to acquire so that it gives a column `got`: true if granted; false or no row if refused
+#   done           release, and count it: only for a side without a table, whose completed cycles are not counted otherwise
+#   setup          SQL that creates its tables. schema: where, if not in a schema of its own; the first side of a schema creates them
 #   table          false: it has none
 #   loose          a crash loses what it has granted
 #   options        settings of its sessions
-#   only           the workloads it takes part in, if not in all that its statements allow
+#   only           the workloads it takes part in. Default: all that its statements allow
 #   redis          it is a Redis server, with this appendfsync; the statements are Redis commands
 package Sides;
 
@@ -19,7 +18,7 @@ use warnings;
 use utf8;
 use List::Util 'first';
 
-# Java's literal statements (ShedLock 7.9, usingDbTime()).
+# The literal statements of Java (ShedLock 7.9, usingDbTime()).
 my $until = "timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => :seconds)";
 my $now = "timezone('utc', CURRENT_TIMESTAMP)";
 my $table = <<'SQL';
@@ -34,14 +33,14 @@ my $unlock = "UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interv
 	. " THEN locked_at + make_interval(secs => :zero) ELSE $now END WHERE name = :name AND locked_by = :host";
 my $extend = "UPDATE shedlock SET lock_until = $until WHERE name = :name AND locked_by = :host AND lock_until > $now";
 
-# The same table with a number for a key, as short as SQL's own way can be.
+# The same table with a number for a key, the least that plain SQL can do.
 my $plain = <<'SQL';
 CREATE TABLE shedlock (name bigint PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)
 	WITH (fillfactor = 90);
 SQL
 my $plain_update = 'UPDATE shedlock SET lock_until = now() WHERE name = :name';
 
-# What shedlock_run is measured with: one row a run.
+# The command of shedlock_run: one row per run.
 my $work = 'INSERT INTO work VALUES (1)';
 
 # The portable edition makes its functions in the current schema.
@@ -62,14 +61,14 @@ our @sides = (
 	},
 	{
 		key => 'ours_sync', title => 'ours, async_release off',
-		note => 'the same, every commit waits for the disk: what the other sides on PostgreSQL do',
+		note => 'the same, every commit waits for the disk: as with the others on PostgreSQL',
 		schema => 'public', options => '-c shedlock.async_release=off', only => [qw(cycle one)],
 		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
 		release => 'SELECT shedlock_release(:name)',
 	},
 	{
 		key => 'ours_wait', title => 'ours, wait',
-		note => 'the same as ours, with `wait => \'1 min\'`: who is refused sleeps until he is woken, and does not ask again',
+		note => 'the same as ours, with `wait => \'1 min\'`: a refused session sleeps until it is woken, and does not ask again',
 		schema => 'public', only => ['one'],
 		acquire => q{SELECT shedlock_acquire(:name, :at_most, wait => '1 min') AS got},
 		release => 'SELECT shedlock_release(:name)',
@@ -116,7 +115,7 @@ our @sides = (
 	},
 	{
 		key => 'java_first', title => 'Java, first attempt',
-		note => 'the literal statements of Java\'s ShedLock 7.9 with `usingDbTime()`: `INSERT … ON CONFLICT`, as a JVM sends it the'
+		note => 'the literal statements of Java ShedLock 7.9 with `usingDbTime()`: `INSERT … ON CONFLICT`, as a JVM sends it the'
 			. ' first time it tries a name, and its unlock',
 		setup => $table, acquire => $upsert, told => ' RETURNING 1 AS got', release => $unlock,
 		only => [qw(cycle refused one)], # its extend is that of the next
@@ -137,7 +136,7 @@ our @sides = (
 	},
 	{
 		key => 'advisory_wait', title => 'advisory lock, wait',
-		note => '`pg_advisory_lock`, which waits; else the same',
+		note => '`pg_advisory_lock`, which waits; otherwise the same',
 		table => 0, loose => 1, only => ['one'],
 		setup => 'CREATE UNLOGGED SEQUENCE completed;',
 		acquire => "SELECT true AS got FROM pg_advisory_lock($key)",
@@ -153,7 +152,7 @@ our @sides = (
 	}, qw(always everysec)),
 );
 
-# Who is measured with up to a million names: what plain SQL loses by them, ours may lose, too.
+# What is measured with up to a million names. What plain SQL loses by them, ours may lose, too.
 our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side

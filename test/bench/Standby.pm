@@ -1,4 +1,4 @@
-# The part of the benchmark about a standby: on the same machine and disk, and with a network between the two.
+# The part of the benchmark about a standby, on the same machine and disk.
 package Standby;
 
 use strict;
@@ -7,20 +7,14 @@ use Time::HiRes 'sleep';
 use Sides;
 use Table;
 use Server;
-use Beyond;
 use Waits;
 
 my $ours = Sides::side('ours');
-my $added = 1000; # microseconds that the network adds to a round trip
-my ($folder, $relay);
+my $folder;
 
-# How commits are to be replicated: whether they wait for it; whether through the network.
-my %kind = (
-	async => { names => q{''}, state => 'async', near => 1 },
-	sync => { names => q{'*'}, state => 'sync', near => 1 },
-	far => { names => q{'*'}, state => 'sync', near => 0 },
-);
-my @kinds = qw(async sync far);
+# synchronous_standby_names for each kind of replication.
+my %kind = (async => q{''}, sync => q{'*'});
+my @kinds = qw(async sync);
 
 sub start_standby
 {
@@ -38,22 +32,10 @@ sub start_standby
 	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-l', "$folder/log", '-o', $options, '-w', 'start');
 }
 
-sub start_relay
-{
-	my $far = "$ENV{PGHOST}/far";
-	mkdir $far or die "$far: $!";
-	my $socket = ".s.PGSQL.$ENV{PGPORT}";
-	$relay = fork // die "fork: $!";
-	return if $relay;
-	{ exec "$ENV{BENCH_PROGRAMMES}/relay", "$far/$socket", "$ENV{PGHOST}/$socket", $added / 2 }
-	POSIX::_exit(127);
-}
-
 sub stop
 {
 	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-m', 'immediate', 'stop') if $folder && -e "$folder/postmaster.pid";
-	kill('TERM', $relay), waitpid($relay, 0) if $relay;
-	undef $_ for $folder, $relay;
+	undef $folder;
 }
 
 END
@@ -63,23 +45,24 @@ END
 	$? = $status;
 }
 
-# Returns when it is so.
+# Returns when the standby is replicated to in this way.
 sub replicate
 {
-	my ($key) = @_;
-	my $kind = $kind{$key};
-	my $host = $ENV{PGHOST} . ($kind->{near} ? '' : '/far');
-	{
-		local $ENV{PGHOST} = $folder;
-		Server::set('primary_conninfo', "'host=$host port=$ENV{PGPORT} user=$ENV{PGUSER} application_name=$key'");
-	}
-	Server::set('synchronous_standby_names', $kind->{names});
+	my ($kind) = @_;
+	Server::set('synchronous_standby_names', $kind{$kind});
 	for my $tries (1 .. 100)
 	{
-		return if Server::sql('postgres', 'SELECT application_name, sync_state FROM pg_stat_replication') eq "$key|$kind->{state}";
+		return if Server::sql('postgres', 'SELECT sync_state FROM pg_stat_replication') eq $kind;
 		sleep 0.1;
 	}
-	die "the standby is not $key";
+	die "the standby is not $kind";
+}
+
+sub cycle
+{
+	my ($plan, $clients) = @_;
+	Server::sql('cycle', Table::fill($ours, $clients, 'free'));
+	return Server::measure($ours, 'cycle', 'cycle', $clients, $clients, '-T', $plan->{seconds});
 }
 
 sub standby
@@ -88,19 +71,16 @@ sub standby
 	Server::create_database('waits');
 	Server::sql('refused', Table::fill($ours, 8, 'held'));
 	start_standby();
-	start_relay();
 	for my $repetition (1 .. $plan->{repeat})
 	{
 		for my $kind ($repetition % 2 ? @kinds : reverse @kinds)
 		{
 			replicate($kind);
-			$plan->{results}->add("standby_cycle/$_/$kind/ours", Beyond::cycle($plan, 'cycle', $_)) for 1, 8, 32;
+			$plan->{results}->add("standby_cycle/$_/$kind/ours", cycle($plan, $_)) for 1, 8, 32;
 			$plan->{results}->add("standby_refused/8/$kind/ours", Server::measure($ours, 'refused', 'refused', 8, 8, '-T', $plan->{seconds}));
 			Waits::hand_over($plan, "standby_handover/2/$kind", 'pairs', int($plan->{handovers} / $plan->{repeat} / 3) || 1, 'ours');
 		}
 	}
-	my $fastest = 1e6 / $added; # of one client, each of whose acquires waits for the network
-	die "the relay adds less than $added us" if $plan->{results}->load->value('standby_cycle/1/far/ours') > $fastest;
 	Server::set('synchronous_standby_names', q{''});
 	stop();
 	Server::sql('postgres', 'DROP DATABASE waits');

@@ -1,5 +1,5 @@
-# What was asked of the product, against what was measured. Plain SQL on the same server in the same run is the yardstick: nobody
-# can refuse faster than a statement that does nothing, nor write a row twice much faster than two UPDATEs do.
+# The targets, compared with what was measured. Plain SQL on the same server in the same run is the yardstick: a refusal cannot be
+# faster than a statement that does nothing, nor a cycle much faster than two UPDATEs.
 package Targets;
 
 use strict;
@@ -16,7 +16,7 @@ sub against
 	return map { [ $_ == 1 ? '1 client' : $_, "$workload/$_//$ours", "$workload/$_//$other" ] } @clients;
 }
 
-# ... against both of Java's ...
+# ... against both of Java ...
 sub against_java
 {
 	my ($what, $ours) = @_;
@@ -30,8 +30,8 @@ sub itself
 	return [ '', "$one/$side", "$other/$side" ];
 }
 
-# What; the factor asked for, at least or at most, of each of these pairs; beside: a pair that says what plain SQL loses likewise;
-# because: why it is not met where it is not, as a profile has shown.
+# what: its name. asked: the least or greatest factor for each pair of results in `of`. compared: a pair that says how much plain SQL loses.
+# because: where the page explains why the target is not met.
 our @targets = (
 	{
 		what => 'refused / a statement that does nothing', asked => [ '≥', 0.9 ], of => [ against('refused', 'ours', 'nothing', 1, 8, 32) ],
@@ -60,11 +60,11 @@ our @targets = (
 	{ what => 'one name, 32 clients / Java', asked => [ '≥', 2.5 ], of => [ against_java('one/32/', 'ours') ] },
 	{
 		what => 'refused, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_refused/8/1000000', 'names_refused/8/10') ],
-		beside => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'), because => 'see [there](#ten-names-to-a-million)'
+		compared => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'), because => 'see [there](#ten-names-to-a-million)'
 	},
 	{
 		what => 'cycle, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_cycle/8/1000000', 'names_cycle/8/10') ],
-		beside => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'), because => 'see [there](#ten-names-to-a-million)'
+		compared => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'), because => 'see [there](#ten-names-to-a-million)'
 	},
 	map { { what => "$_, after 100,000 cycles under an old snapshot: times slower", asked => [ '≤', 1.3 ], of => [ itself('ours', "old_$_/8/0", "old_$_/8/100000") ] } } qw(refused cycle)
 );
@@ -83,7 +83,7 @@ sub row
 	}
 	return [ $target->{what}, "$sign $asked", 'not measured', '?' ] if !@measured;
 	my $verdict = @missed ? '**not met**' . (@missed < @measured ? ': ' . join ', ', @missed : '') . ($target->{because} ? ", $target->{because}" : '') : 'met';
-	if (my $plain = $target->{beside})
+	if (my $plain = $target->{compared})
 	{
 		push @measured, Sides::side($plain->[1] =~ s/.*\///r)->{title} . ' ' . Format::ratio($results->ratio(@$plain[ 1, 2 ]));
 	}

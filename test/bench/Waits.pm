@@ -11,11 +11,11 @@ use Parts;
 
 my ($crowd, $queue) = (200, 100);
 
-# Of the programme test/bench/handover.cpp.
+# The program handover.cpp.
 sub handover
 {
 	my (@arguments) = @_;
-	return ("$ENV{BENCH_PROGRAMMES}/handover", @arguments);
+	return ("$ENV{BENCH_PROGRAMS}/handover", @arguments);
 }
 
 sub hand_over
