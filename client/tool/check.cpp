@@ -33,8 +33,6 @@ constexpr auto check_query = R"(
                                       AS is_last OFFSET 0) j
      WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
 
-constexpr double tolerated_skew = 120; // as the doctor's
-
 struct sight {
     std::string name, state, last_outcome;
     // How many seconds ago; nothing: not at all.
@@ -63,11 +61,6 @@ bool is_worse(health a, health b)
     return badness.at(a) > badness.at(b);
 }
 
-bool is_in_the_future(double seconds_ago)
-{
-    return seconds_ago < -tolerated_skew;
-}
-
 sight to_sight(internal::fields const &row)
 {
     auto const number = [](auto const &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
@@ -77,11 +70,8 @@ sight to_sight(internal::fields const &row)
 
 std::string when_done(sight const &lock)
 {
-    if (!lock.done || *lock.done == std::numeric_limits<double>::infinity())
-        return "was never done";
-    if (is_in_the_future(*lock.done))
-        return "was last done in the future, by the server's clock";
-    return "was done " + duration(std::max(*lock.done, 0.0)) + " ago";
+    bool const was_never = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
+    return was_never ? "was never done" : "was done " + ago(*lock.done);
 }
 
 judgement judge_age(sight const &lock, double max_age)

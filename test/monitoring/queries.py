@@ -45,7 +45,6 @@ def labels(job):
                   for s in samples(f'{{job="{job}", __name__=~"shedlock_.*"}}') or [])
 
 
-# A paused lock has no end, and the exporter's queries leave out what is not finite only where locked_at is.
 verdict(labels("exporter") == labels("file") != [], "both have the same series", f'{labels("exporter")}\n{labels("file")}')
 
 rules = [rule for group in ask("rules")["data"]["groups"] for rule in group["rules"]]

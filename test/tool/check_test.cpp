@@ -152,8 +152,7 @@ TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 0);
     for (auto const *instant : {"last_done_at + interval '1 year'", "'infinity'", "'294276-12-31 23:59:59.999999'"}) {
         edit(std::string{"last_done_at = "} + instant);
-        expect(check({name(), "--max-age", "25h"}), 3,
-               "SHEDLOCK UNKNOWN - " + name() + " was last done in the future, by the server's clock\n");
+        expect(check({name(), "--max-age", "25h"}), 3, "SHEDLOCK UNKNOWN - " + name() + " was done in the future\n");
     }
     run_once(name(), "false");
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 1);
