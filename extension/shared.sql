@@ -293,7 +293,7 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
 
 -- It looks busy at every tick, and does nothing.
 $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
-                             CASE WHEN last_done_at IS NULL THEN 'no run was ever released as done' ELSE format('none was released as done since %s', last_done_at) END),
+                             CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
 
