@@ -54,7 +54,9 @@ for my $database ('new', 'adopted')
 		"held java\nf|t", '... with the locks, and what roles may do');
 }
 is(sql('new', 'DROP EXTENSION shedlock_portable; SELECT count(*) FROM pg_class WHERE relname ~ \'^shedlock\''), '0', 'dropped, it takes its table with it');
+my (undef, undef, $refusal) = $node->psql('adopted', 'CREATE EXTENSION shedlock', extra_params => [ '-U', 'team' ]);
+like($refusal, qr/cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable\nHINT:  Keep the table/, 'the extension in C++ does not take it over');
 is(sql('adopted', q[ALTER EXTENSION shedlock_portable DROP TABLE shedlock; DROP EXTENSION shedlock_portable; CREATE EXTENSION shedlock; SELECT shedlock_acquire('held', '1 h'), edition FROM shedlock_version()]),
-	'f|extension', '... unless the table has been taken out of it, as for the extension in C++');
+	'f|extension', '... until its table has been taken out of it, and it has been dropped');
 $node->stop;
 done_testing();
