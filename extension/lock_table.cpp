@@ -1,5 +1,6 @@
 #include "lock_table.hpp"
 
+#include "durability.hpp"
 #include "holder.hpp"
 #include "queue.hpp"
 #include "row_hint.hpp"
@@ -333,10 +334,14 @@ bool lock_table::share_lock(sighting &seen) const
     return locked;
 }
 
+// Citus logs this transaction only after durability has decided what the commit waits for. The workers commit as soon as
+// the coordinator has, and would roll back what a crash made it forget: some of them, if others have committed by then.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {
-    if (shape_.citus != citus_roles::none)
-        taker_lock{RelationGetRelid(table_), name}.keep_others_away();
+    if (shape_.citus == citus_roles::none)
+        return;
+    taker_lock{RelationGetRelid(table_), name}.keep_others_away();
+    durability::required();
 }
 
 bool lock_table::is_held_until_workers_commit(const lock_name &name) const

@@ -108,18 +108,18 @@ is($coordinator->safe_psql('extension', "SELECT shedlock_acquire('j', '1 h')"), 
 crash_coordinator($single);
 is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator crashes then, the work is there, and not known to be done; the lease ended with the session');
 
-# The coordinator crashes, or a worker, when the work is prepared and the coordinator has committed.
-for my $crash ('coordinator', 'worker')
+# The coordinator crashes, or a worker, or both, when the work is prepared and the coordinator has committed.
+for my $crash ('coordinator', 'worker', 'coordinator and worker')
 {
 	$coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
 	my $commit = start_commit([@nodes], 'extension', @{ $commits{shedlock_run} });
 	stop_workers($commit);
 	let_commit($commit, $is_done);
-	$workers[1]->stop('immediate') if $crash eq 'worker';
-	crash_coordinator($commit) if $crash eq 'coordinator';
+	crash_coordinator($commit) if $crash =~ /coordinator/;
+	$workers[1]->stop('immediate') if $crash =~ /worker/;
 	resume_workers($commit);
 	answer($commit->{worker}) if $crash eq 'worker';
-	$workers[1]->start if $crash eq 'worker';
+	$workers[1]->start if $crash =~ /worker/;
 	is($coordinator->safe_psql('extension', "SELECT state, last_done_at IS NOT NULL FROM shedlock_locks"), 'free|t', "a crash of the $crash while Citus commits: the run is done");
 	$coordinator->poll_query_until('extension', 'SELECT recover_prepared_transactions() IS NOT NULL');
 	$coordinator->poll_query_until('extension', 'SELECT count(*) = 8 FROM work');

@@ -12,7 +12,8 @@ use ShedLock;
 
 our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit resume_workers crash_coordinator);
 
-# The coordinator, then the workers. In-doubt transactions are left alone until a test recovers them.
+# The coordinator, then the workers. In-doubt transactions are left alone until a test recovers them. A commit that does not
+# wait for its flush is not flushed by chance before the test crashes the server.
 sub start_cluster
 {
 	my @nodes = map { PostgreSQL::Test::Cluster->new($_) } qw(coordinator worker1 worker2);
@@ -20,7 +21,7 @@ sub start_cluster
 	{
 		$node->init;
 		configure($node, "restart_after_crash = on\nshared_preload_libraries = 'citus, shedlock'\nmax_prepared_transactions = 50\nlisten_addresses = 'localhost'\n"
-			. "citus.recover_2pc_interval = -1\n");
+			. "citus.recover_2pc_interval = -1\nwal_writer_delay = 10s\n");
 		$node->start;
 	}
 	return @nodes;
