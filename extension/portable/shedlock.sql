@@ -581,7 +581,7 @@ $$;
 
 -- Citus commits on its workers after this server's commit can be seen. Advisory locks last until that is over, row locks do
 -- not. So a transaction that has released or guarded a lock keeps it from being acquired until then. Any role can take these
--- advisory locks, and so have a lock refused; but never granted.
+-- advisory locks, and so have a lock refused and its holder wait; but never have it granted.
 CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -589,18 +589,12 @@ BEGIN
 END
 $$;
 
+-- Keeps its locks until the transaction ends, as the row of whoever acquires is kept. Locks of the session would outlive a
+-- cancelled statement, and then nobody could acquire or release.
 CREATE OR REPLACE FUNCTION shedlock__have_workers_committed(names text[]) RETURNS boolean
     LANGUAGE plpgsql AS $$
-DECLARE
-    key bigint;
 BEGIN
-    FOR key IN SELECT hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296) FROM unnest(names) n LOOP
-        IF NOT pg_try_advisory_lock(key) THEN
-            RETURN false;
-        END IF;
-        PERFORM pg_advisory_unlock(key);
-    END LOOP;
-    RETURN true;
+    RETURN bool_and(pg_try_advisory_xact_lock(hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296))) FROM unnest(names) n;
 END
 $$;
 
@@ -1591,6 +1585,8 @@ BEGIN
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(name);
+    ELSIF current_setting('citus.version', true) IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
     END IF;
     RETURN seen;
 END

@@ -36,8 +36,10 @@ my %commits = (
 	shedlock_run => [ [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); $work', at_most => '1 h')" ],
 	shedlock_complete => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_complete('j')" ], 'COMMIT' ],
 	shedlock_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_release('j')" ], 'COMMIT' ],
+	shedlock_force_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_force_release('j')" ], 'COMMIT' ],
+	shedlock_resume => [ [ "SELECT shedlock_pause('j')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_resume('j')" ], 'COMMIT' ],
 );
-my $is_done = "SELECT last_done_at IS NOT NULL AND state = 'free' FROM shedlock_locks WHERE name = 'j'";
+my $is_free = "SELECT state = 'free' FROM shedlock_locks WHERE name = 'j'";
 for my $database ('extension', 'portable')
 {
 	$coordinator->safe_psql($database, $distributed);
@@ -47,7 +49,7 @@ for my $database ('extension', 'portable')
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my $commit = start_commit([@nodes], $database, @{ $commits{$how} });
 		cmp_ok(stop_workers($commit), '>=', 2, "$title: both workers have prepared");
-		let_commit($commit, $is_done);
+		let_commit($commit, $is_free);
 		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, and the work is not visible yet');
 		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so the lock is refused')
 			or $coordinator->safe_psql($database, "SELECT shedlock_force_release('j')");
@@ -114,7 +116,7 @@ for my $crash ('coordinator', 'worker', 'coordinator and worker')
 	$coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
 	my $commit = start_commit([@nodes], 'extension', @{ $commits{shedlock_run} });
 	stop_workers($commit);
-	let_commit($commit, $is_done);
+	let_commit($commit, $is_free);
 	crash_coordinator($commit) if $crash =~ /coordinator/;
 	$workers[1]->stop('immediate') if $crash =~ /worker/;
 	resume_workers($commit);
