@@ -334,8 +334,9 @@ bool lock_table::share_lock(sighting &seen) const
     return locked;
 }
 
-// Citus logs this transaction only after durability has decided what the commit waits for. The workers commit as soon as
-// the coordinator has, and would roll back what a crash made it forget: some of them, if others have committed by then.
+// Citus logs this transaction only after durability has decided what the commit waits for. The workers commit as soon
+// as the coordinator has, and would roll back what a crash made it forget: some of them, if others have committed by
+// then.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {
     if (shape_.citus == citus_roles::none)

@@ -1761,7 +1761,8 @@ BEGIN
         UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
-        UNION ALL SELECT 5, 'it has triggers or foreign keys', 'Drop the triggers and foreign keys.' FROM pg_trigger g
+        UNION ALL SELECT 5, 'it has triggers or foreign keys',
+               'Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.' FROM pg_trigger g
             WHERE g.tgrelid = id AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
                   ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
         UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),

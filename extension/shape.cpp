@@ -49,8 +49,10 @@ void check_no_code_attached(Relation table)
         report_unusable(table, "it has rules, which would not run", "Drop the rules.");
     const TriggerDesc *const triggers = table->trigdesc;
     if (triggers && !std::all_of(triggers->triggers, triggers->triggers + triggers->numtriggers, is_protection))
-        report_unusable(table, "it has triggers or foreign keys, which would not run",
-                        "Drop the triggers and foreign keys.");
+        report_unusable(
+            table, "it has triggers or foreign keys, which would not run",
+            "Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive "
+            "did, use a database that it does not replicate.");
     if (table->rd_rel->relrowsecurity)
         report_unusable(table, "it has row security, which would not apply",
                         "ALTER TABLE ... DISABLE ROW LEVEL SECURITY.");

@@ -158,6 +158,8 @@ for my $case ([ 'extension', "create_distributed_table('shedlock', 'name')" ], [
 	$coordinator->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h'); SELECT $how");
 	my $hint = $coordinator->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE '% is distributed by Citus%'");
 	like($hint, qr/undistribute_table/, "$database, $how: the doctor finds it");
+	my (undef, undef, $refusal) = $coordinator->psql($database, "SELECT shedlock_acquire('kept', '1 h')");
+	like($refusal, qr/undistribute_table/, '... and a refused call says what to do, too') if $database eq 'extension';
 	my @steps = $hint =~ /(DROP EXTENSION shedlock|SELECT undistribute_table\([^)]*\)|CREATE EXTENSION shedlock)/g;
 	$coordinator->safe_psql($database, "SET client_min_messages = error; $_") for @steps;
 	$coordinator->safe_psql('portable', "SET client_min_messages = error; SET ROLE installer;\n$portable") if $database eq 'portable';
