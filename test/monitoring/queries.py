@@ -1,4 +1,4 @@
-"""queries.py PROMETHEUS FOLDER: asks Prometheus every query of the folder's alerts.yaml and grafana.json."""
+"""queries.py PROMETHEUS FOLDER: sends every query of the folder's alerts.yaml and grafana.json to Prometheus."""
 import json, re, sys, time, urllib.error, urllib.parse, urllib.request
 
 server, folder = sys.argv[1:]
@@ -45,8 +45,8 @@ def labels(job):
                   for s in samples(f'{{job="{job}", __name__=~"shedlock_.*"}}') or [])
 
 
-# A paused lock has no end, and the exporter's queries leave out what is not finite only where locked_at is.
-verdict(labels("exporter") == labels("file") != [], "both have the same series", f'{labels("exporter")}\n{labels("file")}')
+# A paused lock has no end; the exporter's queries leave out rows only if locked_at is infinite.
+verdict(labels("exporter") == labels("file") != [], "both targets have the same series", f'{labels("exporter")}\n{labels("file")}')
 
 rules = [rule for group in ask("rules")["data"]["groups"] for rule in group["rules"]]
 alerts = [(rule["name"], rule["query"]) for rule in rules]
