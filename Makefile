@@ -77,7 +77,7 @@ check-deb: deb
 	$(if $(SUITES),@test/versions/packages $(SUITES))
 
 pictures:
-	@dev/install-packages build server python3
+	@dev/install-packages build server python3 prometheus
 	@$(tool)
 	@test/with-server docs/pictures/draw
 

@@ -246,17 +246,19 @@ Oid find_index(Relation table, AttrNumber name)
     return chosen;
 }
 
-// Like CheckCmdReplicaIdentity before an UPDATE: if subscribers cannot tell rows apart, their subscription breaks.
+// Like CheckCmdReplicaIdentity before an UPDATE and a DELETE (shedlock_forget): if subscribers cannot tell rows apart,
+// their subscription breaks.
 void check_publications(Relation table)
 {
     PublicationDesc published;
     RelationBuildPublicationDesc(table, &published);
-    if (!published.rf_valid_for_update || !published.cols_valid_for_update)
+    if (!published.rf_valid_for_update || !published.cols_valid_for_update || !published.rf_valid_for_delete ||
+        !published.cols_valid_for_delete)
         report_unusable(
             table, "a publication filters it by columns, or leaves out columns, of which its replica identity consists",
             "ALTER PUBLICATION ... SET TABLE without WHERE and list of columns.");
-    if (published.pubactions.pubupdate && table->rd_rel->relreplident != REPLICA_IDENTITY_FULL &&
-        !OidIsValid(RelationGetReplicaIndex(table)))
+    if ((published.pubactions.pubupdate || published.pubactions.pubdelete) &&
+        table->rd_rel->relreplident != REPLICA_IDENTITY_FULL && !OidIsValid(RelationGetReplicaIndex(table)))
         report_unusable(table, "it is published, but has no replica identity",
                         "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }

@@ -123,6 +123,9 @@ SELECT * FROM after($x$ALTER TABLE shedlock DROP CONSTRAINT shedlock_pkey, ADD U
 SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock WHERE (locked_by <> '')$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock (lock_until)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION regress_attached FOR TABLE shedlock WITH (publish = 'delete')$x$);
+SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock WHERE (locked_by <> '') WITH (publish = 'delete')$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION regress_attached FOR TABLE shedlock WITH (publish = 'insert')$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY FULL; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 RESET client_min_messages;

@@ -22,6 +22,9 @@ SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid 
 SELECT name, token FROM shedlock_locks WHERE name LIKE 'odd%' ORDER BY name;
 SELECT held_for >= '10 min' AS held_for FROM shedlock_locks WHERE name = 'java';
 SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
+-- A pause and a release by force are no runs, so they do not say how long a run takes.
+SELECT shedlock_pause('was paused') AND shedlock_resume('was paused') AS was_paused, shedlock_acquire('forced', '1 h') AND shedlock_force_release('forced') AS forced;
+SELECT name, last_duration, last_outcome FROM shedlock_locks WHERE name IN ('was paused', 'forced') ORDER BY name;
 -- One reading of the clock for the whole query: no row contradicts itself.
 SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
 -- The token is the number that shedlock_acquire_token returned.

@@ -70,7 +70,8 @@ std::vector<fields> rows_of(pg_result const *said)
     if (state == "42501")
         throw usage_error{message +
                               ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
-                              "pause, resume, force_release and doctor; GRANT USAGE ON SCHEMA if it is the schema",
+                              "pause, resume, force_release, forget and doctor, with read_only => true to look only; "
+                              "GRANT USAGE ON SCHEMA if it is the schema",
                           state};
     if (is_one_of(state, {"22", "3F", "42", "54000", "55000"}))
         throw usage_error{message, state};

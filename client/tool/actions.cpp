@@ -166,7 +166,11 @@ int forget(request const &asked)
     auto session = asker(asked, true);
     auto const name = asked.run.names.front();
     auto const answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
-    return done_or_say(answer.rows.at(0)[0] == "t", asked, "was not forgotten: it is not free, or not there");
+    for (auto const &warning : answer.notices)
+        say(warning.text);
+    return done_or_say(
+        answer.rows.at(0)[0] == "t", asked,
+        "was not forgotten: there is none, it is not free, or its last acquisition or tick is in the future");
 }
 
 int doctor(request const &asked)

@@ -5,34 +5,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace shedlock::tool {
 
 namespace {
 
+// Ages are numbers of seconds, which bear any instant that somebody wrote into the row; intervals do not.
+//
 // A Java client does not tell whether its run was done, so the row counts it as done, for the instant at which it
 // began. Our own runs are never done for an instant more than a minute ahead of the clock. Such a run ended before the
 // next acquisition, or by lock_until if there was none.
 constexpr auto check_query = R"(
     SELECT l.name, l.state, l.last_outcome,
-           CASE WHEN pg_catalog.isfinite(l.last_done_at) THEN extract(epoch FROM c.now OPERATOR(pg_catalog.-) l.last_done_at) END,
-           extract(epoch FROM l.held_for),
-           CASE WHEN j.is_last THEN LEAST(l.lock_until, c.now)
-                WHEN l.last_done_tick OPERATOR(pg_catalog.>)
-                     COALESCE(l.last_done_at OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval, '-infinity')
-                THEN l.locked_at
-           END OPERATOR(pg_catalog.>=) (c.now OPERATOR(pg_catalog.-) $2::pg_catalog.interval)
+           c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.last_done_at),
+           CASE WHEN l.state OPERATOR(pg_catalog.=) 'held' THEN c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.locked_at) END,
+           c.now OPERATOR(pg_catalog.-)
+           CASE WHEN j.is_last THEN LEAST(extract(epoch FROM l.lock_until), c.now)
+                WHEN extract(epoch FROM l.last_done_tick) OPERATOR(pg_catalog.>)
+                     (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
+                THEN extract(epoch FROM l.locked_at)
+           END
       FROM @extschema@.shedlock_locks l
-           CROSS JOIN (SELECT pg_catalog.clock_timestamp() AS now OFFSET 0) c
+           CROSS JOIN (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) AS now OFFSET 0) c
            CROSS JOIN LATERAL (SELECT l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at
                                       AS is_last OFFSET 0) j
      WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
 
 struct sight {
     std::string name, state, last_outcome;
-    std::optional<double> age, held; // in seconds
-    bool java_may_have_done;
+    // How many seconds ago; nothing: not at all.
+    std::optional<double> done, acquired, java_may_have_done;
 };
 
 struct judgement {
@@ -60,37 +64,41 @@ bool is_worse(health a, health b)
 sight to_sight(internal::fields const &row)
 {
     auto const number = [](auto const &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
-    auto const is_held = row[1] == "held";
-    return {row[0].value_or(""),
-            row[1].value_or(""),
-            row[2].value_or(""),
-            number(row[3]),
-            is_held ? number(row[4]) : std::nullopt,
-            row[5] == "t"};
+    return {row[0].value_or(""), row[1].value_or(""), row[2].value_or(""),
+            number(row[3]),      number(row[4]),      number(row[5])};
+}
+
+std::string when_done(sight const &lock)
+{
+    bool const was_never = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
+    return was_never ? "was never done" : "was done " + ago(*lock.done);
 }
 
 judgement judge_age(sight const &lock, double max_age)
 {
-    auto when = lock.age ? "was done " + duration(std::max(*lock.age, 0.0)) + " ago" : "was never done";
     bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
-    if (lock.java_may_have_done && lock.last_outcome.empty())
+    if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
         return {health::unknown, "was last run by a Java client, which does not tell whether it was done"};
-    if (has_failed)
-        when += ", and the last run " + lock.last_outcome;
-    if (!lock.age || *lock.age > max_age)
+    auto const when = when_done(lock) + (has_failed ? ", and the last run " + lock.last_outcome : "");
+    if (!lock.done || *lock.done > max_age)
         return {health::critical, when};
     if (lock.state == "paused")
         return {health::warning, "is paused, and " + when};
-    return {has_failed ? health::warning : health::ok, when};
+    if (has_failed)
+        return {health::warning, when};
+    return {is_in_the_future(*lock.done) ? health::unknown : health::ok, when};
 }
 
 judgement judge_hold(sight const &lock, double max_held)
 {
     if (lock.state == "paused")
         return {health::warning, "is paused"};
-    if (!lock.held)
+    if (!lock.acquired)
         return {health::ok, "is not held"};
-    return {*lock.held > max_held ? health::critical : health::ok, "has been held for " + duration(*lock.held)};
+    if (!std::isfinite(*lock.acquired) || is_in_the_future(*lock.acquired))
+        return {health::unknown, "is held, but since when is not known"};
+    return {*lock.acquired > max_held ? health::critical : health::ok,
+            "has been held for " + duration(std::max(*lock.acquired, 0.0))};
 }
 
 judgement judge(sight const *lock, limits const &allowed)
@@ -116,21 +124,24 @@ std::string plain(std::string const &text)
     return safe;
 }
 
-std::string measure(std::string const &label, double value, double limit)
+// Nothing where there is no such value.
+std::string measure(std::string const &label, std::optional<double> value, double limit)
 {
+    if (!value || !std::isfinite(*value) || is_in_the_future(*value))
+        return "";
     std::string quoted;
     for (char const letter : plain(label))
         quoted += letter == '\'' ? "''" : std::string{letter};
-    return " '" + quoted + "'=" + whole(value) + "s;;" + whole(limit) + ";0";
+    return " '" + quoted + "'=" + whole(*value) + "s;;" + whole(limit) + ";0";
 }
 
 std::string measures(sight const &lock, limits const &allowed)
 {
     std::string all;
-    if (allowed.max_age && lock.age)
-        all += measure(lock.name + "_age", *lock.age, seconds(*allowed.max_age));
+    if (allowed.max_age)
+        all += measure(lock.name + "_age", lock.done, seconds(*allowed.max_age));
     if (allowed.max_held)
-        all += measure(lock.name + "_held", lock.held.value_or(0), seconds(*allowed.max_held));
+        all += measure(lock.name + "_held", lock.acquired.value_or(0), seconds(*allowed.max_held));
     return all;
 }
 
@@ -149,9 +160,8 @@ std::string headline(health of, std::string const &text)
 
 diagnosis check(internal::session &session, std::vector<std::string> const &names, limits const &allowed)
 {
-    auto const max_age = internal::interval_literal(allowed.max_age.value_or(std::chrono::microseconds{}));
     std::map<std::string, sight> seen;
-    for (auto const &row : session.ask(check_query, {internal::array_literal(names), max_age}).rows)
+    for (auto const &row : session.ask(check_query, {internal::array_literal(names)}).rows)
         seen.emplace(row[0].value_or(""), to_sight(row));
     diagnosis all;
     std::string text, data;

@@ -151,7 +151,7 @@ public:
         add_release();
         add_pause();
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
-        add_name(add("forget", "Delete the row of a job that is no more; 1: it is not free", forget));
+        add_name(add("forget", "Delete the row of a job that is no more; 1: it is not free, or not there", forget));
         add("doctor", "Tell what is wrong, or may become so; 1: something is", doctor);
         add("metrics", "Print counters and states for Prometheus", metrics);
         add("version", "Print the version here and on the server, and which edition that is", version);
@@ -202,7 +202,7 @@ private:
         limit->require_option(1, 2);
         command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, or the job is paused;\n"
                         "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
-                        "3: UNKNOWN, no server, no privilege, a Java client ran last.");
+                        "3: UNKNOWN, no server, no privilege, a Java client ran last, or an instant is in the future.");
     }
 
     void add_extend()

@@ -77,6 +77,16 @@ std::string duration(double seconds)
     return out;
 }
 
+bool is_in_the_future(double seconds_ago)
+{
+    return seconds_ago < -120;
+}
+
+std::string ago(double seconds)
+{
+    return is_in_the_future(seconds) ? "in the future" : duration(std::max(seconds, 0.0)) + " ago";
+}
+
 void say(std::string const &message)
 {
     std::cerr << "shedlock: " + printable(message) + '\n';

@@ -17,6 +17,12 @@ std::string escaped_in_json(std::string const &);
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
 std::string duration(double seconds);
 
+// Further ahead than clocks of servers differ (and the doctor tolerates): the clock had jumped forward.
+bool is_in_the_future(double seconds_ago);
+
+// "3h04m ago", or "in the future".
+std::string ago(double seconds);
+
 // On standard error.
 void say(std::string const &message);
 void say_event(event const &);

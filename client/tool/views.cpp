@@ -84,11 +84,6 @@ std::string time_taken(field const &seconds)
     return seconds ? duration(std::stod(*seconds)) : "-";
 }
 
-std::string ago(field const &seconds)
-{
-    return seconds ? duration(std::max(std::stod(*seconds), 0.0)) + " ago" : "-";
-}
-
 std::size_t width(std::string const &utf8)
 {
     std::size_t letters = 0;
@@ -129,7 +124,8 @@ std::vector<line> table(std::vector<internal::fields> const &rows)
         lines.push_back({cut(printable(text(row[name]))), current,
                          is_free ? "-" : cut(printable(internal::without_mark(text(row[holder])))),
                          time_taken(row[held_for]), current == "paused" ? "until resumed" : time_taken(row[remaining]),
-                         time_taken(row[last_duration]), row[last_outcome].value_or("-"), ago(row[since_done])});
+                         time_taken(row[last_duration]), row[last_outcome].value_or("-"),
+                         row[since_done] ? ago(std::stod(*row[since_done])) : "-"});
     }
     return lines;
 }
@@ -154,10 +150,11 @@ struct metric {
     field (*value)(internal::fields const &); // nothing: there is no such sample
 };
 
+// Nothing for an instant that is infinite: an alert would wait for it.
 template <int Column> field number_if_any(internal::fields const &row)
 {
     auto const &value = row[Column];
-    return value == "Infinity" ? "+Inf" : value == "-Infinity" ? "-Inf" : value;
+    return value == "Infinity" || value == "-Infinity" ? std::nullopt : value;
 }
 
 template <int Column> field number(internal::fields const &row)

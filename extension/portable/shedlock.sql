@@ -1968,10 +1968,11 @@ SELECT
     END AS held_for,
     o.pid AS holder_pid,
     o.alive AS holder_alive,
+    -- A pause and a release by force are no runs.
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
+              AND (o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text) IS NOT TRUE
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
     END AS last_duration,
-    -- A pause and a release by force are no runs.
     CASE
         WHEN o.ending IS NULL OR s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
              OR o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text THEN NULL
@@ -2117,7 +2118,7 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
 
 -- It looks busy at every tick, and does nothing.
 $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
-                             CASE WHEN last_done_at IS NULL THEN 'no run was ever released as done' ELSE format('none was released as done since %s', last_done_at) END),
+                             CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
 
@@ -2455,7 +2456,7 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 COMMENT ON VIEW shedlock_stats IS
 'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
 

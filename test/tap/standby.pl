@@ -16,7 +16,7 @@ is($primary->safe_psql('postgres', "SELECT state FROM shedlock_locks WHERE name 
 $primary->wait_for_catchup($standby);
 
 for my $call ("shedlock_acquire('j', '1 min')", "shedlock_acquire_token('j', '1 min')", "shedlock_extend('j', '1 min')",
-	"shedlock_release('j')", "shedlock_guard('j')", "shedlock_complete('j')", "shedlock_complete_token('j', 1)", "shedlock_acquire(NULL::text)")
+	"shedlock_release('j')", "shedlock_guard('j')", "shedlock_complete('j')", "shedlock_complete_token('j', 1)", "shedlock_forget('j')", "shedlock_acquire(NULL::text)")
 {
 	my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
 	like($err, qr/ERROR:  25006: cannot execute shedlock_\w+ on a standby.*HINT: .*target_session_attrs=read-write/s, $call);

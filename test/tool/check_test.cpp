@@ -144,6 +144,38 @@ TEST(check, is_2_when_a_Java_client_ran_last_and_too_long_ago)
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 2);
 }
 
+// A clock that had jumped forward must not keep the alarm silent until it gets there.
+TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
+{
+    run_once();
+    edit("last_done_at = last_done_at + interval '1 minute'"); // clocks of two servers may differ that much
+    EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 0);
+    for (auto const *instant : {"last_done_at + interval '1 year'", "'infinity'", "'294276-12-31 23:59:59.999999'"}) {
+        edit(std::string{"last_done_at = "} + instant);
+        expect(check({name(), "--max-age", "25h"}), 3, "SHEDLOCK UNKNOWN - " + name() + " was done in the future\n");
+    }
+    run_once(name(), "false");
+    EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 1);
+    for (auto const *instant : {"timezone('utc', now()) + interval '1 hour'", "'-infinity'"}) {
+        acquire();
+        edit(std::string{"locked_at = "} + instant);
+        expect(check({name(), "--max-held", "2h"}), 3,
+               "SHEDLOCK UNKNOWN - " + name() + " is held, but since when is not known\n");
+        edit("locked_at = '2026-01-01', lock_until = '2026-01-01'");
+    }
+}
+
+TEST(check, bears_what_was_edited_by_hand)
+{
+    run_once();
+    edit("last_done_at = '-infinity'");
+    expect(check({name(), "--max-age", "25h"}), 2, "SHEDLOCK CRITICAL - " + name() + " was never done\n");
+    edit("last_done_at = '4713-01-01 BC'");
+    EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 2);
+    edit("last_done_at = timezone('utc', now()), last_done_tick = 'infinity', last_tick = '-infinity'");
+    EXPECT_EQ(check({name(), "--max-age", "106751991d"}).status, 0);
+}
+
 // What overwrites the row of a Java run does not make it a run that did not happen.
 TEST(check, is_3_while_a_run_or_a_pause_follows_a_Java_run_and_2_when_the_run_failed)
 {

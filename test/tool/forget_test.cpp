@@ -12,12 +12,31 @@ TEST(forget, deletes_the_row_of_a_free_lock)
     EXPECT_EQ(run({"shedlock", "list", name()}).status, 1);
 }
 
-TEST(forget, is_1_for_a_lock_that_is_held_and_for_one_that_is_not_there)
+TEST(forget, warns_when_a_Java_client_ran_last)
 {
-    acquire();
-    auto const held = run({"shedlock", "forget", name()});
-    EXPECT_EQ(held.status, 1);
-    EXPECT_EQ(held.err, "shedlock: lock \"" + name() + "\" was not forgotten: it is not free, or not there\n");
+    ask("INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES (" + literal(name()) +
+        ", '2026-01-01', '2026-01-01', 'app-1')");
+    auto const seen = run({"shedlock", "forget", name()});
+    EXPECT_EQ(seen.status, 0);
+    EXPECT_TRUE(seen.err.starts_with("shedlock: lock \"" + name() + "\" was last acquired by \"app-1\"")) << seen.err;
+    EXPECT_NE(seen.err.find("restart it"), std::string::npos) << seen.err;
+}
+
+TEST(forget, is_1_unless_it_is_free_and_in_the_past)
+{
+    auto const is_refused = [] {
+        auto const seen = run({"shedlock", "forget", name()});
+        EXPECT_EQ(seen.err, "shedlock: lock \"" + name() +
+                                "\" was not forgotten: there is none, it is not free, or its last acquisition or tick "
+                                "is in the future\n");
+        return seen.status == 1;
+    };
+    EXPECT_TRUE(is_refused()); // there is none
+    auto const token = acquire();
+    EXPECT_TRUE(is_refused());
     EXPECT_EQ(state(), "held");
-    EXPECT_EQ(run({"shedlock", "forget", name() + ".2"}).status, 1);
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    ask("UPDATE shedlock SET last_tick = last_tick + interval '1 h' WHERE name = " + literal(name()));
+    EXPECT_TRUE(is_refused());
+    EXPECT_EQ(state(), "free");
 }

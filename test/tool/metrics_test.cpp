@@ -133,6 +133,19 @@ TEST(metrics, tell_how_the_last_run_ended_and_when_one_was_done)
     EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"ran out\""), "0");
 }
 
+// An alert would wait until then.
+TEST(metrics, have_no_instant_that_is_infinite)
+{
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
+    ask("UPDATE shedlock SET last_done_at = 'infinity', last_tick = '-infinity', locked_at = 'infinity' WHERE name = " +
+        literal(name()));
+    auto const seen = metrics().values;
+    auto const of = "{name=\"" + name() + "\"}";
+    EXPECT_EQ(seen.count("shedlock_lock_last_done_timestamp_seconds" + of), 0U);
+    EXPECT_EQ(seen.count("shedlock_lock_last_tick_timestamp_seconds" + of), 0U);
+    EXPECT_EQ(seen.at("shedlock_lock_acquired_timestamp_seconds" + of), "0");
+}
+
 TEST(metrics, quote_the_names)
 {
     acquire(name() + " \"a\" \\ \n z");
