@@ -12,6 +12,7 @@
 #   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages
 #   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": those of these Debians, too, and crosswise
+#   make rpm            builds RPM packages into build/rpm, installs them into a folder and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
@@ -23,7 +24,7 @@
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-monitoring quick check-busy check-unit check-versions check-citus deb check-deb pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-monitoring quick check-busy check-unit check-versions check-citus deb check-deb rpm pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
@@ -75,6 +76,10 @@ check-deb: deb
 	@dev/install-packages debootstrap
 	@dev/packages
 	$(if $(SUITES),@test/versions/packages $(SUITES))
+
+rpm:
+	@dev/install-packages build server rpm
+	@dev/rpm
 
 pictures:
 	@dev/install-packages build server python3 prometheus

@@ -395,6 +395,10 @@ BEGIN
     ALTER EXTENSION shedlock ADD TYPE shedlock__row;
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;
+    IF needed_by OPERATOR(pg_catalog.=) '' THEN -- no list of objects: an extension owns it
+        RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable',
+            HINT = 'Keep the table with ALTER EXTENSION shedlock_portable DROP TABLE shedlock, drop that extension, and create this one.';
+    END IF;
     RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',
         DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_+[a-z]+)"', '\1', 'g'),
         HINT = 'Drop them, create the extension, and create them again.';

@@ -323,7 +323,7 @@ BEGIN;
 SELECT shedlock_complete_token('over', :token);
 \set VERBOSITY default
 INSERT INTO work VALUES ('taken over by us');
-SELECT shedlock_acquire_token('over', '1 ms') AS second \gset
+SELECT shedlock_acquire_token('over', '1 ms', holder => 'us') AS second \gset
 COMMIT;
 BEGIN;
 SELECT shedlock_complete_token('over', :token);
