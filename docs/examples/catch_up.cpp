@@ -7,8 +7,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The oldest day that is due: the last day that was tried, if it failed, otherwise the day after it. The first start
-// begins three days back.
+// The oldest day that is due: the last day that was tried, if it was not done, otherwise the day after it. The first
+// start begins three days back.
 std::optional<shedlock::instant> oldest_due(pqxx::connection &db)
 {
     pqxx::work tx{db};
