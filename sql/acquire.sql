@@ -1,4 +1,4 @@
--- shedlock_acquire: true when the caller now holds the lock, false when refused. Not reentrant.
+-- shedlock_acquire returns true if the caller now holds the lock, false if it was refused. It is not reentrant.
 SELECT shedlock_acquire('a', '1 min');
 SELECT shedlock_acquire('a', '1 min') AS same_session;
 SELECT shedlock_acquire('b', at_most => '1 min', at_least => '10 s') AS other_name;
@@ -7,18 +7,18 @@ SELECT shedlock_acquire('b', at_most => '1 min', at_least => '10 s') AS other_na
 SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at AS at_least,
        abs(extract(epoch FROM locked_at - timezone('UTC', clock_timestamp()))) < 600 AS is_utc_now
   FROM shedlock ORDER BY name;
--- The holder, then the session by pid and start.
+-- locked_by is the holder, then the session by its pid and start.
 SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
 
--- I4: in one statement, and released and acquired again in one transaction.
+-- I4: several calls in one statement, and released and acquired again in one transaction.
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 min'), shedlock_acquire('a', '1 min'), shedlock_release('a');
 
--- at_most is when the lease ends, even if nobody releases.
+-- After at_most the lease ends, even if nobody releases it.
 SELECT shedlock_acquire('short', '1 ms');
 SELECT pg_sleep(0.002);
 SELECT shedlock_acquire('short', '1 min') AS after_the_end;
 
--- A default for at_most, and none.
+-- at_most without a default, and with one.
 \set VERBOSITY terse
 SELECT shedlock_acquire('default');
 SET shedlock.default_at_most = '90s';
@@ -34,7 +34,7 @@ SELECT count(*) FROM shedlock WHERE name IN (E'caf\u00e9', E'cafe\u0301');
 SELECT shedlock_acquire(repeat('x', 255), '1 min') AS ascii_255, shedlock_acquire(repeat(E'\u00e9', 255), '1 min') AS multibyte_255;
 SELECT length(name), octet_length(name) FROM shedlock WHERE length(name) = 255 ORDER BY 2;
 
--- I12: rolled back, it never happened; nor in a savepoint.
+-- I12: an acquire that is rolled back, in a transaction or to a savepoint, never happened.
 BEGIN;
 SELECT shedlock_acquire('rolled back', '1 min');
 ROLLBACK;
@@ -58,7 +58,7 @@ BEGIN
     END;
 END $$;
 
--- A row that we have locked ourselves is ours to take.
+-- A row that our own transaction has locked can be acquired.
 SELECT shedlock_release('trapped');
 BEGIN;
 SELECT name FROM shedlock WHERE name = 'trapped' FOR UPDATE;
@@ -66,11 +66,11 @@ SELECT shedlock_acquire('trapped', '1 min');
 COMMIT;
 SELECT state FROM shedlock_locks WHERE name = 'trapped';
 
--- A deleted row is made again.
+-- A deleted row is created again.
 DELETE FROM shedlock;
 SELECT shedlock_acquire('a', '1 min');
 
--- Edited by hand: an infinite lease is held, an infinite locked_at has no next token.
+-- Edited by hand: an infinite lease is held, and after an infinite locked_at there is no next token.
 UPDATE shedlock SET lock_until = 'infinity';
 SELECT shedlock_acquire('a', '1 min') AS paused;
 UPDATE shedlock SET lock_until = '-infinity', locked_at = 'infinity';

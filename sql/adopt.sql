@@ -1,4 +1,4 @@
--- CREATE EXTENSION adopts the table that a Java team's migration made, with the rows that Java holds.
+-- CREATE EXTENSION adopts a table that a Java team's migration created, with the locks that Java holds.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE ROLE regress_java;
@@ -13,12 +13,12 @@ CREATE EXTENSION shedlock;
 SELECT relowner::regrole AS owner FROM pg_class WHERE oid = 'shedlock'::regclass;
 SELECT shedlock_acquire('java held', '1 min') AS refused, shedlock_acquire('java over', '1 min') AS over, shedlock_acquire('new', '1 min') AS new;
 SELECT name, state, holder = 'build-7' AS is_java FROM shedlock_locks ORDER BY name;
--- Its own limits hold: names of 64 characters.
+-- The table's own limit holds: names of at most 64 characters.
 \set VERBOSITY terse
 SELECT shedlock_acquire(repeat('x', 65), '1 min');
 SELECT shedlock_acquire(repeat('x', 64), '1 min');
 \set VERBOSITY default
--- It is not the extension's: DROP TABLE is refused, ALTER EXTENSION SET SCHEMA leaves it, DROP EXTENSION leaves it.
+-- The table is not the extension's member: DROP TABLE is refused, ALTER EXTENSION SET SCHEMA and DROP EXTENSION leave it alone.
 DROP TABLE shedlock;
 CREATE SCHEMA regress_apart;
 ALTER EXTENSION shedlock SET SCHEMA regress_apart;
@@ -27,20 +27,20 @@ ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_apart;
 DROP EXTENSION shedlock;
 SELECT name FROM shedlock ORDER BY name;
--- Adopted again, the column is there already; what we held is still held.
+-- When it is adopted again, our columns are there already, and the locks that we held are still held.
 CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('java over', '1 min') AS still_held;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 
--- Who could not act as the owner cannot adopt: the owner could do as they like with the locks.
+-- A role that could not act as the table's owner cannot adopt it, because the owner has full control over the locks.
 SELECT current_database() AS database \gset
 CREATE ROLE regress_installer;
 GRANT CREATE ON DATABASE :"database" TO regress_installer;
 GRANT ALL ON SCHEMA public TO regress_installer;
 SET ROLE regress_java;
 CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL, locked_by varchar(255) NOT NULL);
--- From 18 on the context names the line of the extension's script.
+-- From 18 on the CONTEXT names the line of the extension's script.
 \set SHOW_CONTEXT never
 SET ROLE regress_installer;
 CREATE EXTENSION shedlock;
@@ -50,7 +50,7 @@ SET ROLE regress_installer;
 CREATE EXTENSION shedlock;
 RESET ROLE;
 
--- A coarse column: what is promised is rounded up, tokens still grow, and a tick has one turn.
+-- In a coarse column leases are rounded up, tokens still grow, and a tick has one turn.
 SELECT shedlock_acquire('ms', '1500 us');
 SELECT lock_until - locked_at BETWEEN interval '2 ms' AND interval '3 ms' AS not_shortened FROM shedlock WHERE name = 'ms';
 SELECT bool_and(shedlock_acquire('fast', '1 min') AND shedlock_release('fast')) AS all_free_at_once FROM generate_series(1, 20);
@@ -69,7 +69,7 @@ SELECT shedlock_acquire(repeat('é', 256), '1 ms');
 SELECT now() AS tick \gset
 SELECT shedlock_acquire('tick', '1 ms', tick => :'tick');
 SELECT shedlock_acquire('tick', '1 ms', tick => :'tick', wait => '1 h') AS second_turn;
--- Further columns stay, and indexes on the times follow (updates are not HOT then).
+-- Further columns keep their values, and indexes on the times are maintained (updates are then not HOT).
 SELECT shedlock_acquire('noted', '1 h');
 SELECT note FROM shedlock WHERE name = 'noted';
 SET enable_seqscan = off;
@@ -77,7 +77,7 @@ SELECT name FROM shedlock WHERE lock_until > timezone('utc', now()) + interval '
 RESET enable_seqscan;
 SELECT bool_and(shedlock_extend('noted', '2 h')) FROM generate_series(1, 500);
 SELECT shedlock_release('noted');
--- A holder so long that it is stored out of line; a guard and a completion look at it when there is no snapshot any more.
+-- A holder so long that it is stored out of line. A guard and a completion read it when there is no longer a snapshot.
 SELECT shedlock_acquire('noted', '1 h');
 UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9a-f.]+:[0-9]+$') WHERE name = 'noted';
 SELECT shedlock_acquire('noted', '1 h') AS refused, shedlock_extend('noted', '1 h') AS extended;
@@ -88,7 +88,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT shedlock_complete('noted');
 COMMIT;
 SELECT last_outcome, length(holder) FROM shedlock_locks WHERE name = 'noted';
--- REINDEX, VACUUM FULL, TRUNCATE: the next call finds its way.
+-- After REINDEX, VACUUM FULL, CLUSTER and TRUNCATE the next call works.
 REINDEX TABLE CONCURRENTLY shedlock;
 SELECT shedlock_acquire('noted', '1 h'), shedlock_acquire('noted', '1 h');
 VACUUM FULL shedlock;
@@ -101,7 +101,7 @@ ALTER TABLE shedlock DROP CONSTRAINT shedlock_pkey;
 SELECT shedlock_acquire('noted', '1 h');
 ALTER TABLE shedlock ADD UNIQUE (name);
 SELECT shedlock_acquire('noted', '1 h');
--- The shape is checked again after DDL, also when it is rolled back.
+-- The shape is checked again after DDL, even if the DDL is rolled back.
 BEGIN;
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 SAVEPOINT s;
@@ -111,7 +111,7 @@ SELECT shedlock_acquire('noted', '1 h');
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 
--- Every other shape is refused, with what is wrong and what to do.
+-- Every other shape is refused; the message says what is wrong, and the hint what to do.
 CREATE FUNCTION regress_shape(change text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     message text;
@@ -176,7 +176,7 @@ SELECT c AS change, regress_shape(c) AS result FROM unnest(ARRAY[
 \pset tuples_only off
 \pset format aligned
 DROP FUNCTION regress_shape;
--- UNLOGGED works, with a warning.
+-- An UNLOGGED table works, with a warning.
 CREATE UNLOGGED TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 CREATE EXTENSION shedlock;
 \c

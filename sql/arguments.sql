@@ -1,4 +1,4 @@
--- I10: nothing is truncated, defaulted or swallowed. Every line of "Arguments" in the contract, with its SQLSTATE and a message that names the argument.
+-- I10: nothing is truncated, defaulted or swallowed. Covers every line of "Arguments" in docs/reference.md: the SQLSTATE, and a message that names the argument.
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
@@ -62,7 +62,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_complete_token('{}'::text[], 1)$$
 ]) c;
 
--- name as an array that is too long. (1000 elements are not: sql/arrays.)
+-- name as an array that is too long. (sql/arrays shows that 1000 elements are allowed.)
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire(array_fill('a'::text, '{1001}'), '1 min')$$,
     $$shedlock_acquire_token(array_fill(NULL::text, '{1001}'), '1 min')$$,
@@ -144,10 +144,10 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_end_wait(NULL)$$
 ]) c;
 
--- None of these left anything behind.
+-- None of these calls left anything behind.
 SELECT count(*) FROM shedlock;
 
--- The longest that is possible, the shortest, and at_least as long as at_most.
+-- The longest and the shortest lease that is possible, and an at_least as long as at_most.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('long', '140000 years', '140000 years')$$,
     $$shedlock_acquire('short', '1 ms', '1 ms')$$,
@@ -166,7 +166,7 @@ SELECT shedlock_acquire('month', '1 month');
 SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 month'))) < 60 AS one_month FROM shedlock WHERE name = 'month';
 RESET TimeZone;
 
--- Read-only: 25006 with a hint, before anything else is looked at.
+-- In a read-only transaction: 25006 with a hint, before any argument is checked.
 BEGIN READ ONLY;
 SELECT attempt($$shedlock_acquire(NULL::text)$$) AS "acquire in a read-only transaction";
 SELECT attempt($$shedlock_release(NULL::text)$$) AS "release";
@@ -188,7 +188,7 @@ COMMIT;
 CALL shedlock_run('a', NULL, '1 min');
 CALL shedlock_run('a', '  ', '1 min');
 
--- Settings refuse what makes no sense.
+-- Settings refuse values that make no sense.
 SET shedlock.default_at_most = -1;
 DROP FUNCTION attempt;
 DELETE FROM shedlock;

@@ -1,11 +1,11 @@
--- The array forms: all or nothing, one common token.
+-- The array forms: all or nothing, with one common token.
 SELECT shedlock_acquire(ARRAY['b', 'a', 'c'], '1 min', '10 s');
 SELECT name, state, token = min(token) OVER () AS common_token FROM shedlock_locks ORDER BY name;
 -- Refused as one: c is held, so d is not taken.
 SELECT shedlock_acquire(ARRAY['c', 'd'], '1 min');
 SELECT shedlock_acquire(ARRAY['d', 'c'], '1 min') AS in_other_order;
 SELECT count(*) FROM shedlock WHERE name = 'd';
--- Extended and released as one; one of them alone may be released by its session, too.
+-- Extended and released as one. The session may also release one of them alone.
 SELECT shedlock_extend(ARRAY['a', 'b', 'c'], '1 h', '0');
 SELECT shedlock_release('b');
 SELECT shedlock_release(ARRAY['a', 'b', 'c']) AS one_was_released;
@@ -13,7 +13,7 @@ SELECT shedlock_extend(ARRAY['a', 'nobody'], '1 h') AS one_does_not_exist;
 SELECT name, state FROM shedlock_locks ORDER BY name;
 SELECT shedlock_release(ARRAY['c', 'a']);
 SELECT name, state FROM shedlock_locks ORDER BY name;
--- By token, above all former tokens of all names.
+-- By token: the common token is greater than every former token of any of the names.
 UPDATE shedlock SET locked_at = locked_at + interval '1 day' WHERE name = 'b';
 SELECT token AS future FROM shedlock_locks WHERE name = 'b' \gset
 SELECT shedlock_acquire_token(ARRAY['a', 'b', 'new'], '1 min') - :future AS one_more;
@@ -28,7 +28,7 @@ SELECT shedlock_acquire(ARRAY['one'], '1 min');
 SELECT shedlock_acquire(array_agg('n' || i), '1 min') FROM generate_series(1, 1000) i;
 SELECT count(*), count(DISTINCT token) FROM shedlock_locks WHERE state = 'held' AND name LIKE 'n%' AND name <> 'new';
 SELECT shedlock_release(array_agg('n' || i)) FROM generate_series(1, 1000) i;
--- I12, and inside an exception block: the subtransaction of the array form does not confuse the block's own.
+-- I12, inside an exception block: the subtransaction of the array form does not interfere with that of the block.
 DO $$
 BEGIN
     BEGIN

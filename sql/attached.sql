@@ -1,7 +1,7 @@
--- A Java team's role owns the adopted table and may do to it what it likes, also after it was adopted. Whatever is
--- attached to it, no code of theirs ever runs for those who use the locks, least of all as a superuser.
+-- A Java team's role owns the adopted table and may change it in any way, even after it was adopted. Whatever is
+-- attached to it, none of that code ever runs with the rights of a role that uses the locks, least of all as a superuser.
 \set VERBOSITY terse
-SELECT shedlock_stats_reset(); -- the doctor reads what other tests counted
+SELECT shedlock_stats_reset(); -- the doctor would report what other tests counted
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE ROLE regress_java;
@@ -9,7 +9,7 @@ CREATE SCHEMA regress_attached AUTHORIZATION regress_java;
 CREATE SCHEMA regress_attached_too AUTHORIZATION regress_java;
 SELECT current_database() AS database \gset
 GRANT CREATE ON DATABASE :"database" TO regress_java;
--- Those who own the traps may run into them; nobody else.
+-- Only the traps' owner may run into them.
 CREATE FUNCTION trap(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF current_user <> 'regress_java' THEN
@@ -27,7 +27,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN SQLSTATE || ': ' || SQLERRM;
 END $$;
--- What each function says after the owner's change; the change is undone.
+-- What each function returns after the owner's change; the change is then undone.
 CREATE FUNCTION after(change text) RETURNS TABLE (said text, calls text) LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
@@ -88,7 +88,7 @@ SELECT * FROM after($x$CREATE STATISTICS s ON (trap('STATISTICS')), name FROM sh
 SELECT * FROM after($x$CREATE STATISTICS s ON name, locked_by FROM shedlock$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock ((trap('INDEX')))$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE trap('PREDICATE')$x$);
--- Types, operators and indexes of one's own.
+-- Types, operators and indexes that the owner has created.
 SELECT * FROM after($x$CREATE FUNCTION distance(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN trap($$SUBTYPE_DIFF$$) THEN $1 - $2 END; END';
     CREATE TYPE span AS RANGE (subtype = float8, subtype_diff = distance); ALTER TABLE shedlock ADD extra span; CREATE INDEX ON shedlock USING gist (extra); CREATE INDEX ON shedlock (lock_until);
     INSERT INTO shedlock (name, lock_until, locked_at, locked_by, extra) SELECT 'job' || i, '2026-01-01', '2026-01-01', 'host', span(i, i + 10) FROM generate_series(1, 2000) i; UPDATE shedlock SET extra = '[1,2]' WHERE name IN ('free', 'held');
@@ -112,13 +112,13 @@ SELECT * FROM after($x$CREATE COLLATION own FROM "POSIX"; CREATE INDEX ON shedlo
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (lock_until)$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name, locked_at)$x$);
 SELECT * FROM after($x$CREATE TYPE columns AS (name varchar(64), lock_until timestamp, locked_at timestamp, locked_by varchar(255), lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp); ALTER TABLE shedlock OF columns$x$);
--- Constraints that promise less than they seem to. (NOT NULL ... NOT VALID is there from 18 on.)
+-- Constraints that promise less than they seem to. (NOT NULL ... NOT VALID exists from 18 on.)
 SELECT * FROM after(CASE WHEN current_setting('server_version_num')::int < 180000 THEN 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL'
     ELSE 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL; INSERT INTO shedlock VALUES (''new'', ''2999-01-01'', ''2026-01-01'', NULL); ALTER TABLE shedlock ADD CONSTRAINT nn NOT NULL locked_by NOT VALID' END);
 SELECT * FROM after($x$ALTER TABLE shedlock ALTER lock_until DROP NOT NULL$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock ALTER locked_at DROP NOT NULL$x$);
--- What is published must be identified, as for any UPDATE.
-SET client_min_messages = error; -- wal_level is insufficient, says the server
+-- A published table needs a replica identity, as for any UPDATE.
+SET client_min_messages = error; -- the server warns that wal_level is insufficient
 SELECT * FROM after($x$ALTER TABLE shedlock DROP CONSTRAINT shedlock_pkey, ADD UNIQUE (name); CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock WHERE (locked_by <> '')$x$);
@@ -129,7 +129,7 @@ SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUB
 SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY FULL; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 RESET client_min_messages;
--- Two tables: the functions follow theirs, Java's clients the name.
+-- Two tables: the functions follow their table, Java clients the name.
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; CREATE TABLE shedlock (LIKE regress_attached_too.shedlock)$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; DO 'BEGIN PERFORM 1 FROM regress_attached_too.shedlock; END'; CREATE VIEW shedlock AS SELECT$x$);
@@ -146,7 +146,7 @@ SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIE
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
 SELECT * FROM after($x$DROP TABLE shedlock CASCADE$x$);
--- The one trigger that is known is shedlock_protect's, if nobody has changed it.
+-- The only trigger that is accepted is that of shedlock_protect, provided nobody has changed it.
 GRANT EXECUTE ON FUNCTION shedlock_protect_row() TO regress_java;
 SELECT shedlock_protect();
 SELECT * FROM after('SELECT');
@@ -161,7 +161,7 @@ SELECT * FROM after($x$TRUNCATE shedlock; CREATE TABLE other (name varchar(64) R
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM trap($$FUNCTION$$); RETURN NEW; END'$x$);
 SELECT * FROM after($x$ALTER FUNCTION shedlock_protect_row() RENAME TO other$x$);
 SELECT * FROM after($x$DROP FUNCTION shedlock_protect_row() CASCADE$x$);
--- And made anew in another way.
+-- The trigger is created again in another way.
 CREATE FUNCTION made_anew(how text) RETURNS text LANGUAGE sql AS $$ SELECT 'DROP TRIGGER shedlock_protect ON shedlock; CREATE TRIGGER shedlock_protect ' || how $$;
 SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
 SELECT * FROM after(made_anew('BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
@@ -172,13 +172,13 @@ SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW 
 SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row(''x'')'));
 SELECT * FROM after($x$CREATE FUNCTION regress_attached_too.shedlock_protect_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM trap($$FUNCTION$$); RETURN NEW; END';$x$
     || made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION regress_attached_too.shedlock_protect_row()'));
--- Nor does the name make the function ours.
+-- A function is not ours just because it has the right name.
 BEGIN;
 ALTER EXTENSION shedlock DROP FUNCTION shedlock_protect_row();
 SELECT * FROM after('ALTER TABLE shedlock SET (fillfactor = 50)');
 ROLLBACK;
 DROP FUNCTION made_anew;
--- It finds its function wherever that goes.
+-- The trigger finds its function in whatever schema that is moved to.
 SELECT shedlock_pause('protected');
 CREATE SCHEMA regress_apart;
 ALTER EXTENSION shedlock SET SCHEMA regress_apart;
@@ -190,7 +190,7 @@ SELECT shedlock_force_release('protected');
 DELETE FROM shedlock WHERE name = 'protected' RETURNING 'deleted';
 \pset tuples_only off
 \pset format aligned
--- In two steps, with a call in between: what is called shedlock later is noticed, too.
+-- In two steps, with a call in between: a table that gets the name shedlock later is noticed as well.
 ALTER TABLE regress_attached.shedlock SET SCHEMA regress_attached_too;
 SELECT shedlock_acquire('old', '1 min') AS moved;
 CREATE TABLE regress_attached.shedlock (LIKE regress_attached_too.shedlock);
@@ -198,7 +198,7 @@ SELECT shedlock_acquire('old', '1 min');
 DROP TABLE regress_attached.shedlock;
 SELECT shedlock_release('old') AS alone_again;
 ALTER TABLE regress_attached_too.shedlock SET SCHEMA regress_attached;
--- A NULL where none can be is an error, and no more.
+-- A NULL in a column that cannot have one is an error, and causes no other harm.
 ALTER TABLE shedlock ALTER lock_until DROP NOT NULL, ALTER locked_at DROP NOT NULL, ALTER locked_by DROP NOT NULL;
 INSERT INTO shedlock VALUES ('no end', NULL, '2026-01-01', 'x'), ('no start', '2999-01-01', NULL, 'x'), ('nobody', '2026-01-01', '2026-01-01', NULL);
 UPDATE shedlock SET lock_at_least_until = '2026-01-01' WHERE name = 'nobody';
@@ -210,7 +210,7 @@ SELECT n AS name, array_agg(DISTINCT left(attempt(format(c, n)), 49)) AS said, c
  GROUP BY n ORDER BY n;
 ROLLBACK;
 RESET search_path;
--- The trigger of shedlock_protect is no obstacle, and goes with the extension.
+-- The trigger of shedlock_protect does not prevent DROP EXTENSION, and is dropped with it.
 DROP EXTENSION shedlock;
 SELECT count(*) AS triggers FROM pg_trigger WHERE tgrelid = 'regress_attached.shedlock'::regclass;
 SET client_min_messages = warning;

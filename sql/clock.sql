@@ -1,4 +1,4 @@
--- I9: the server's clock at the moment of the call, not the start of the transaction; no TimeZone, no DST.
+-- I9: times come from the server's clock at the moment of the call, not from the start of the transaction. TimeZone and DST do not matter.
 BEGIN;
 SELECT shedlock_acquire('old', '1 s');
 SELECT pg_sleep(0.3);
@@ -11,11 +11,11 @@ SELECT shedlock_acquire('short in an old transaction', '10 s');
 SELECT lock_until - now() > interval '10 s' AS not_shortened FROM shedlock_locks WHERE name LIKE 'short in%';
 COMMIT;
 
--- Days that are beyond the range, which the hours take back: 20 hours are left.
+-- The days alone are out of range, but the hours are subtracted: 20 hours are left.
 SELECT shedlock_acquire('sum', interval '106751992 days' + interval '-2562047788 hours');
 SELECT lock_until - locked_at AS lease FROM shedlock WHERE name = 'sum';
 
--- The same row under five time zones: each session sees the same instants and refuses alike.
+-- The same row in five time zones: the session sees the same instants and is refused in each of them.
 CREATE TABLE seen (zone text, locked_at timestamptz, lock_until timestamptz, utc boolean, refused boolean);
 SELECT shedlock_acquire('zoned', '1 h');
 \set look 'INSERT INTO seen SELECT current_setting(\'TimeZone\'), v.locked_at, v.lock_until, abs(extract(epoch FROM t.locked_at - timezone(\'UTC\', clock_timestamp()))) < 600, NOT shedlock_acquire(\'zoned\', \'1 h\') FROM shedlock_locks v JOIN shedlock t USING (name) WHERE name = \'zoned\';'
@@ -31,7 +31,7 @@ SET TimeZone = 'Europe/Berlin';
 :look
 SELECT count(*), count(DISTINCT locked_at) AS instants, count(DISTINCT lock_until) AS ends, bool_and(utc) AS utc, bool_and(refused) AS refused FROM seen;
 
--- DST: the night in which 02:30 does not exist, and the one in which it comes twice. The stored UTC is plain.
+-- DST: the night in which 02:30 does not exist, and the one in which it occurs twice. The stored UTC is unambiguous.
 SET TimeZone = 'Europe/Berlin';
 UPDATE shedlock SET locked_at = '2026-03-29 00:59:59', lock_until = '2026-03-29 01:30:00' WHERE name = 'zoned';
 SELECT locked_at, lock_until, last_duration FROM shedlock_locks WHERE name = 'zoned';

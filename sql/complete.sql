@@ -1,7 +1,7 @@
--- shedlock_complete: the commit of this transaction releases the lock as done, and fails if another acquisition has happened. Until then the lock is held.
+-- shedlock_complete: the commit of this transaction releases the lock as done, and fails if there was another acquisition. Until then the lock is held.
 CREATE TABLE work (what text);
 CREATE VIEW locks AS SELECT name, state, last_outcome, last_done_tick = '2026-01-01Z' AS tick_done, last_done_at IS NOT NULL AS done_at FROM shedlock_locks ORDER BY name;
--- Calls in a subtransaction, which the errors of a call, unlike those of a commit, do not outlive.
+-- Makes the call in a subtransaction and returns its error. (An error of the commit would not be caught here.)
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
@@ -15,7 +15,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 \set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks; TRUNCATE work;'
 
--- The work and the release are one transaction, of a session's lock and of a token's. Nothing is written before the commit: the clock of last_done_at is the commit's.
+-- The work and the release are one transaction, for a session's lock and for a token's. Nothing is written before the commit: last_done_at is the time of the commit.
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z'), shedlock_acquire_token('t', '1 h', tick => '2026-01-01Z') AS token \gset
 BEGIN;
 INSERT INTO work VALUES ('first');
@@ -31,7 +31,7 @@ SELECT shedlock_complete(ARRAY['d', 'c']);
 SELECT shedlock_complete_token(ARRAY['u', 't'], :token);
 SELECT name, last_done_tick = locked_at AS without_a_tick FROM shedlock_locks ORDER BY name;
 :outcome
--- With a tick it is not due again; rolled back, nothing has happened: the lock is held, and its tick is not done.
+-- A tick that was completed is not due again. After a rollback nothing has happened: the lock is held, and its tick is not done.
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z', retry => true) AS done_before;
 DELETE FROM shedlock;
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z');
@@ -41,14 +41,14 @@ SELECT shedlock_complete('c');
 ROLLBACK;
 :outcome
 SELECT shedlock_release('c', done => false), shedlock_acquire('c', '1 h', tick => '2026-01-01Z', retry => true) AS due_again;
--- An error at the commit, somebody else's, is a rollback, too.
+-- An error at the commit that comes from somewhere else rolls back as well.
 CREATE TABLE picky (n int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 BEGIN;
 SELECT shedlock_complete('c');
 INSERT INTO picky VALUES (1), (1);
 COMMIT;
 :outcome
--- Called at the commit, by a deferred trigger.
+-- A deferred trigger calls it at the commit.
 CREATE FUNCTION completes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM shedlock_complete('c'); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER completes AFTER INSERT ON picky DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION completes();
 BEGIN;
@@ -60,7 +60,7 @@ DROP TABLE picky;
 DROP FUNCTION completes;
 DELETE FROM shedlock;
 
--- Repeating it is harmless: in one transaction, in savepoints, with a guard before and behind.
+-- Repeating it is harmless: in one transaction, in savepoints, and with a guard before and after it.
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 BEGIN;
 SELECT shedlock_guard_token('t', :token), shedlock_complete('c');
@@ -86,7 +86,7 @@ BEGIN
     RAISE NOTICE 'less than 10 kB: %', (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
 END $$;
 COMMIT;
--- Released by this transaction as done, before it or after it.
+-- This transaction released the lock as done, before the completion or after it.
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 BEGIN;
 SELECT shedlock_release('c'), shedlock_release_token('t', :token);
@@ -103,7 +103,7 @@ RELEASE a;
 INSERT INTO work VALUES ('completed, then released');
 COMMIT;
 :outcome
--- A release that a savepoint takes back has not happened.
+-- A release that is rolled back to a savepoint has not happened.
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 BEGIN;
 SELECT shedlock_complete('c'), shedlock_complete_token('t', :token);
@@ -113,7 +113,7 @@ ROLLBACK TO a;
 INSERT INTO work VALUES ('completed, not released');
 COMMIT;
 :outcome
--- Released as failed by this transaction: SL001, before it at the call and after it at the commit.
+-- This transaction released the lock as failed: SL001, at the call if that was before, otherwise at the commit.
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 BEGIN;
 SELECT shedlock_release('c', done => false), shedlock_release_token('t', :token, done => false);
@@ -132,13 +132,13 @@ SELECT shedlock_release_token('t', :token, done => false);
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
--- Released by an earlier transaction: SL001, though it was as done. A client that was not told how its commit ended may have released since, and run the tick again.
+-- An earlier transaction released the lock: SL001, even if it was as done. A client that does not know how its commit ended may have released the lock since then, and run the tick again.
 SELECT shedlock_release('c'), shedlock_release_token('t', :token, done => false);
 SELECT attempt($$shedlock_complete('c')$$), attempt($$shedlock_complete_token('t', $$ || :token || ')');
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 SELECT shedlock_complete('c'), shedlock_complete_token('t', :token);
 SELECT attempt($$shedlock_complete('c')$$), attempt($$shedlock_complete_token('t', $$ || :token || ')');
--- An acquisition of the same transaction; one that is not the last of its name.
+-- The same transaction acquires the lock; and acquires it once more after the completion.
 DELETE FROM shedlock;
 BEGIN;
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z'), shedlock_acquire_token('t', '1 h') AS token \gset
@@ -153,7 +153,7 @@ COMMIT;
 :outcome
 DELETE FROM shedlock;
 
--- Whoever may release may complete, and nobody else. Unknown names and tokens. (Arguments: sql/arguments.sql.)
+-- Only a caller that may release the lock may complete it. Unknown names and tokens. (Arguments: sql/arguments.sql.)
 SELECT shedlock_acquire('mine', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 SELECT token AS mine FROM shedlock_locks WHERE name = 'mine' \gset
 \pset format unaligned
@@ -178,7 +178,7 @@ SELECT attempt($$shedlock_complete('mine')$$);
 SELECT shedlock_complete_token('t', :token);
 SELECT * FROM locks;
 \set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks; TRUNCATE work;'
--- Of several one is lost: none is completed.
+-- If one of several locks is lost, none is completed.
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token(ARRAY['x', 'y', 'z'], '1 h') AS token \gset
 BEGIN;
@@ -191,7 +191,7 @@ SELECT attempt($$shedlock_complete_token('{x,y,z}'::text[], $$ || :token || ')')
 SELECT * FROM locks;
 DELETE FROM shedlock;
 
--- I12: it belongs to its savepoint; released into the outer transaction, it stays.
+-- I12: a completion belongs to its savepoint; when that is released into the outer transaction, the completion stays.
 SELECT shedlock_acquire('s', '1 h');
 BEGIN;
 SAVEPOINT a;
@@ -208,7 +208,7 @@ RELEASE b;
 ROLLBACK TO a;
 COMMIT;
 :outcome
--- ... but not an older guard, nor an older completion.
+-- ... but a rollback to the savepoint drops neither an older guard nor an older completion.
 BEGIN;
 SELECT shedlock_guard('s');
 SAVEPOINT a;
@@ -245,7 +245,7 @@ RELEASE a;
 INSERT INTO work VALUES ('released savepoint');
 COMMIT;
 :outcome
--- The end of the transaction ends it, and the next one, of AND CHAIN, begins without.
+-- It lasts until the end of the transaction; the next one, after AND CHAIN, begins without it.
 SELECT shedlock_acquire('s', '1 h');
 BEGIN;
 SELECT shedlock_complete('s');
@@ -257,7 +257,7 @@ COMMIT AND CHAIN;
 SELECT shedlock_acquire('s', '1 h');
 COMMIT;
 :outcome
--- Each COMMIT of a procedure completes what its own transaction has named.
+-- Each COMMIT of a procedure completes the locks that its own transaction has named.
 DO $$
 BEGIN
     PERFORM shedlock_complete('s');
@@ -270,7 +270,7 @@ BEGIN
     END LOOP;
 END $$;
 :outcome
--- In every isolation level, also with a snapshot that is older than an extend, or than the acquisition.
+-- At every isolation level, even with a snapshot older than an extend, or older than the acquisition.
 SELECT shedlock_acquire('s', '1 h');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT shedlock_complete('s');
@@ -285,7 +285,7 @@ SELECT shedlock_extend_token('s', :token, '2 h'), shedlock_complete_token('s', :
 INSERT INTO work VALUES ('serializable');
 COMMIT;
 :outcome
--- Between the call and the commit the lock can be extended; its at_least is kept.
+-- Between the call and the commit the lock can be extended; its at_least is honoured.
 SELECT shedlock_acquire_token('s', '1 h', at_least => '30 min') AS token \gset
 BEGIN;
 SELECT shedlock_complete_token('s', :token);
@@ -295,7 +295,7 @@ COMMIT;
 :outcome
 DELETE FROM shedlock;
 
--- A lease that is over and that nobody has taken: a WARNING, of the same SQLSTATE and words as a run's. (By how much: test/tap/run.pl.)
+-- The lease has ended, and nobody has taken the lock: a WARNING with the same SQLSTATE and words as that of a run. (test/tap/run.pl shows by how much it was late.)
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('over', '1 ms', tick => '2026-01-01Z') AS token, shedlock_acquire('session', '1 ms') \gset
 SELECT pg_sleep(0.002);
@@ -304,16 +304,16 @@ SELECT shedlock_complete_token('over', :token), shedlock_complete('session');
 INSERT INTO work VALUES ('late');
 COMMIT;
 :outcome
--- Ended by hand, however long ago: counted from the acquisition at most.
+-- A lease that was ended by hand, however long ago: the lateness is counted from the acquisition at most.
 SELECT shedlock_acquire('session', '1 h');
 UPDATE shedlock SET lock_until = '-infinity' WHERE name = 'session';
 SELECT shedlock_complete('session');
--- Over, it can be completed, but not extended.
+-- A lock whose lease has ended can be completed, but not extended.
 SELECT shedlock_acquire_token('over', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 SELECT shedlock_extend_token('over', :token, '1 h');
 \set VERBOSITY default
--- Taken over, before the call and between the call and the commit: by us, by a Java client, by a pause, by force; deleted.
+-- Somebody took the lock before the call, or between the call and the commit: our functions, a Java client, a pause, a release by force, or a deletion.
 PREPARE java_again(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
@@ -345,7 +345,7 @@ SELECT shedlock_complete_token('over', :token);
 INSERT INTO work VALUES ('deleted');
 DELETE FROM shedlock WHERE name = 'over';
 COMMIT;
--- The row's lock_until set to infinity by hand is a pause, which nobody but an administrator ends.
+-- If the row's lock_until is set to infinity by hand, that is a pause, which only an administrator can end.
 BEGIN;
 SELECT shedlock_complete_token('over', :token);
 INSERT INTO work VALUES ('paused by hand');
@@ -373,11 +373,11 @@ CALL shedlock_run('r', $$INSERT INTO work VALUES ('run'); SELECT shedlock_comple
 :outcome
 CALL shedlock_run('r', $$SELECT shedlock_complete('r'); INSERT INTO work VALUES ('lost'); SELECT shedlock_release('r', done => false)$$, '1 h');
 :outcome
--- Committed by the command itself, what comes after it has no lock any more: SL001.
+-- If the command itself commits, whatever comes after that no longer has the lock: SL001.
 CALL shedlock_run('r', $$DO 'BEGIN PERFORM shedlock_complete(''r''); INSERT INTO work VALUES (''committed''); COMMIT; INSERT INTO work VALUES (''lost''); END'$$, '1 h');
 \echo :LAST_ERROR_SQLSTATE
 :outcome
--- The lock of an outer run, of another name, and of a token.
+-- The lock of an outer run, a lock of another name, and a lock held by token.
 SELECT shedlock_acquire_token('t', '1 h') AS token \gset
 CALL shedlock_run('r', $$CALL shedlock_run('inner', 'SELECT shedlock_guard(''r''); SELECT shedlock_complete(''inner'')', '1 h'); INSERT INTO work VALUES ('inner and outer'); SELECT shedlock_complete_token('t', $$ || :token || ')', '1 h');
 :outcome
@@ -385,13 +385,13 @@ CALL shedlock_run('r', $$CALL shedlock_run('inner', 'SELECT shedlock_complete(''
 :outcome
 DELETE FROM shedlock;
 
--- A completed lock is not a lost one: SL002 from extend and release, as long as the row tells.
+-- A completed lock is not a lost one: extend and release report SL002, as long as the row shows it.
 SELECT shedlock_acquire('s', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 SELECT shedlock_complete('s'), shedlock_complete_token('t', :token);
 SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token, done => false);
 \set VERBOSITY sqlstate
 SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token);
--- Acquired again since, even paused, forced, or by Java. A session's earlier acquisition is not known any more.
+-- The same after the lock was acquired again, paused, released by force, or taken by Java. A session's earlier acquisition is no longer known.
 SELECT shedlock_acquire_token('t', '1 h', tick => now()) AS second \gset
 SELECT shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token);
 SELECT shedlock_force_release('t'), shedlock_release_token('t', :token);
@@ -403,7 +403,7 @@ SELECT shedlock_release_token('t', :token);
 SELECT shedlock_release_token('t', :token);
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('s', '1 h') IS NOT NULL AS taken, shedlock_release('s');
--- As failed; with a tick, which is not its token; when the one after it was done, too: SL001, the row does not tell.
+-- SL001 where the row does not show it: released as failed, a tick that differs from the token, or when the next acquisition was done as well.
 SELECT shedlock_release_token('t', :second);
 SELECT shedlock_acquire_token('t', '1 h') AS failed \gset
 SELECT shedlock_release_token('t', :failed, done => false), shedlock_release_token('t', :failed);
@@ -414,7 +414,7 @@ SELECT shedlock_acquire_token('t', '1 h') AS last \gset
 SELECT shedlock_extend_token('t', :ticked, '1 h');
 SELECT shedlock_complete_token('t', :last);
 SELECT shedlock_release_token('t', :token);
--- Of several names any that is lost goes before one that is done; what is ours is left alone.
+-- With several names a lost lock takes precedence over a completed one, and locks that are ours are left alone.
 SELECT shedlock_acquire_token(ARRAY['a', 'b', 'c'], '1 h') AS token \gset
 SELECT shedlock_complete_token('a', :token);
 SELECT shedlock_extend_token(ARRAY['a', 'b'], :token, '2 h'), shedlock_release_token(ARRAY['c', 'b', 'a'], :token);

@@ -1,5 +1,5 @@
--- shedlock_doctor: each finding is provoked; bloat, standbys and long transactions in test/tap/operations.pl. The throw-away
--- server of these tests has fsync off, which it says first.
+-- shedlock_doctor: each finding is provoked here, except bloat, standbys and long transactions, which are in
+-- test/tap/operations.pl. The first finding is that the throw-away server of these tests has fsync off.
 CREATE VIEW complaints AS
     SELECT severity, regexp_replace(finding, '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"', '…', 'g') AS finding, hint
       FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync is off%' AND finding NOT LIKE '% dead rows %';
@@ -12,13 +12,13 @@ SELECT * FROM complaints;
 INSERT INTO shedlock VALUES ('local', timezone('utc', now()) + interval '3 h', timezone('utc', now()) + interval '2 h', 'jvm-in-helsinki');
 SELECT * FROM complaints;
 DELETE FROM shedlock;
--- A tick slightly ahead is none of them.
+-- A tick slightly ahead of the clock is no such case.
 SELECT shedlock_acquire('ahead', '1 min', tick => now() + interval '50 s');
 SELECT * FROM complaints;
 -- A holder that is gone.
 SELECT shedlock_acquire('gone', '1 h');
 \c
--- (A backend takes a moment to go.)
+-- (A backend takes a moment to exit.)
 DO $$ BEGIN WHILE EXISTS (SELECT FROM shedlock_locks WHERE holder_alive) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;
 SELECT * FROM complaints;
 DELETE FROM shedlock;
@@ -36,7 +36,7 @@ INSERT INTO shedlock VALUES ('odd', '-infinity', 'infinity', '/.#'), ('odder', '
     ('long', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#'), ('backwards', '4713-01-01 BC', '1999-01-01', '#'), ('far', '294276-12-31 23:59:59.999999', '-infinity', '#');
 SELECT * FROM complaints;
 DELETE FROM shedlock;
--- Counters: a lease that is too short for what has been, and leases that ran out.
+-- Counters: a lease that is too short for the runs so far, and leases that ran out.
 SELECT shedlock_acquire('close', '1 min');
 SELECT pg_sleep(0.03);
 SELECT shedlock_release('close'), shedlock_acquire('close', '20 ms');
@@ -45,15 +45,15 @@ SELECT * FROM complaints WHERE finding LIKE '%ends after%';
 UPDATE shedlock SET lock_until = timezone('utc', now()), locked_at = timezone('utc', now()), locked_by = regexp_replace(locked_by, '\d+$', (extract(epoch FROM now()) * 1000000)::bigint::text);
 SELECT shedlock_acquire('close', '1 min'), shedlock_release('close');
 SELECT * FROM complaints;
--- Of a lock whose row is gone they say nothing.
+-- Counters of a lock whose row is gone cause no finding.
 DELETE FROM shedlock;
 SELECT * FROM complaints;
 SELECT shedlock_stats_reset();
--- Names that look like others; blanks inside are none of them.
+-- Names that look alike; blanks inside a name are harmless.
 INSERT INTO shedlock SELECT name, timezone('utc', now()), timezone('utc', now()), 'host' FROM unnest(ARRAY['a', 'a b', ' a', 'a ', E'a\t', E'\na']) name;
 SELECT severity, replace(replace(finding, E'\t', '<tab>'), E'\n', '<newline>') AS finding, hint FROM complaints;
 DELETE FROM shedlock;
--- A second table, wherever it is and whatever it is called. None of the others is one.
+-- A second lock table, whatever its schema and name. The other relations are not lock tables.
 CREATE SCHEMA regress_java;
 CREATE TABLE regress_java.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz(3), locked_at timestamptz(3), locked_by varchar(255));
 CREATE TABLE regress_java."Job Locks" (id int, name text, locked_by text, locked_at timestamp, lock_until timestamp);
@@ -69,7 +69,7 @@ DROP TABLE pg_temp.shedlock;
 SET client_min_messages = warning;
 DROP SCHEMA regress_java CASCADE;
 RESET client_min_messages;
--- What pg_upgrade forgets, and what mends it.
+-- What pg_upgrade loses, and what repairs it.
 DELETE FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
 SELECT * FROM complaints;
 \set VERBOSITY sqlstate
@@ -77,12 +77,12 @@ SELECT shedlock_after_pg_upgrade(), shedlock_after_pg_upgrade();
 \set VERBOSITY default
 SELECT * FROM complaints;
 SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
--- Shape.
+-- The table's shape.
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 SELECT * FROM complaints;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
--- Columns with a time zone, to which a JVM in Los Angeles has written as Java does. The hints, followed literally in a session in
--- UTC, keep the instants.
+-- Columns with a time zone, into which a JVM in Los Angeles has written as Java does. Following the hints literally, in a session in
+-- UTC, preserves the instants.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamptz, ALTER locked_at TYPE timestamptz;
 BEGIN;
 SET LOCAL TimeZone = 'America/Los_Angeles';
@@ -102,7 +102,7 @@ SELECT locked_at, lock_until FROM shedlock;
 SELECT * FROM complaints;
 DROP VIEW advice;
 DELETE FROM shedlock;
--- Columns so coarse that tokens repeat next to Java clients.
+-- Columns so coarse that tokens repeat when Java clients use the table, too.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(2), ALTER lock_at_least_until TYPE timestamp(1);
 SELECT * FROM complaints;
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp(3), ALTER locked_at TYPE timestamp(3), ALTER lock_at_least_until TYPE timestamp(3);

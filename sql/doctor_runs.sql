@@ -1,30 +1,30 @@
--- The doctor on jobs that do not get their work done, and on clocks that had jumped forward.
+-- What the doctor says about jobs that do not get their work done, and about clocks that had jumped forward.
 CREATE FUNCTION findings() RETURNS TABLE (severity text, finding text, hint text) LANGUAGE sql AS $$
     SELECT severity, regexp_replace(finding, '[0-9]{4}-[0-9 :.+-]+|[0-9/]{10} [0-9:.]+ [A-Z]+|[A-Z][a-z]{2} [A-Z][a-z]{2} [0-9]{2} [0-9:.]+ [0-9]{4} [A-Z]+', 'T', 'g'), regexp_replace(hint, '@.*', '@HOST')
       FROM shedlock_doctor() WHERE finding ~ 'last (run|tick)' $$;
 SET application_name = 'nightly';
 
--- Done: nothing to say. Nor while the next one runs.
+-- The last run was done: no finding, nor while the next one runs.
 SELECT shedlock_acquire('report', '1 h') AND shedlock_release('report') AS done;
 SELECT shedlock_acquire('report', '1 h') AS runs;
 SELECT * FROM findings();
 
--- It failed, once done before and never.
+-- The last run failed, of a job that was done before and of one that never was.
 SELECT shedlock_release('report', done => false) AS failed, shedlock_acquire('backup', '1 h') AND shedlock_release('backup', done => false) AS failed_always;
 SELECT * FROM findings();
 SELECT bool_and(finding LIKE '%since ' || last_done_at) AS says_when FROM shedlock_doctor(), shedlock_locks WHERE name = 'report' AND finding LIKE '%"report" failed%';
 
--- It ran out.
+-- The lease ran out.
 SELECT shedlock_acquire('report', '1 h') AS runs;
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'report';
 SELECT * FROM findings() WHERE finding LIKE '%report%';
 
--- Done again. A Java run does not tell.
+-- Done again. A Java run does not record whether it was done.
 SELECT shedlock_acquire('report', '1 h') AND shedlock_release('report') AS done;
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', '2026-11-01', '2026-11-01', 'app');
 SELECT * FROM findings() WHERE finding !~ 'backup';
 
--- The clock had jumped: ticks until then would be refused. The hint helps, and the tokens still grow.
+-- The clock had jumped forward: ticks until that time would be refused. The hint helps, and the tokens still grow.
 UPDATE shedlock SET last_tick = last_tick + interval '1 year', last_done_tick = last_done_tick + interval '1 year' WHERE name = 'report';
 SELECT * FROM findings() WHERE finding ~ 'tick';
 SELECT shedlock_acquire('report', '1 h', tick => clock_timestamp()) AS refused;

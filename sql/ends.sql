@@ -1,4 +1,4 @@
--- ends_with_session: a lease that ends when the session that acquired it is gone, for a session's lock and for a token's; at_least is honoured.
+-- ends_with_session: the lease ends when the session that acquired it is gone, for a session's lock and for a token's; at_least is honoured.
 CREATE FUNCTION wait_until_gone(process int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WHILE EXISTS (SELECT FROM pg_stat_get_activity(process)) LOOP
@@ -16,7 +16,7 @@ SELECT format('/%s.%s.%s', pid, (extract(epoch FROM backend_start) * 1000000)::b
 SELECT name, holder = 'a holder' AS given, replace(right(locked_by, -length(holder)), token::text, 'TOKEN') = CASE WHEN name ~ '^s' THEN :'session' || CASE WHEN name ~ 'plain' THEN ':' ELSE '!' END
        ELSE CASE WHEN name ~ 'plain' THEN '#' ELSE :'session' || '&' END END || 'TOKEN' AS marked FROM shedlock JOIN shedlock_locks USING (name) ORDER BY name;
 SELECT shedlock_release_token('t done', :done), shedlock_release_token('t failed', :failed, done => false);
--- While it lives it holds them, as any others; DISCARD ALL, as poolers send it, ends nothing.
+-- While the session is alive it holds these locks like any others; DISCARD ALL, which poolers send, ends nothing.
 DISCARD ALL;
 SELECT * FROM locks;
 SELECT shedlock_acquire(name, '1 h') FROM shedlock_locks WHERE name <> 't done' ORDER BY name;
@@ -26,7 +26,7 @@ SELECT shedlock_extend('s', '1 h'), shedlock_extend_token('t', :token, '1 h');
 \c
 SELECT wait_until_gone(:process);
 SELECT * FROM locks;
--- Its token's owner has lost them, also where at_least still keeps others away; but may complete, and guard, what nobody has taken.
+-- The tokens' owner has lost these locks, even where at_least still keeps others away, but may complete and guard those that nobody has taken.
 SELECT shedlock_extend_token('t', :token, '2 h'), shedlock_release_token('t kept', :kept, done => false);
 \set VERBOSITY sqlstate
 SELECT shedlock_extend_token('t kept', :kept, '2 h'), shedlock_release_token('t', :token), shedlock_extend_token(ARRAY['t1', 't2'], :several, '2 h'), shedlock_release_token('t done', :done), shedlock_release_token('t failed', :failed);
@@ -37,7 +37,7 @@ BEGIN;
 SELECT shedlock_guard_token('t', :token), shedlock_complete_token('t kept', :kept), shedlock_complete_token(ARRAY['t1', 't2'], :several);
 COMMIT;
 SELECT name, state, last_outcome FROM locks WHERE name ~ '^t';
--- Free for the next one, at once, or when at_least has passed. Its tick is due again. A pause and a release by force find nobody.
+-- The lock is free for the next caller, at once or when at_least has passed, and its tick is due again. A pause and a release by force find no holder.
 SELECT name, shedlock_acquire(name, '1 h') FROM (SELECT name FROM shedlock_locks WHERE name <> 's tick' ORDER BY name) locks;
 SELECT shedlock_acquire('s tick', '1 h', tick => '2026-01-01Z') AS once, shedlock_acquire('s tick', '1 h', tick => '2026-01-01Z', retry => true) AS again;
 \set VERBOSITY terse
@@ -49,8 +49,8 @@ SELECT wait_until_gone(:process);
 SELECT shedlock_force_release('forced') AS held, shedlock_pause('paused'), shedlock_acquire('waited for', '1 h', wait => '1 min'), shedlock_acquire('short', '1 h', wait => '1 min');
 DELETE FROM shedlock;
 
--- What others can have written: this session; one with its process id that began at another time, which is gone, or whose beginning nobody knows; a process id that nobody has;
--- another server's session, which counts as alive; and what is no session.
+-- Marks that others can have written: this session; one with its process id that began at another time, so that it is gone, or at an unknown time; a process id that does not exist;
+-- another server's session, which counts as alive; and marks that are not of a session.
 SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint AS start, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server FROM pg_stat_activity WHERE pid = pg_backend_pid() \gset
 CREATE TABLE marks AS
 SELECT name, replace(replace(replace(mark, 'PID', :'pid'), 'START', :'start'), 'SERVER', :'server') AS mark FROM (VALUES
@@ -67,7 +67,7 @@ SELECT name, shedlock_extend_token(name, token, '1 h') AS extended, shedlock_rel
 RESET client_min_messages;
 SELECT text, shedlock_session_alive(text) FROM unnest(ARRAY[NULL, '', '/', '1', '/1.2', '/1.2.', '/1.2.0123456', '/1.2.012345678', '/1.2.0123456X', '/1.2.0123456A', '/1.2:01234567', '1.2.01234567', 'x/1.2.01234567', '/1.2.01234567:']) text;
 SELECT name, shedlock_session_alive(mark || ':') AS with_more, shedlock_session_alive('x' || mark) AS with_more FROM marks WHERE name ~ 'alive';
--- A holder that imitates an end changes nothing, nor does a name of a Java client.
+-- A holder or a Java client's name that imitates a mark changes nothing.
 SELECT shedlock_acquire_token('imitates &', '1 h', holder => 'job' || mark || '&') IS NOT NULL AS taken, shedlock_acquire_token('imitates !', '1 h', holder => 'job' || mark || '!1') IS NOT NULL AS taken FROM marks WHERE name ~ 'neither';
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by, lock_at_least_until) SELECT 'imitates java', now + interval '1 h', now, 'job' || mark || '!' || 1767225600000000, now FROM marks, timezone('utc', clock_timestamp()) AS now WHERE name ~ 'neither';
 SELECT * FROM locks WHERE name ~ 'imitates';

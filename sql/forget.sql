@@ -1,7 +1,7 @@
--- shedlock_forget deletes the row of a job that is no more, and only if nothing of it is needed.
+-- shedlock_forget deletes the row of a job that no longer exists, but only if nothing in it is still needed.
 CREATE FUNCTION seen(lock text) RETURNS text LANGUAGE sql AS $$ SELECT string_agg(state, '') FROM shedlock_locks WHERE name = lock $$;
 
--- A lock that is free.
+-- A free lock.
 SELECT shedlock_acquire('import-1', '1 h') AND shedlock_release('import-1') AS ran;
 SELECT shedlock_forget('import-1') AS forgotten, seen('import-1');
 SELECT shedlock_forget('import-1') AS again;
@@ -13,14 +13,14 @@ SELECT shedlock_forget('');
 SELECT shedlock_forget(repeat('x', 256));
 \set VERBOSITY default
 
--- Not one that is held, kept for its at_least, or paused.
+-- A lock that is held, kept for its at_least, or paused is not forgotten.
 SELECT shedlock_acquire('held', '1 h'), shedlock_forget('held') AS forgotten, seen('held');
 SELECT shedlock_acquire('kept', '1 h', at_least => '1 h') AND shedlock_release('kept') AS ran, shedlock_forget('kept') AS forgotten, seen('kept');
 SELECT shedlock_pause('paused'), shedlock_forget('paused') AS forgotten, seen('paused');
 SELECT shedlock_resume('paused'), shedlock_forget('paused') AS forgotten, seen('paused');
 SELECT shedlock_force_release('held'), pg_sleep(0.001), shedlock_forget('held') AS forgotten, seen('held');
 
--- One whose lease has run out: the run that is beyond it has lost the lock, whatever it does.
+-- A lock whose lease has run out is: the run that has outlived it has lost the lock, whatever it does.
 SELECT shedlock_acquire_token('overrun', '1 h') AS token \gset
 UPDATE shedlock SET lock_until = locked_at, lock_at_least_until = locked_at WHERE name = 'overrun';
 SELECT shedlock_forget('overrun') AS forgotten;
@@ -31,7 +31,7 @@ SELECT shedlock_guard_token('overrun', :token);
 SELECT shedlock_complete_token('overrun', :token);
 \set VERBOSITY default
 
--- Guarded or completed, and forgotten before the commit: also by the same transaction.
+-- A guarded lock can be forgotten before the commit, even by the same transaction.
 SELECT shedlock_acquire_token('overrun', '1 h') AS token \gset
 UPDATE shedlock SET lock_until = locked_at, lock_at_least_until = locked_at WHERE name = 'overrun';
 BEGIN;
@@ -41,7 +41,7 @@ SELECT shedlock_guard_token('overrun', :token);
 ROLLBACK;
 SELECT seen('overrun') AS rolled_back;
 
--- I6: the tokens that come after it are later.
+-- I6: later tokens are still greater.
 SELECT shedlock_acquire_token('overrun', '1 h') AS before \gset
 SELECT shedlock_release_token('overrun', :before), pg_sleep(0.001), shedlock_forget('overrun') AS forgotten;
 SELECT shedlock_acquire_token('overrun', '1 h') > :before AS grows;
@@ -53,12 +53,12 @@ SELECT shedlock_forget('early') AS ticked_in_the_future;
 UPDATE shedlock SET locked_at = 'infinity' WHERE name = 'early';
 SELECT shedlock_forget('early') AS edited;
 
--- All its ticks are due again.
+-- All ticks of a forgotten lock are due again.
 SELECT shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AND shedlock_release('ticked') AS ran,
        shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AS again;
 SELECT pg_sleep(0.001), shedlock_forget('ticked'), shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AS again;
 
--- A row that a Java client wrote last: its JVM takes the row for there.
+-- A row that a Java client wrote last is not forgotten, because its JVM believes that the row exists.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by)
 SELECT n, timezone('utc', now()) + u, timezone('utc', now()) - interval '1 h', 'app-7f9c' FROM (VALUES ('java', interval '-1 s'), ('java runs', interval '1 h')) v (n, u);
 SELECT shedlock_forget('java') AS forgotten, shedlock_forget('java runs') AS runs;
@@ -79,7 +79,7 @@ BEGIN READ ONLY;
 SELECT shedlock_forget('x');
 ROLLBACK;
 
--- Under the protection, a lease that ended with its session counts for nothing, either.
+-- shedlock_protect does not prevent it, not even for a lease that ended with its session.
 SELECT shedlock_protect();
 SELECT shedlock_acquire('protected', '1 h') AND shedlock_release('protected') AS ran, pg_sleep(0.001), shedlock_forget('protected') AS forgotten;
 \c
@@ -89,7 +89,7 @@ DO $$ BEGIN FOR i IN 1 .. 3000 LOOP EXIT WHEN (SELECT state = 'free' FROM shedlo
 SELECT shedlock_forget('died') AS forgotten, seen('died');
 SELECT shedlock_protect(false);
 
--- A purge by age: each row by itself, as long as it is free.
+-- A purge by age, of each row that is free.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by)
 SELECT 'import-' || i, timezone('utc', now()) - i * interval '1 day', timezone('utc', now()) - i * interval '1 day', 'host' FROM generate_series(29, 32) i;
 \set VERBOSITY terse

@@ -1,4 +1,4 @@
--- I11: a transaction that called shedlock_guard commits only if no other acquisition of that name has happened.
+-- I11: a transaction that has called shedlock_guard commits only if there was no other acquisition of that name.
 CREATE TABLE work (who text);
 SELECT shedlock_acquire('g', '1 min');
 BEGIN;
@@ -7,7 +7,7 @@ INSERT INTO work VALUES ('first');
 COMMIT;
 SELECT who FROM work;
 
--- Errors at once when the lock is not ours: never acquired, of another, unknown token.
+-- An error at once if the lock is not ours: never acquired, another token, another session.
 SELECT shedlock_guard('nobody');
 \set VERBOSITY sqlstate
 SELECT shedlock_guard_token('g', 1);
@@ -17,7 +17,7 @@ SELECT shedlock_guard_token('g', 1);
 \set VERBOSITY terse
 SELECT shedlock_guard('g') AS of_another_session;
 
--- A lease that ran out commits if nobody took the lock, and so does one that was released meanwhile.
+-- The transaction commits although the lease ran out, if nobody took the lock, and although the lock was released meanwhile.
 SELECT shedlock_acquire_token('expired', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 BEGIN;
@@ -31,7 +31,7 @@ INSERT INTO work VALUES ('released');
 SELECT shedlock_release('released');
 COMMIT;
 
--- An acquire of our own is another acquisition, too.
+-- An acquire of our own counts as another acquisition as well.
 SELECT shedlock_acquire_token('expired', '1 min') AS second \gset
 SELECT shedlock_guard_token('expired', :token);
 BEGIN;
@@ -49,14 +49,14 @@ INSERT INTO work VALUES ('one transaction');
 SELECT shedlock_extend('one', '1 h');
 COMMIT;
 
--- A deleted row can't vouch for anything.
+-- A deleted row proves nothing, so the commit fails.
 BEGIN;
 SELECT shedlock_guard('one');
 INSERT INTO work VALUES ('deleted');
 DELETE FROM shedlock WHERE name = 'one';
 COMMIT;
 
--- I12: a guard belongs to its savepoint; released into the outer transaction, it stays.
+-- I12: a guard belongs to its savepoint; when that is released into the outer transaction, the guard stays.
 SELECT shedlock_acquire('s', '1 min');
 BEGIN;
 SAVEPOINT a;
@@ -89,7 +89,7 @@ COMMIT;
 SELECT shedlock_acquire(ARRAY['x', 'y'], '1 min');
 SELECT shedlock_guard('y'), shedlock_guard('x'), shedlock_guard('y');
 
--- The same guard once more costs nothing, be it in savepoints or not.
+-- Repeating a guard costs no memory, with savepoints or without.
 BEGIN;
 DO $$
 DECLARE
@@ -106,7 +106,7 @@ BEGIN
     RAISE NOTICE 'less than 10 kB: %', (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
 END $$;
 COMMIT;
--- A savepoint that is rolled back takes its guards along, but none that was there before.
+-- Rolling back to a savepoint drops the guards that came after it, but none that was there before.
 BEGIN;
 SELECT shedlock_guard('x');
 SAVEPOINT a;
@@ -122,7 +122,7 @@ ROLLBACK TO a;
 DELETE FROM shedlock WHERE name = 'x';
 COMMIT;
 
--- Where times are coarse, a Java client can acquire in the same unit: the same locked_at, but not the same acquisition.
+-- In coarse columns a Java client can acquire within the same unit of time: the same locked_at, but not the same acquisition.
 SELECT shedlock_acquire_token('coarse', '1 min') AS token \gset
 BEGIN;
 SELECT shedlock_guard_token('coarse', :token);

@@ -1,5 +1,5 @@
--- Somebody who may create objects, but is no superuser, lays traps: for the script of a trusted installation, which runs
--- as a superuser, for whoever uses the extension, and on a table that is adopted. Every trap says as whom it runs; none does.
+-- A role that may create objects, but is no superuser, lays traps: for the script of a trusted installation, which runs
+-- as a superuser, for roles that use the extension, and on a table that is adopted. A trap that runs would report its role; none runs.
 \set VERBOSITY terse
 CREATE TABLE regress_signature AS
 SELECT p.proname AS name, pg_get_function_arguments(p.oid) AS arguments, p.prokind AS kind, pg_get_function_result(p.oid) AS result
@@ -17,7 +17,7 @@ BEGIN
     EXECUTE call;
     RETURN 'DONE';
 EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE; -- the words are the server's, and change with its versions
+    RETURN SQLSTATE; -- the wording differs between server versions
 END $$;
 
 SET ROLE regress_shedlock_attacker;
@@ -32,13 +32,13 @@ RESET ROLE;
 
 SET ROLE regress_shedlock_attacker;
 SELECT regress_evil.lay_traps('regress_evil') AS in_evil, regress_evil.lay_traps('regress_target') AS in_target, regress_evil.lay_traps('pg_temp') AS in_pg_temp;
--- The traps are set: what is named without a schema runs into them.
+-- The traps work: whatever is named without a schema runs into them.
 SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
 SELECT clock_timestamp();
 SELECT 1 OPERATOR(regress_evil.=) 2;
 SELECT * FROM pg_extension;
 
--- The whole life of the extension among them: trusted installation by their author, use, move, update, removal.
+-- The whole life of the extension among these traps: trusted installation by their author, use, move, update, removal.
 CREATE TABLE pg_temp.shedlock (name pg_catalog.text, lock_until pg_catalog.text);
 CREATE EXTENSION shedlock SCHEMA regress_target;
 SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_acquire(ARRAY['a', 'b']::pg_catalog.text[], '1 min'),
@@ -55,7 +55,7 @@ SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 AS counted 
 SELECT regress_target.shedlock_stats_reset();
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_target.shedlock_doctor();
 SELECT regress_target.shedlock_grant('regress_shedlock_attacker'), regress_target.shedlock_grant('regress_shedlock_attacker', true);
--- Moved by its owner, who does not own its parts, and by a superuser, who has inherited that search_path.
+-- Moved by its owner, who does not own its members, and by a superuser with that search_path.
 \set VERBOSITY sqlstate
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 \set VERBOSITY default
@@ -68,12 +68,12 @@ SET ROLE regress_shedlock_attacker;
 SELECT regress_evil.shedlock_acquire('moved', '1 min'), regress_evil.shedlock_release('moved');
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_evil.shedlock_doctor();
 ALTER EXTENSION shedlock UPDATE;
--- A member of one's own, whose name is a statement, is only a name to shedlock_grant.
+-- A member whose name is a statement, added by the attacker, is only a name to shedlock_grant.
 CREATE FUNCTION regress_evil."f() TO PUBLIC; ALTER ROLE CURRENT_USER SUPERUSER; --"() RETURNS boolean LANGUAGE sql AS 'SELECT regress_evil.trap()';
 ALTER EXTENSION shedlock ADD FUNCTION regress_evil."f() TO PUBLIC; ALTER ROLE CURRENT_USER SUPERUSER; --"();
 SELECT regress_evil.shedlock_grant('regress_shedlock_attacker', true);
--- The extension's parts belong to the superuser: its owner can neither change nor replace nor drop one. (The table is the
--- owner's; what he may attach to it, sql/attached.sql tries.)
+-- The extension's members belong to the superuser: its owner can neither change nor replace nor drop one. (The table belongs to
+-- the owner; sql/attached.sql tries what can be attached to it.)
 SET search_path = pg_catalog, public, pg_temp;
 \pset format unaligned
 \pset tuples_only on
@@ -93,7 +93,7 @@ SELECT c AS by_the_installer, attempt(c) FROM unnest(ARRAY[
 DROP EXTENSION shedlock;
 DROP TABLE pg_temp.shedlock, regress_target.shedlock;
 RESET ROLE;
--- The same by a superuser, who has inherited that search_path.
+-- The same by a superuser with that search_path.
 SET search_path = pg_temp, regress_evil, regress_target, pg_catalog;
 CREATE EXTENSION shedlock SCHEMA regress_target;
 SELECT regress_target.shedlock_acquire('mine', '1 min'), regress_target.shedlock_release('mine'), regress_target.shedlock_force_release('mine'),
@@ -111,7 +111,7 @@ SET client_min_messages = warning;
 DROP SCHEMA regress_evil, regress_target CASCADE;
 RESET client_min_messages;
 
--- What looks like the remains of a takeover makes nobody an administrator, and is left alone.
+-- Functions that look like the remains of a takeover of the portable edition make nobody an administrator, and are left alone.
 CREATE ROLE regress_shedlock_accomplice;
 GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
 SET ROLE regress_shedlock_attacker;
@@ -130,7 +130,7 @@ DROP TABLE shedlock;
 DROP FUNCTION "portable shedlock_version"(), "portable shedlock_pause"(), "portable shedlock_protect_row"();
 DROP ROLE regress_shedlock_accomplice;
 
--- What stands under one of our names in the target schema stops a trusted installation; it is never used or taken over.
+-- An object with one of our names in the target schema stops a trusted installation; it is never used or taken over.
 GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
 CREATE FUNCTION install_over(obstacle text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What CREATE EXTENSION makes, and what it says about it.
+-- What CREATE EXTENSION creates, and the comments on it.
 CREATE EXTENSION shedlock;
 \d shedlock
 SELECT indexdef FROM pg_indexes WHERE tablename = 'shedlock';
@@ -21,7 +21,7 @@ SELECT shedlock_session_alive(NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
 SET shedlock.async_releases = 1;
 
--- It can be moved to another schema; the table, which Java's clients may use, stays and is found. An untyped literal finds its function.
+-- The extension can be moved to another schema; the table, which Java clients may use, stays and is found. An untyped literal finds its function.
 CREATE SCHEMA elsewhere;
 SELECT shedlock_acquire('moving', '1 min');
 ALTER EXTENSION shedlock SET SCHEMA elsewhere;
@@ -36,8 +36,8 @@ ALTER EXTENSION shedlock SET SCHEMA public;
 ALTER TABLE elsewhere.shedlock SET SCHEMA public;
 DROP SCHEMA elsewhere;
 
--- The table is nobody's but its owner's: DROP TABLE is refused while the extension uses it, DROP EXTENSION leaves it with
--- all locks, those of Java's clients, too, and CREATE EXTENSION adopts it.
+-- The table belongs to its owner, not to the extension: DROP TABLE is refused while the extension uses it, DROP EXTENSION leaves
+-- it with all locks, including those of Java clients, and CREATE EXTENSION adopts it.
 INSERT INTO shedlock VALUES ('java', 'infinity', timezone('utc', now()), 'host');
 SELECT shedlock_acquire('held', '1 min');
 DROP TABLE shedlock;
@@ -45,14 +45,14 @@ DROP EXTENSION shedlock;
 SELECT name FROM shedlock ORDER BY name;
 CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('java', '1 min') AS refused, shedlock_release('held') AS still_ours;
--- Without the table a new one is made, and found at once, by this session too.
+-- If there is no table, a new one is created, and this session finds it at once.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
--- A second table, made by mistake, is told of, though CREATE EXTENSION silences notices; not so beside one that has locks.
+-- A second lock table that is created by mistake is reported, although CREATE EXTENSION silences notices; not if ours has locks already.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE SCHEMA regress_java;
@@ -67,5 +67,5 @@ SET client_min_messages = warning;
 DROP SCHEMA regress_java CASCADE;
 RESET client_min_messages;
 
--- The function that makes the table is gone after installation.
+-- The function that creates the table is gone after installation.
 SELECT count(*) AS left_over FROM pg_proc WHERE proname = 'shedlock_make_or_adopt_table';

@@ -1,4 +1,4 @@
--- shedlock_force_release: frees a lock whoever holds it; the old holder's token is lost.
+-- shedlock_force_release frees a lock, whoever holds it; the old holder's token is lost.
 SELECT shedlock_acquire_token('f', '1 h', at_least => '1 h', holder => 'web-1') AS token \gset
 SELECT shedlock_force_release('f') AS was_held;
 SELECT state, holder = 'released by force: ' || session_user AS says_who, token > :token AS token_grew FROM shedlock_locks;
@@ -8,7 +8,7 @@ SELECT shedlock_release_token('f', :token) AS old_token;
 SELECT shedlock_force_release('f') AS was_held_again, shedlock_force_release('nobody') AS no_such_lock;
 SELECT shedlock_acquire('f', '1 h');
 SELECT shedlock_force_release('f'), shedlock_acquire('f', '1 min') AS free_at_once;
--- I11: also the guard of a lease that had run out.
+-- I11: this breaks the guard even of a lease that had run out.
 SELECT shedlock_acquire_token('z', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 BEGIN;
@@ -16,21 +16,21 @@ SELECT shedlock_guard_token('z', :token);
 SELECT shedlock_force_release('z');
 \set VERBOSITY terse
 COMMIT;
--- What Java holds, and what somebody paused or edited by hand.
+-- It frees a lock that Java holds, and one that somebody has paused or edited by hand.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'), ('odd', 'infinity', 'infinity', 'x');
 SELECT shedlock_force_release('java') AS java, shedlock_force_release('odd') AS odd;
 SELECT shedlock_acquire('java', '1 min') AS java, shedlock_acquire('odd', '1 min') AS odd;
 \set QUIET off
--- Java's late unlock finds nothing of its own.
+-- Java's late unlock no longer finds its lock.
 UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) WHERE name = 'java' AND locked_by = 'host';
 \set QUIET on
 DELETE FROM shedlock;
 
--- shedlock_pause: takes the lock like any acquire, only without end.
+-- shedlock_pause takes the lock like an acquire, but without an end.
 SELECT shedlock_pause('p', 'migration of the ledger');
 SELECT state, holder = 'paused: ' || session_user || ': migration of the ledger' AS says_who_and_why, remaining, held_for < '1 min' AS since, lock_until FROM shedlock_locks;
 SELECT shedlock_acquire('p', '1 min') AS refused, shedlock_pause('p') AS already_paused;
--- Nobody's to release or extend, not even with its token.
+-- Nobody can release or extend it, not even with its token.
 SELECT shedlock_release('p') AS session;
 SELECT shedlock_release_token('p', token) AS by_token, shedlock_extend_token('p', token, '1 min') AS extend FROM shedlock_locks;
 \set QUIET off
@@ -42,7 +42,7 @@ SELECT shedlock_resume('p');
 SELECT state FROM shedlock_locks;
 SELECT shedlock_resume('p') AS again, shedlock_resume('nobody') AS nobody;
 SELECT shedlock_acquire('p', '1 min') AS free;
--- Not while somebody holds it; resume frees only what is paused.
+-- A lock that somebody holds cannot be paused; resume frees only a paused lock.
 SELECT shedlock_pause('p') AS held;
 SELECT shedlock_resume('p') AS not_paused;
 SELECT shedlock_acquire('short', '100 ms');

@@ -1,4 +1,4 @@
--- Ordinary roles, by each way that comes to mind: what they may do is use locks, if that was granted, and nothing else.
+-- Ordinary roles try every way in that comes to mind. They may use locks, if that was granted to them, and nothing else.
 CREATE ROLE regress_nobody;
 CREATE ROLE regress_user;
 CREATE ROLE regress_admin;
@@ -17,7 +17,7 @@ SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
  WHERE has_table_privilege(r, t, p) OR (p IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') AND has_any_column_privilege(r, t, p))
  GROUP BY 1, 2 ORDER BY 1, 2;
--- Run with another's rights: only what must read catalogs and grant, and that with a search_path of its own.
+-- SECURITY DEFINER: only functions that must read catalogs or grant, each with a search_path of its own.
 SELECT p.oid::regprocedure AS security_definer, p.proconfig FROM pg_proc p WHERE p.proname LIKE 'shedlock%' AND p.prosecdef ORDER BY 1::text COLLATE "C";
 
 -- Somebody else's locks.
@@ -48,7 +48,7 @@ SELECT c, n FROM unnest(ARRAY[
     'UPDATE shedlock SET lock_until = now()', 'DELETE FROM shedlock', 'TRUNCATE shedlock', 'MERGE INTO shedlock USING (SELECT) s ON true WHEN MATCHED THEN DELETE', 'SELECT FROM shedlock FOR UPDATE',
     'LOCK TABLE shedlock', 'LOCK TABLE shedlock_locks', 'UPDATE shedlock_locks SET name = ''x''', 'DELETE FROM shedlock_locks', 'DELETE FROM shedlock_stats',
     'INSERT INTO shedlock_stats (name) VALUES (''x'')',
-    -- other doors to them
+    -- other ways to reach the table
     'CREATE TRIGGER t BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()', 'CREATE INDEX ON shedlock (locked_by)', 'CREATE RULE r AS ON UPDATE TO shedlock DO NOTHING',
     'CREATE POLICY p ON shedlock', 'ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY', 'ALTER TABLE shedlock SET UNLOGGED', 'ALTER TABLE shedlock OWNER TO CURRENT_USER', 'CREATE TEMP TABLE child () INHERITS (shedlock)',
     'CREATE TABLE regress_own.child (name varchar REFERENCES shedlock)', 'CREATE STATISTICS s ON name, locked_by FROM shedlock', 'COMMENT ON TABLE shedlock IS ''mine''', 'DROP TABLE shedlock', 'REINDEX TABLE shedlock',
@@ -80,10 +80,10 @@ SELECT a.c, x.said, y.said
   FROM attempts a JOIN outcome x ON x.n = a.n AND x.role = 'regress_nobody' JOIN outcome y ON y.n = a.n AND y.role = 'regress_user' ORDER BY a.n;
 \pset tuples_only off
 \pset format aligned
--- Nobody got anything by it.
+-- Nobody gained anything.
 SELECT name, state, token = :token AS same FROM shedlock_locks ORDER BY name;
 SELECT count(*) FILTER (WHERE said = '42501') AS refused, count(*) AS attempts FROM outcome WHERE role = 'regress_nobody';
--- Even an administrator does not touch the table but by the functions.
+-- Even an administrator can change the table only through the functions.
 SET ROLE regress_admin;
 SELECT c, regexp_replace(attempt(c), ':.*', '') FROM attempts WHERE c ~ '^(DELETE|UPDATE|TRUNCATE|LOCK|SELECT locked_by|DROP|ALTER)' ORDER BY n;
 RESET ROLE;

@@ -1,4 +1,4 @@
--- I4, I8: the mixed fleet excludes as one fleet. J is a Java client with usingDbTime(), by its literal statements; U is us.
+-- I4, I8: in a mixed fleet Java clients and we exclude each other. J is a Java client with usingDbTime(), whose statements are literal; U is us.
 \set VERBOSITY terse
 -- $1 name, $2 seconds, $3 host. UPDATE 1 means acquired, UPDATE 0 refused; INSERT likewise.
 PREPARE java_first(text, int, text) AS
@@ -22,11 +22,11 @@ PREPARE java_extend(text, int, text) AS
 -- J holds, U refused.
 EXECUTE java_first('j', 3600, 'host');
 SELECT shedlock_acquire('j', '1 min'), shedlock_acquire_token('j', '1 min');
--- And U can neither extend nor release it, nor with the token that J's locked_at would make.
+-- U can neither extend nor release it, not even with the token that J's locked_at would make.
 SELECT shedlock_extend('j', '1 min'), shedlock_release('j');
 SELECT shedlock_release_token('j', token), shedlock_extend_token('j', token, '1 min') FROM shedlock_locks WHERE name = 'j';
 
--- U holds, J gets 0 rows, in first attempt and steady state.
+-- U holds, J gets 0 rows, in its first attempt and in later ones.
 SELECT shedlock_acquire('u', '1 h');
 EXECUTE java_first('u', 3600, 'host');
 EXECUTE java_again('u', 3600, 'host');
@@ -57,20 +57,20 @@ SELECT state, remaining > '29 min' AS half_an_hour FROM shedlock_locks WHERE nam
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'j';
 SELECT shedlock_acquire('j', '1 min');
 
--- U released with at_least, J refused until then, although the at_least of ours stays in the row after J has had it.
+-- U released with at_least, J refused until then. Our at_least stays in the row after J has had the lock, and does no harm.
 SELECT shedlock_acquire('l', '1 h', at_least => '30 min'), shedlock_release('l');
 EXECUTE java_again('l', 3600, 'host');
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'l';
 EXECUTE java_again('l', 3600, 'host');
 SELECT state, holder FROM shedlock_locks WHERE name = 'l';
 
--- Holders that look like Java's host name are not: locked_by never is the bare host name.
+-- A holder with the name of a Java host is not that host, because our locked_by is never the bare host name.
 SELECT shedlock_acquire_token('h', '1 h', holder => 'host') IS NOT NULL AS acquired;
 EXECUTE java_unlock('h', 0, 'host');
 EXECUTE java_extend('h', 7200, 'host');
--- Several at once: one of them is J's.
+-- Several names at once, one of which J holds.
 SELECT shedlock_acquire(ARRAY['h2', 'l'], '1 h');
--- Tokens grow over J's acquisitions (I6), ticks count them.
+-- Tokens exceed those of J's acquisitions (I6), and ticks take them into account.
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'l';
 SELECT shedlock_acquire('l', '1 min', tick => now() - interval '1 h') AS after_javas_run;
 SELECT token AS javas FROM shedlock_locks WHERE name = 'l' \gset
@@ -79,7 +79,7 @@ SELECT shedlock_acquire_token('l', '1 min') > :javas AS grows;
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'l';
 EXECUTE java_again('l', 3600, 'host');
 SELECT shedlock_acquire('l', '1 min');
--- A name is its bytes, for both: blanks at its ends make another lock.
+-- For both, a name is its bytes: blanks at its ends make another lock.
 EXECUTE java_first('nightly ', 3600, 'host');
 SELECT shedlock_acquire('nightly ', '1 min') AS javas, shedlock_acquire('nightly', '1 min') AS another, shedlock_acquire(E'\nnightly', '1 min') AS a_third;
 EXECUTE java_first('nightly', 3600, 'host');
@@ -89,7 +89,7 @@ SELECT shedlock_acquire('nightly ', '1 h'), shedlock_release('nightly');
 EXECUTE java_again('nightly ', 3600, 'host');
 EXECUTE java_again('nightly', 3600, 'host');
 
--- J is configured with another table's name, which is a view on the renamed table now, and J's role may use nothing else.
+-- J is configured with another table name, which is now a view on the renamed table, and J's role may use nothing else.
 DELETE FROM shedlock;
 CREATE ROLE regress_java;
 GRANT ALL ON SCHEMA public TO regress_java;

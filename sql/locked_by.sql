@@ -1,7 +1,7 @@
--- locked_by: nothing but ownership is read from it. The end of every one of ours has the row's own locked_at in it, so no constant name of a
--- Java client matches it; a holder's text and the reason of a pause mean nothing.
+-- locked_by: only ownership is read from it. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
+-- The text of a holder and the reason of a pause mean nothing.
 SET TimeZone = 'UTC';
--- Whoever is called like one of ours is not. Java's row is over a lock of ours that had run out, as that was.
+-- A Java client whose name looks like one of ours is not ours. Its row replaces a lock of ours that had run out, as that row was.
 CREATE TABLE alike (no int GENERATED ALWAYS AS IDENTITY, text text);
 INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/1.2.0a1b2c3d:3'), ('a/1.2,0a1b2c3d!3'), ('a/1.2.0a1b2c3d&3'), ('a/1.2.0a1b2c3d&'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
 SELECT bool_and(shedlock_acquire_token('java ' || no, '1 ms', tick => '2020-01-01Z') IS NOT NULL), pg_sleep(0.002) FROM alike;
@@ -9,7 +9,7 @@ UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + interval '
 SELECT text, state, holder = text AS holder, holder_pid, last_outcome, last_tick = locked_at AND last_done_tick = locked_at AS javas, shedlock_acquire(name, '1 h') AS second_holder FROM shedlock_locks JOIN alike ON name = 'java ' || no ORDER BY no;
 SET client_min_messages = error;
 SELECT bool_or(shedlock_release(name) OR shedlock_extend(name, '1 h') OR shedlock_release_token(name, token) OR shedlock_extend_token(name, token, '1 h')) AS any_is_ours FROM shedlock_locks;
--- Its unlock is not suppressed.
+-- shedlock_protect does not suppress its unlock.
 SELECT shedlock_protect();
 RESET client_min_messages;
 WITH unlocked AS (UPDATE shedlock SET lock_until = timezone('utc', now()) FROM alike WHERE name = 'java ' || no RETURNING 1) SELECT count(*) = (SELECT count(*) FROM alike) AS all_are_unlocked FROM unlocked;
@@ -18,7 +18,7 @@ DELETE FROM shedlock WHERE lock_until < timezone('utc', clock_timestamp());
 SELECT shedlock_protect(false);
 DELETE FROM shedlock;
 
--- The same texts as a holder's are the holder's, with and without a tick; what was done is not due again. (An empty one is the default.)
+-- As a holder the same texts are only a holder, with and without a tick, and what was done is not due again. (An empty text means the default.)
 SELECT bool_and(shedlock_acquire_token('tick ' || no, '1 h', tick => '2020-01-02Z', holder => text) IS NOT NULL) AS tick,
        bool_and(shedlock_acquire_token('none ' || no, '1 h', holder => text) IS NOT NULL) AS none FROM alike;
 SELECT count(*) FILTER (WHERE holder <> text AND text <> '') AS differ, count(*) FILTER (WHERE state <> 'held' OR holder_pid IS NOT NULL) AS wrong FROM shedlock_locks JOIN alike ON name IN ('tick ' || no, 'none ' || no);
@@ -30,7 +30,7 @@ DELETE FROM shedlock;
 SELECT shedlock_acquire_token('cron', '1 h', tick => '2020-01-01Z') AS token \gset
 SELECT shedlock_release_token('cron', :token), shedlock_acquire_token('cron', '1 h', holder => 'cron/tick1577836800000000') AS token \gset
 SELECT shedlock_release_token('cron', :token, done => false), shedlock_acquire('cron', '1 h', tick => '2020-01-01Z', retry => true) AS was_done;
--- The reason of a pause likewise.
+-- The same for the reason of a pause.
 SELECT bool_and(shedlock_pause('pause ' || no, text)) FROM alike;
 SELECT count(*) FILTER (WHERE holder <> 'paused: ' || session_user || CASE WHEN text = '' THEN '' ELSE ': ' || text END) AS differ, count(*) FILTER (WHERE state <> 'paused' OR holder_pid IS NOT NULL OR last_outcome IS NOT NULL OR last_tick IS NOT NULL) AS wrong
   FROM shedlock_locks JOIN alike ON name = 'pause ' || no;
@@ -39,7 +39,7 @@ SELECT state, last_outcome, count(*) FROM shedlock_locks WHERE name ~ '^pause' G
 DELETE FROM shedlock;
 DROP TABLE alike;
 
--- A pause and a release by force are nobody's.
+-- Nobody owns a paused lock or one that was released by force.
 SELECT shedlock_pause('p'), shedlock_resume('p'), shedlock_acquire('f', '1 h'), shedlock_force_release('f');
 SELECT name, locked_by = holder || '*' || token AS kind FROM shedlock JOIN shedlock_locks USING (name) ORDER BY name;
 \set VERBOSITY terse
@@ -53,7 +53,7 @@ UPDATE shedlock SET locked_at = '2026-01-01', locked_by = 'released by force: me
 SELECT shedlock_release_token('f', 1767225600000000);
 DELETE FROM shedlock;
 
--- The functions, the view and the trigger agree on which are ours: on texts that are ours in all parts, and on those that differ by a little.
+-- The functions, the view and the trigger agree on which texts are ours: on texts that match in every part, and on some that differ slightly.
 CREATE TABLE fuzz AS
 SELECT row_number() OVER () AS no, locked_at, own, text FROM (
     SELECT t.locked_at, own, number, holder || before || separator || number AS text
@@ -65,7 +65,7 @@ SELECT row_number() OVER () AS no, locked_at, own, text FROM (
            unnest(ARRAY[':', '!', '&', '#', '*', '', '-', '::', '#!', '&:', '&#', '+', '/']) separator,
            unnest(ARRAY[own, '0' || own, '-' || own, own || ' ', own || E'\n', own || '0', ' ' || own, '-0', '', ltrim(own, '-'), overlay(own PLACING '.' FROM 2 FOR 0)]) number) texts
  WHERE number = own AND left(md5(text), 1) < '8' OR left(md5(text), 2) < '03';
--- Said once more, from the end.
+-- The same rule in another way, reading from the end.
 ALTER TABLE fuzz ADD is_ours boolean, ADD is_session boolean;
 UPDATE fuzz SET is_session = right(text, length(own) + 1) IN (':' || own, '!' || own, '&' || own) AND left(text, -length(own) - 1) ~ '/\d{1,9}\.\d{1,18}[.,][0-9a-f]{8}$' AND text !~ '٣';
 UPDATE fuzz SET is_ours = is_session OR right(text, length(own) + 1) IN ('#' || own, '*' || own);
@@ -82,7 +82,7 @@ WITH u AS (UPDATE shedlock SET lock_until = '2020-01-01' RETURNING name) INSERT 
 SELECT shedlock_protect(false);
 RESET client_min_messages;
 SELECT count(*) AS differ FROM fuzz f LEFT JOIN changed c ON c.name = f.no::text WHERE (c.name IS NULL) <> is_ours;
--- The functions: a pause stores what Java did.
+-- The functions: a pause stores the tick of a Java run.
 UPDATE shedlock SET lock_until = '2020-01-01';
 SELECT bool_and(shedlock_pause(no::text)) FROM fuzz;
 SELECT count(*) AS differ FROM shedlock s JOIN fuzz f ON s.name = f.no::text WHERE (s.last_tick IS NULL) <> is_ours;

@@ -1,10 +1,10 @@
--- The view shedlock_locks: a row a name, readable times, by the server's clock.
+-- The view shedlock_locks: one row per name, readable times, by the server's clock.
 \d shedlock_locks
 SELECT shedlock_acquire('held', '1 h', at_least => '1 min');
 SELECT shedlock_acquire('kept', '1 h', at_least => '30 min'), shedlock_release('kept');
 SELECT shedlock_acquire('free', '1 h'), shedlock_release('free');
 SELECT shedlock_acquire_token('token', '1 h', holder => 'web-1') IS NOT NULL AS taken;
--- Java's: held, with a stale lock_at_least_until of ours beside it or none, and free.
+-- Locks of Java clients, held and free.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
     ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()) - interval '10 min', 'build-7.internal'),
     ('java free', timezone('utc', now()) - interval '1 h', timezone('utc', now()) - interval '2 h', 'build-7'),
@@ -18,7 +18,7 @@ INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
 SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid = pg_backend_pid() AS own_pid, holder_alive,
        remaining > '29 min' AS remaining, held_for < '1 min' AS just_taken, last_duration >= '0' AS last_duration
   FROM shedlock_locks ORDER BY name;
--- No token where it would be beyond bigint.
+-- No token if it would exceed bigint.
 SELECT name, token FROM shedlock_locks WHERE name LIKE 'odd%' ORDER BY name;
 SELECT held_for >= '10 min' AS held_for FROM shedlock_locks WHERE name = 'java';
 SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
@@ -27,17 +27,17 @@ SELECT shedlock_pause('was paused') AND shedlock_resume('was paused') AS was_pau
 SELECT name, last_duration, last_outcome FROM shedlock_locks WHERE name IN ('was paused', 'forced') ORDER BY name;
 -- One reading of the clock for the whole query: no row contradicts itself.
 SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
--- The token is the number that shedlock_acquire_token gave.
+-- The token is the number that shedlock_acquire_token returned.
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token('t', '1 min') = (SELECT token FROM shedlock_locks) AS before_it_was_there;
 SELECT shedlock_extend_token('t', token, '1 h') FROM shedlock_locks;
--- A Java host may be called like that; ours ends with its own token.
+-- A Java host may have a name like this; a locked_by of ours ends with its own token.
 INSERT INTO shedlock VALUES ('java 3', '2999-01-01', '2026-01-01', 'worker#3', NULL), ('java 4', '2999-01-01', '2026-01-01', 'worker/4', NULL), ('ours', '2999-01-01', '2026-01-01', 'worker#1767225600000000', NULL),
     ('java 5', '2020-01-01', '2020-01-01', 'worker#5', '2020-01-01');
 SELECT name, state, holder, held_for IS NOT NULL AS held_for FROM shedlock_locks WHERE holder LIKE 'worker%' ORDER BY name;
 SELECT shedlock_acquire('java 5', '1 min');
 SELECT expired FROM shedlock_stats WHERE name = 'java 5';
--- A view cannot be written, and needs no lock functions.
+-- The view works in a read-only transaction.
 BEGIN READ ONLY;
 SELECT count(*) FROM shedlock_locks;
 COMMIT;

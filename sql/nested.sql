@@ -1,4 +1,4 @@
--- I12 in depth: subtransactions, exception blocks, functions in functions, cursors. What is undone never happened.
+-- I12 in depth: subtransactions, exception blocks, functions in functions, cursors. Whatever is rolled back never happened.
 CREATE FUNCTION held() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(name, ' ' ORDER BY name) FROM shedlock_locks WHERE state = 'held' $$;
 CREATE FUNCTION acquire_and_fail(name text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -6,7 +6,7 @@ BEGIN
     RAISE division_by_zero;
 END $$;
 
--- A hundred savepoints deep, more than a backend's cache of subtransactions holds; every second one is undone.
+-- A hundred savepoints deep, more than a backend's cache of subtransactions holds; every second one is rolled back.
 CREATE FUNCTION deep(level int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     below int := 0;
@@ -28,12 +28,12 @@ END $$;
 BEGIN;
 SELECT deep(50);
 SELECT count(*) FILTER (WHERE name LIKE 'level%') AS kept, count(*) FILTER (WHERE name LIKE 'undone%') AS undone FROM shedlock;
--- Seen by our own transaction at any depth: still held, released, extended.
+-- Our own transaction sees the locks at any depth: still held, extended, released.
 SELECT shedlock_acquire('level 50', '1 h') AS still_held, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
 ROLLBACK;
 SELECT held();
 
--- An extend and a release in a block that fails are undone, the acquire before it stays; so does a second try.
+-- An extend and a release in a block that fails are rolled back, while the acquire before it stays; a second attempt works.
 SELECT shedlock_acquire('a', '1 h');
 DO $$
 DECLARE
@@ -55,7 +55,7 @@ BEGIN
     END;
 END $$;
 SELECT held();
--- The caller's own work survives a lock function's error, and is not committed by it.
+-- The caller's own work survives an error of a lock function, and is not committed by it.
 CREATE TABLE own (n int);
 DO $$
 BEGIN
@@ -82,7 +82,7 @@ INSERT INTO job (name) VALUES ('x') RETURNING got, shedlock_release('by default'
 CREATE FUNCTION at_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.got := shedlock_acquire(NEW.name, '1 h'); RETURN NEW; END $$;
 CREATE TRIGGER t BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION at_insert();
 INSERT INTO job VALUES ('by trigger'), ('by trigger') RETURNING got;
--- Cursors: what is fetched is acquired, and the rest when the cursor is held over the commit; what a savepoint undoes is not fetched again.
+-- Cursors: a fetch acquires its rows' locks, and the commit those of all other rows if the cursor is WITH HOLD; rows of a fetch that is rolled back to a savepoint are not fetched again.
 BEGIN;
 DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n, shedlock_acquire('cursor ' || n, '1 h') FROM generate_series(1, 4) n;
 FETCH 2 FROM c;
@@ -109,7 +109,7 @@ BEGIN
     END LOOP;
 END $$;
 SELECT held();
--- What the same command has done to the table is there: a WITH clause that changes the row, makes it, deletes it.
+-- The functions see what the same command has done to the table: a WITH clause that updates, inserts or deletes the row.
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'cursor 1';
 WITH u AS (UPDATE shedlock SET locked_by = locked_by WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') FROM u;
 WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') AS again, shedlock_extend(name, '1 h') FROM u;

@@ -1,4 +1,4 @@
--- A plain role can do nothing before shedlock_grant and only lock afterwards. It never reads or writes the table.
+-- A plain role can do nothing before shedlock_grant, and only use locks after it. It can never read or write the table.
 CREATE ROLE regress_shedlock_app;
 CREATE ROLE "regress shedlock ""oncall""";
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
@@ -95,14 +95,14 @@ RESET search_path;
 DROP TABLE pg_temp.shedlock;
 DROP SCHEMA evil CASCADE;
 
--- Administrators also get the administrators' functions; names of roles are taken as they are.
+-- Administrators also get the functions for administrators; names of roles are taken literally.
 SELECT shedlock_grant('regress shedlock "oncall"', admin => true);
 SET ROLE "regress shedlock ""oncall""";
 SELECT attempt($$SELECT shedlock_acquire('o', '1 min')$$), attempt($$SELECT shedlock_grant('regress_shedlock_app')$$), attempt($$SELECT count(*) FROM shedlock$$);
 RESET ROLE;
 SELECT attempt($$SELECT shedlock_grant(NULL)$$) AS "NULL", attempt($$SELECT shedlock_grant('no such role')$$) AS unknown,
        attempt($$SELECT shedlock_grant('x TO PUBLIC; --')$$) AS injected;
--- A role of Java's clients gets the table, too, to read, insert and update.
+-- A role for Java clients may also read the table, insert and update.
 CREATE ROLE regress_shedlock_java;
 SELECT shedlock_grant('regress_shedlock_java', java => true);
 SELECT privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 1;
@@ -112,7 +112,7 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
        attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
        attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
 RESET ROLE;
--- A role that only watches reads the views, and can do nothing else.
+-- A monitoring role can read the views and nothing else.
 CREATE ROLE regress_shedlock_monitor;
 SELECT shedlock_grant('regress_shedlock_monitor', read_only => true);
 SET ROLE regress_shedlock_monitor;
@@ -137,7 +137,7 @@ SELECT attempt($$SELECT shedlock_grant('regress_shedlock_monitor', true, read_on
 DROP ROLE regress_shedlock_monitor;
 SELECT attempt($$SELECT shedlock_grant('regress_shedlock_app', NULL)$$) AS admin, attempt($$SELECT shedlock_grant('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_grant('no such role', java => true)$$) AS unknown, attempt($$SELECT shedlock_grant('x TO PUBLIC; --', java => true)$$) AS injected;
--- shedlock_revoke takes back what shedlock_grant gives with the same arguments, and says what is left.
+-- shedlock_revoke revokes what shedlock_grant grants with the same arguments, and reports what is left.
 SELECT shedlock_revoke('regress_shedlock_java');
 SET ROLE regress_shedlock_java;
 SELECT attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT count(*) FROM shedlock_locks$$) AS view,
@@ -157,11 +157,11 @@ SELECT attempt($$SELECT shedlock_revoke(NULL)$$) AS role, attempt($$SELECT shedl
        attempt($$SELECT shedlock_revoke('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_revoke('no such role')$$) AS unknown, attempt($$SELECT shedlock_revoke('x CASCADE; --', java => true)$$) AS injected;
 
--- Not from a role whose rights come from ownership: the functions would fail for everybody.
+-- It refuses a role that owns the functions or the table: without the owner's rights the functions would fail for everybody.
 SELECT attempt(format('SELECT shedlock_revoke(%L)', proowner::regrole)) ~ '^22023: role ".*" owns shedlock$' AS of_functions FROM pg_proc WHERE proname = 'shedlock_revoke';
 SELECT attempt(format('SELECT shedlock_revoke(%L, false, true)', relowner::regrole)) ~ '^22023: role ".*" owns shedlock$' AS of_table FROM pg_class WHERE oid = 'shedlock'::regclass;
 
--- Nothing is left of any grant: the roles can be dropped.
+-- No grant is left, so the roles can be dropped.
 DELETE FROM shedlock;
 DROP FUNCTION attempt;
 REVOKE ALL ON SCHEMA public FROM regress_shedlock_app, regress_shedlock_java, "regress shedlock ""oncall""";

@@ -1,9 +1,9 @@
 -- I3: a refused acquire assigns no transaction id, writes no WAL, locks no row and leaves no dead tuple.
--- (That it leaves no line in the server's log is shown by test/tap.)
+-- (test/tap shows that it leaves no line in the server's log.)
 SELECT shedlock_acquire('held', '1 h', at_least => '1 h');
 SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h');
 SELECT shedlock_acquire('ticked', '1 h', tick => now()), shedlock_release('ticked');
--- WAL as EXPLAIN counts it, which is what this session wrote; the server writes by itself, too.
+-- WAL is measured by EXPLAIN, which counts what this session wrote; the server also writes WAL of its own accord.
 CREATE FUNCTION refuse(times integer, OUT granted numeric, OUT wal_bytes bigint, OUT xid xid8, OUT row_locks bigint, OUT versions bigint) LANGUAGE plpgsql AS $$
 DECLARE
     written bigint := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass);
@@ -19,11 +19,11 @@ BEGIN
     wal_bytes := plan->0->'Plan'->>'WAL Bytes';
     xid := pg_current_xact_id_if_assigned();
     versions := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass) - written;
-    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax::text NOT IN ('0', xmin::text); -- its writer locked it, too
+    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax::text NOT IN ('0', xmin::text); -- the transaction that wrote the version also locked it
 END $$;
--- The catalog's pages that a session reads first may be pruned by that, and logged.
+-- The first call may prune pages of the catalog and so write WAL.
 SELECT granted FROM refuse(1);
--- Many dead versions that a look through the table access method would prune, and log that it did.
+-- Many dead versions: reading them through the table access method would prune them and write WAL.
 SELECT bool_and(shedlock_extend('held', '2 h')) FROM generate_series(1, 500);
 SELECT * FROM refuse(1000);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -35,12 +35,12 @@ COMMIT;
 -- Held by a run whose session is alive.
 UPDATE shedlock SET locked_by = (SELECT format('job@host/%s.%s!%s', pid, (extract(epoch FROM backend_start) * 1000000)::bigint, (extract(epoch FROM locked_at) * 1000000)::bigint) FROM pg_stat_activity WHERE pid = pg_backend_pid()) WHERE name = 'held';
 SELECT * FROM refuse(1000);
--- Nor does it keep the table locked.
+-- A refused acquire does not keep the table locked either.
 BEGIN;
 SELECT shedlock_acquire('held', '1 min');
 SELECT count(*) AS locks FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('shedlock'::regclass, 'shedlock_pkey'::regclass);
 COMMIT;
--- Release and extend of what is not ours write nothing either.
+-- Release and extend of a lock that is not ours write nothing either.
 SET client_min_messages = error;
 BEGIN;
 SELECT shedlock_release('nobody'), shedlock_extend('nobody', '1 min'), pg_current_xact_id_if_assigned() AS xid;

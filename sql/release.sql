@@ -1,21 +1,21 @@
--- shedlock_release: true when the lock was ours and live; it is free now, or when its at_least has passed (I5).
+-- shedlock_release returns true if the lock was ours and live; the lock is then free, at once or when its at_least has passed (I5).
 SELECT shedlock_acquire('r', '1 min');
 SELECT shedlock_release('r');
 SELECT state FROM shedlock_locks WHERE name = 'r';
 SELECT shedlock_acquire('r', '1 min', at_least => '1 min');
 SELECT shedlock_release('r');
 SELECT state, shedlock_acquire('r', '1 min') AS acquired FROM shedlock_locks WHERE name = 'r';
--- at_least as long as at_most: held and kept are told apart all the same.
+-- With at_least as long as at_most, held and kept still differ.
 SELECT shedlock_release('r') AS twice;
 SELECT shedlock_extend('r', '1 h') AS extend_after_release;
--- As failed: another SQLSTATE.
+-- After a release as failed: another SQLSTATE.
 SELECT shedlock_acquire('f', '1 min'), shedlock_release('f', done => false);
 SELECT shedlock_release('f') AS twice;
 \set VERBOSITY sqlstate
 SELECT shedlock_release('f') AS failed, shedlock_release('r') AS done;
 \set VERBOSITY default
 
--- I10: otherwise false, a WARNING that says why, and the row is not touched.
+-- I10: otherwise it returns false with a WARNING that says why, and the row is not touched.
 SELECT shedlock_release('nobody');
 SELECT shedlock_acquire('x', '1 ms');
 SELECT pg_sleep(0.002);
@@ -32,7 +32,7 @@ SELECT shedlock_release('x');
 \c
 SELECT shedlock_acquire('mine', '1 min');
 \c
--- I4: not an earlier session, even one whose process id has come back.
+-- I4: a session does not own the locks of an earlier one, even if it has got the same process id.
 \set VERBOSITY terse
 SELECT shedlock_release('mine') AS another_session;
 UPDATE shedlock SET locked_by = regexp_replace(locked_by, '/\d+\.', '/' || pg_backend_pid() || '.') WHERE name = 'mine';
@@ -48,7 +48,7 @@ SELECT shedlock_release('t');
 DROP TABLE before;
 DELETE FROM shedlock;
 
--- Each commit waits for the disk as it must; the session's own setting is as before, also when the commit fails.
+-- Our calls change synchronous_commit only for their own commit: afterwards the session's setting is as before, even if the commit fails.
 SET synchronous_commit = local;
 SELECT shedlock_acquire('durable', '1 min');
 SHOW synchronous_commit;

@@ -1,11 +1,11 @@
--- retry: a tick counts when its run is done. done, and what the view and the counters tell of it.
+-- retry: a tick counts only once its run is done. done: how the view and the counters show it.
 SELECT now() AS tick, now() + interval '20 s' AS later \gset
 CREATE FUNCTION try(job text, tick timestamptz, at_least interval DEFAULT '0', wait interval DEFAULT '0') RETURNS boolean LANGUAGE sql AS
     $$SELECT shedlock_acquire(job, '1 min', at_least, wait, tick, retry => true)$$;
 CREATE VIEW outcomes AS SELECT name, state, last_outcome FROM shedlock_locks ORDER BY name;
 SELECT shedlock_stats_reset();
 
--- Not done: due again, for those who ask for it. While somebody is at it: refused.
+-- A tick that is not done is due again for callers that ask for retry. While somebody runs it, they are refused.
 SELECT try('r', :'tick'), try('r', :'tick') AS under_way;
 SELECT * FROM outcomes;
 SELECT shedlock_release('r', done => false);
@@ -15,27 +15,27 @@ SELECT try('r', :'tick') AS again, shedlock_release('r');
 SELECT * FROM outcomes;
 SELECT try('r', :'tick') AS done;
 SELECT failed, released FROM shedlock_stats WHERE name = 'r';
--- Never released: due when its lease is over.
+-- A run that is never released: its tick is due when the lease has ended.
 SELECT shedlock_acquire('died', '1 h', tick => :'tick'), try('died', :'tick') AS under_way;
 UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name = 'died';
 SELECT * FROM outcomes WHERE name = 'died';
 SELECT try('died', :'tick');
--- I5: not before at_least has passed.
+-- I5: but not before at_least has passed.
 SELECT shedlock_acquire('kept', '1 h', '1 h', tick => :'tick', retry => true), shedlock_release('kept', done => false);
 SELECT * FROM outcomes WHERE name = 'kept';
 SELECT try('kept', :'tick') AS too_soon;
 UPDATE shedlock SET lock_until = soon, lock_at_least_until = soon FROM timezone('utc', clock_timestamp() + interval '100 ms') AS soon WHERE name = 'kept';
 SELECT try('kept', :'tick', wait => '1 h') AS in_time;
--- Whoever waits for somebody's run gets its tick when that fails, and is told at once when it is done.
+-- A caller that waits for another run gets its tick if that fails, and is refused at once if it is done.
 SELECT shedlock_acquire_token('waited', '10 min', tick => :'tick') AS token \gset
 SET statement_timeout = '5min';
 SELECT shedlock_release_token('waited', :token, false), shedlock_acquire_token('waited', '10 min', '0', '1 h', :'tick', true) AS token \gset
 SELECT shedlock_release_token('waited', :token, done => true), shedlock_acquire_token('waited', '10 min', '0', '1 h', :'tick', true);
 RESET statement_timeout;
--- A later tick's run says nothing about an earlier tick, which may have been done.
+-- After a later tick's run failed, an earlier tick, which may have been done, is not due.
 SELECT try('later', :'tick'), shedlock_release('later'), try('later', :'later'), shedlock_release('later', done => false);
 SELECT try('later', :'tick') AS earlier, try('later', :'later') AS later;
--- Nor does a run without a tick, started by hand perhaps.
+-- Nor is it after a run without a tick, perhaps started by hand.
 SELECT try('by hand', :'tick'), shedlock_release('by hand'), shedlock_acquire('by hand', '1 min'), shedlock_release('by hand', done => false);
 SELECT try('by hand', :'tick') AS was_done;
 -- Several names: all of them must be due.
@@ -45,10 +45,10 @@ SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick', retry => true
 SELECT shedlock_acquire_token('{x,y}'::text[], '1 min', tick => :'tick', retry => true, holder => 'h') AS token \gset
 SELECT shedlock_release_token('{x,y}'::text[], :token, done => false);
 SELECT * FROM outcomes WHERE name IN ('a', 'b', 'x', 'y');
--- Java's runs, which do not tell, count as done; whatever an earlier holder has left in our column.
+-- A Java run does not record whether it was done, and counts as done, whatever an earlier holder has left in our column.
 INSERT INTO shedlock VALUES ('java', timezone('utc', now()), timezone('utc', now()), 'build-7', '-infinity');
 SELECT last_outcome, try('java', :'tick') FROM shedlock_locks WHERE name = 'java';
--- A pause and a release by force are no runs: what was done stays done, what was not stays due.
+-- A pause and a release by force are no runs: a tick that was done stays done, one that was not stays due.
 SELECT shedlock_pause('r'), shedlock_resume('r'), shedlock_force_release('r');
 SELECT try('r', :'tick') AS was_done;
 SELECT shedlock_pause('x'), shedlock_resume('x'), shedlock_force_release('x');
@@ -64,7 +64,7 @@ SELECT try('stopped', :'tick'), shedlock_release('stopped'), try('stopped', :'la
 SELECT try('stopped', :'tick') AS was_done, try('stopped', :'later') AS was_stopped, shedlock_release('stopped', false), shedlock_pause('stopped'), shedlock_resume('stopped');
 SELECT try('stopped', :'tick') AS was_done, try('stopped', :'later') AS had_failed;
 SELECT name, split_part(holder, '@', 1) AS holder FROM shedlock_locks WHERE name = 'new' OR holder LIKE 'released by force%' ORDER BY name;
--- The tick is in a column; locked_by has the holder, and tells whose the lock is.
+-- The tick is in a column of its own; locked_by has the holder and decides who owns the lock.
 SELECT shedlock_acquire_token('place', '1 min', tick => '2020-01-01 00:00Z', holder => 'web-1') AS token \gset
 SELECT l.locked_by = 'web-1#' || :token AS as_given, l.last_tick, v.holder, v.last_tick = '2020-01-01 00:00Z' AS same FROM shedlock l JOIN shedlock_locks v USING (name) WHERE name = 'place';
 SELECT shedlock_acquire_token('before 1970', '1 min', tick => '1001-01-01 00:00Z', holder => 'web-1') IS NOT NULL AS token;

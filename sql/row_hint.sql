@@ -1,5 +1,5 @@
 -- Each session remembers where it last saw the row of a name, and looks there first (extension/row_hint.hpp). Whatever has happened
--- to that row version since, the answer must be the one that the index would give. In each part the hint is stored first.
+-- to that row version since then, the answer must be the one that the index would give. Each part begins by storing the hint.
 SET client_min_messages = warning;
 TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
@@ -15,11 +15,11 @@ UPDATE shedlock SET lock_until = locked_at, locked_by = repeat('x', 200);
 UPDATE shedlock SET lock_until = 'infinity', locked_by = repeat('y', 200);
 SELECT is_free('a');
 
--- Renamed: the version that bore our name is followed by one that does not.
+-- Renamed: the version with our name is followed by one with another name.
 UPDATE shedlock SET name = 'b' WHERE name = 'a';
 SELECT is_free('b') AS b, is_free('a') AS a, is_free('b') AS b;
 
--- Deleted, and its line pointer reused by the row of another name: a, which the hint is for, is free, and d, which is there now, is not.
+-- Deleted, and its line pointer reused by a row of another name: c, to which the hint belongs, is free, and d, which is there now, is not.
 DELETE FROM shedlock;
 VACUUM shedlock;
 INSERT INTO shedlock VALUES ('c', 'infinity', now(), 'x');
@@ -30,14 +30,14 @@ INSERT INTO shedlock VALUES ('d', 'infinity', now(), 'x');
 SELECT ctid, is_free('d') AS d FROM shedlock WHERE name = 'd';
 SELECT is_free('c') AS c, is_free('d') AS d;
 
--- Deleted, and there again.
+-- Deleted, and inserted again.
 DELETE FROM shedlock;
 INSERT INTO shedlock VALUES ('d', 'infinity', now(), 'x');
 SELECT is_free('d');
 DELETE FROM shedlock;
 SELECT is_free('d');
 
--- Our own writes, undone: whole and in part. Done: seen in the same transaction.
+-- Our own writes: rolled back with the transaction or to a savepoint; otherwise seen in the same transaction.
 SELECT is_free('e');
 BEGIN;
 SELECT shedlock_acquire('e', '1 h'), is_free('e');
@@ -50,7 +50,7 @@ ROLLBACK TO s;
 SELECT is_free('e'), shedlock_acquire('e', '1 h');
 COMMIT;
 SELECT is_free('e'), shedlock_release('e');
--- A row that was inserted by what is undone.
+-- A row whose insertion is rolled back.
 BEGIN;
 SELECT shedlock_acquire('f', '1 h'), is_free('f');
 ROLLBACK;
@@ -63,14 +63,14 @@ SELECT shedlock_acquire('g', '1 h'), is_free('g');
 VACUUM shedlock;
 SELECT is_free('g');
 
--- The hint's line pointer is a redirect now.
+-- The hint's line pointer becomes a redirect.
 SELECT shedlock_acquire('h', '1 h');
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'h';
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'h';
 VACUUM shedlock;
 SELECT is_free('h');
 
--- Rewritten, truncated, and cut off at its end.
+-- The table is rewritten, truncated, and shortened at its end.
 VACUUM FULL shedlock;
 SELECT is_free('g'), is_free('e');
 CLUSTER shedlock USING shedlock_pkey;

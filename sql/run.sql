@@ -1,4 +1,4 @@
--- CALL shedlock_run: acquire, commit; then the command, guarded, and the release in the transaction of its work.
+-- CALL shedlock_run acquires and commits; then it runs the command, guarded, and releases the lock in the transaction of the work.
 CREATE TABLE work (what text, deferred int UNIQUE DEFERRABLE INITIALLY DEFERRED, checked int CONSTRAINT positive CHECK (checked > 0));
 CREATE PROCEDURE commits(what text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -11,16 +11,16 @@ CREATE FUNCTION fails() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'broken' USING DETAIL = 'the detail', HINT = 'the hint', ERRCODE = 'ZZ123', SCHEMA = 's', TABLE = 't', COLUMN = 'c', DATATYPE = 'd', CONSTRAINT = 'k';
 END $$;
--- While it runs, it is held, committed, by this session; afterwards it is free.
+-- While the command runs, this session holds the lock, and that is committed; afterwards the lock is free.
 CALL shedlock_run('r', $$INSERT INTO work SELECT state FROM shedlock_locks WHERE name = 'r'$$, '1 min');
 SELECT what, state FROM work, shedlock_locks;
--- Several statements; a CALL and a DO that commit.
+-- Several statements; then a CALL and a DO that commit.
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('a'); INSERT INTO work SELECT count(*)::text FROM work$$, '1 min');
 CALL shedlock_run('r', $$CALL commits('call')$$, '1 min');
 CALL shedlock_run('r', $$DO 'BEGIN CALL commits(''do''); ROLLBACK; END'$$, '1 min');
 SELECT what FROM work;
 TRUNCATE work;
--- Each statement sees what those before it have done, whatever kinds they are.
+-- Each statement sees what the previous ones have done, whatever kinds of statements they are.
 CREATE PROCEDURE adds(what text) LANGUAGE sql AS 'INSERT INTO work VALUES (what)';
 CREATE FUNCTION work_now() RETURNS text STABLE LANGUAGE sql AS $$ SELECT string_agg(what, ' ' ORDER BY what) FROM work $$;
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('a'); UPDATE work SET what = 'b'; INSERT INTO work SELECT what || what FROM work; DELETE FROM work WHERE what = 'b'$$, '1 min');
@@ -29,7 +29,7 @@ SELECT what FROM work;
 DROP PROCEDURE adds;
 DROP FUNCTION work_now;
 TRUNCATE work;
--- Nobody gets the rows that a command returns, whatever it is.
+-- The rows that a command returns go nowhere, whatever command it is.
 CALL shedlock_run('r', $$SELECT n FROM generate_series(1, 3) n; INSERT INTO work VALUES ('returning') RETURNING *; UPDATE work SET what = what RETURNING what$$, '1 min');
 CALL shedlock_run('r', $$WITH added AS (INSERT INTO work VALUES ('with') RETURNING *) SELECT * FROM added; DELETE FROM work WHERE what = 'nobody' RETURNING *$$, '1 min');
 CALL shedlock_run('r', $$EXPLAIN (COSTS off) SELECT * FROM work; EXPLAIN ANALYZE INSERT INTO work VALUES ('explain analyze'); SHOW work_mem$$, '1 min');
@@ -39,7 +39,7 @@ CALL shedlock_run('r', $$CREATE PROCEDURE answers(INOUT n int) LANGUAGE sql AS '
 SELECT what FROM work ORDER BY what;
 DROP TABLE made;
 TRUNCATE work;
--- Refused: executed is false, no error, nothing ran.
+-- Refused: executed is false, there is no error, and nothing has run.
 SELECT shedlock_acquire('held', '1 h');
 CALL shedlock_run('held', $$INSERT INTO work VALUES ('refused')$$, '1 min');
 CALL shedlock_run('held', $$INSERT INTO work VALUES ('refused')$$, '1 min', wait => '60 ms');
@@ -56,9 +56,9 @@ CALL shedlock_run('r', $$SELECT shedlock_guard('r'); SELECT shedlock_extend('r',
 SELECT what FROM work;
 TRUNCATE work;
 
--- A command that fails: its work is rolled back, the lock is released, its own error reaches the caller whole.
+-- A command that fails: its work is rolled back, the lock is released, and the caller gets the command's own error with all its fields.
 \set error '\\echo :LAST_ERROR_SQLSTATE :LAST_ERROR_MESSAGE \\\\ SELECT (SELECT count(*) FROM work) AS work, (SELECT state FROM shedlock_locks WHERE name = \'r\') AS lock;'
--- Run time.
+-- At run time.
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT 1/0$$, '1 min');
 :error
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT fails()$$, '1 min');
@@ -68,14 +68,14 @@ CALL shedlock_run('r', $$INSERT INTO work VALUES ('x', NULL, -1)$$, '1 min');
 -- In the middle of cursor loops and nested blocks.
 CALL shedlock_run('r', $$DO 'DECLARE r record; BEGIN FOR r IN SELECT generate_series(1, 3) LOOP BEGIN INSERT INTO work VALUES (''x''); PERFORM fails(); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END'$$, '1 min');
 :error
--- Parsing and planning.
+-- When parsing and planning.
 CALL shedlock_run('r', $$SELEC 1$$, '1 min');
 :error
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT * FROM no_such_table$$, '1 min');
 :error
 CALL shedlock_run('r', $$SELECT 1/0 FROM work GROUP BY 1/(1-1)$$, '1 min');
 :error
--- At its commit.
+-- At the commit.
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x', 1), ('y', 1)$$, '1 min');
 :error
 -- After a commit of its own: what was committed stays.
@@ -83,10 +83,10 @@ CALL shedlock_run('r', $$DO 'BEGIN CALL commits(''done''); INSERT INTO work VALU
 :error
 SELECT what FROM work;
 TRUNCATE work;
--- Timeout. (A cancel is in test/specs/race_run.)
+-- A timeout. (A cancel is in test/specs/race_run.)
 SET statement_timeout = '100ms';
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT pg_sleep(3600)$$, '2 h');
--- Not by RESET, which that timeout might strike, too.
+-- A new session instead of RESET, because the timeout might cancel the RESET as well.
 \c
 :error
 -- What a command cannot do.
@@ -98,47 +98,47 @@ CALL shedlock_run('r', 'COPY work TO STDOUT', '1 min');
 CALL shedlock_run('r', $$CALL shedlock_run('inner', 'SELECT fails()', '1 min')$$, '1 min');
 :error
 SELECT name, state FROM shedlock_locks ORDER BY name;
--- at_least is kept after a failure as well: a broken job does not spin.
+-- at_least is honoured after a failure, so that a broken job is not run again and again without a pause.
 CALL shedlock_run('kept', 'SELECT fails()', '1 h', '1 h');
 SELECT state FROM shedlock_locks WHERE name = 'kept';
 
 \set VERBOSITY terse
--- The work and the release are one transaction; that of a procedure that commits, its last one.
+-- The work and the release are one transaction; if a procedure commits, its last one.
 CALL shedlock_run('one', $$INSERT INTO work VALUES ('one')$$, '1 min');
 CALL shedlock_run('last', $$CALL commits('last')$$, '1 min');
 SELECT what, w.xmin = l.xmin AS one_transaction FROM work w JOIN shedlock l ON what LIKE name || '%' ORDER BY what;
 SELECT name, last_outcome FROM shedlock_locks ORDER BY name;
 TRUNCATE work;
--- Overran, and nobody took over: committed, with a WARNING.
+-- The run outlived its lease, and nobody took over: it is committed, with a WARNING.
 \set VERBOSITY sqlstate
 CALL shedlock_run('late', $$INSERT INTO work VALUES ('late'); UPDATE shedlock SET lock_until = lock_until - interval '1 h 1 min'$$, '1 h');
 \set VERBOSITY terse
 SELECT what, state, last_outcome FROM work, shedlock_locks WHERE name = 'late';
--- Lost: SL001, and nothing of it is committed.
+-- The lock is lost: SL001, and nothing is committed.
 CALL shedlock_run('lost', $$INSERT INTO work VALUES ('forced'); SELECT shedlock_force_release('lost')$$, '1 min');
 :error
 CALL shedlock_run('lost', $$INSERT INTO work VALUES ('deleted'); DELETE FROM shedlock WHERE name = 'lost'$$, '1 min');
 :error
 CALL shedlock_run('lost', $$INSERT INTO work VALUES ('taken over'); UPDATE shedlock SET locked_at = locked_at + interval '1 us', locked_by = 'java' WHERE name = 'lost'$$, '1 min');
 :error
--- A COMMIT of its own fails as well.
+-- A COMMIT in the command fails as well.
 CALL shedlock_run('lost', $$DO 'BEGIN INSERT INTO work VALUES (''kept''); COMMIT; INSERT INTO work VALUES (''lost''); DELETE FROM shedlock; COMMIT; INSERT INTO work VALUES (''more''); END'$$, '1 min');
 :error
--- Also inside another run, whose lock it is; and the guard ends with the run.
+-- The same inside another run, whose lock is lost. A guard ends with its run.
 CALL shedlock_run('outer', $$DELETE FROM shedlock; CALL shedlock_run('inner', 'SELECT 1', '1 min')$$, '1 min');
 :error
 CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES (''inner'')', '1 min'); INSERT INTO work VALUES ('outer')$$, '1 min');
 DELETE FROM shedlock;
 SELECT what FROM work ORDER BY what;
 TRUNCATE work;
--- Released by its own command as failed, or by another transaction before its last one, as done: SL001, as of any completion. As done in its last one, that is the release.
+-- The command releases the lock as failed, or as done in a transaction before its last one: SL001, as with any completion. As done in its last transaction, this is the release.
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own', done => false)$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
 CALL shedlock_run('own', $$DO 'BEGIN INSERT INTO work VALUES (''first''); PERFORM shedlock_release(''own''); COMMIT; INSERT INTO work VALUES (''lost''); END'$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own')$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true ORDER BY what;
--- Due again until it is done.
+-- A tick is due again until it is done.
 CALL shedlock_run('tick', $$SELECT fails()$$, '1 min', tick => '2020-01-01', retry => true);
 SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
 CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01');
@@ -146,8 +146,8 @@ CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01', retry => 
 CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01', retry => true);
 SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
 
--- The lock of a run ends with its session: these are of a session that is gone, of one that has the pid of this one,
--- and of this one.
+-- The lock of a run ends with its session. These locks belong to a session that is gone, to one that had the pid of this session,
+-- and to this session.
 SELECT format('job@host/%s.1.%s!', pg_backend_pid(), server) AS another_start, format('job@host/999999999.%s.%s!', us, server) AS another_pid, format('job@host/%s.%s.%s!', pg_backend_pid(), us, server) AS alive, format('/999999999.1.%s:', server) AS no_run
   FROM (SELECT (extract(epoch FROM backend_start) * 1000000)::bigint AS us, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server FROM pg_stat_activity WHERE pid = pg_backend_pid()) one \gset
 DELETE FROM shedlock;
@@ -167,7 +167,7 @@ SELECT shedlock_force_release('tick') AS nobody_held_it;
 DELETE FROM shedlock;
 TRUNCATE work;
 
--- Only where it can commit.
+-- shedlock_run works only where it can commit.
 \set VERBOSITY terse
 BEGIN;
 CALL shedlock_run('block', 'SELECT 1', '1 min');
@@ -176,7 +176,7 @@ CREATE FUNCTION calls() RETURNS void LANGUAGE plpgsql AS $$ DECLARE e boolean; B
 SELECT calls();
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('block', 'SELECT 1', '1 min', executed => e); EXCEPTION WHEN active_sql_transaction THEN RAISE NOTICE '%', SQLERRM; END $$;
 SELECT count(*) AS nothing_was_acquired FROM shedlock WHERE name = 'block';
--- A DO block of its own can: it commits between the steps. When the run returns its work is done, whatever comes then.
+-- That includes a DO block of its own. When the run returns its work is committed, whatever comes after it.
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'INSERT INTO work VALUES (''do'')', '1 min', executed => e); RAISE NOTICE 'executed: %', e; RAISE EXCEPTION 'later'; END $$;
 SELECT what, state, last_outcome FROM work, shedlock_locks WHERE name = 'do';
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'SELECT fails()', '1 min', executed => e); END $$;
@@ -190,7 +190,7 @@ CALL shedlock_run(repeat('x', 256), 'SELECT 1', '1 min');
 SET default_transaction_read_only = on;
 CALL shedlock_run('r', 'SELECT 1', '1 min');
 RESET default_transaction_read_only;
--- With the caller's rights, nothing more.
+-- The command runs with the caller's rights and no others.
 CREATE ROLE regress_shedlock_run;
 SELECT shedlock_grant('regress_shedlock_run');
 SET ROLE regress_shedlock_run;

@@ -1,4 +1,4 @@
--- The command of shedlock_run knows its tick: the setting shedlock.tick, which casts back to it exactly.
+-- The command of shedlock_run can read its tick from the setting shedlock.tick, which casts back to exactly that tick.
 CREATE TABLE work (what text, tick text);
 SET DateStyle = 'SQL, DMY';
 SET TimeZone = 'America/New_York';
@@ -8,13 +8,13 @@ CALL shedlock_run('bc', $$INSERT INTO work VALUES ('long ago', current_setting('
 SELECT what, tick, tick::timestamptz = l.last_tick AS is_the_tick FROM work JOIN shedlock_locks l ON name = CASE what WHEN 'long ago' THEN 'bc' ELSE 't' END ORDER BY what;
 SELECT COALESCE(current_setting('shedlock.tick', true), '') AS afterwards;
 
--- Without a tick there is none, whatever the session has set before.
+-- In a run without a tick the setting is empty, whatever the session has set it to.
 SET shedlock.tick = 'mine';
 CALL shedlock_run('t', $$INSERT INTO work VALUES ('without', current_setting('shedlock.tick', true))$$, '1 h');
 SELECT * FROM work WHERE what = 'without';
 RESET shedlock.tick;
 
--- It is gone after an error, too, in the session and in what a procedure does next.
+-- After an error it is empty as well, in the session and in the rest of a calling procedure.
 CALL shedlock_run('t', 'SELECT 1/0', '1 h', tick => clock_timestamp());
 SELECT COALESCE(current_setting('shedlock.tick', true), '') AS afterwards;
 CREATE PROCEDURE runs_one() LANGUAGE plpgsql AS $$
@@ -28,7 +28,7 @@ END $$;
 CALL runs_one();
 SELECT * FROM work WHERE what = 'in the caller';
 
--- Parallel workers know it.
+-- Parallel workers can read it.
 SELECT set_config(name, 'on', false) AS forced FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -39,7 +39,7 @@ CALL shedlock_run('t', $$CREATE TABLE told AS SELECT DISTINCT current_setting('s
                   '1 h', tick => clock_timestamp());
 SELECT count(*) AS ticks, bool_and(tick::timestamptz = last_tick) AS are_the_tick FROM told, shedlock_locks WHERE name = 't';
 
--- It lasts through what the command commits and rolls back.
+-- It lasts through commits and rollbacks of the command.
 CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO work VALUES ('first', current_setting('shedlock.tick', true));
@@ -51,7 +51,7 @@ END $$;
 CALL shedlock_run('c', 'CALL commits()', '1 h', tick => '2026-11-02 00:00+00');
 SELECT * FROM work WHERE what IN ('first', 'last');
 
--- A run inside a run has its own.
+-- A run inside a run has its own tick.
 CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES (''inner'', current_setting(''shedlock.tick'', true))', '1 h', tick => '2026-11-04 00:00+00');
                              INSERT INTO work VALUES ('outer', current_setting('shedlock.tick', true))$$, '1 h', tick => '2026-11-03 00:00+00');
 SELECT * FROM work WHERE what IN ('inner', 'outer') ORDER BY what;

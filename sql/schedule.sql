@@ -5,7 +5,7 @@ SET TimeZone = 'UTC';
 SELECT every, shedlock_tick(every, at => '2023-02-16 10:00:30Z') AS utc, shedlock_tick(every, 'America/New_York', '2023-02-16 10:00:30Z') AS winter,
        shedlock_tick(every, 'America/New_York', '2023-07-13 10:00:30Z') AS summer
   FROM unnest(ARRAY['10 s', '1 min', '15 min', '1 hour', '6 hours', '36 hours', '1 day', '48 hours', '7 days', '1 month', '3 months', '1 year']::interval[]) every;
--- By the server's clock, as it is at each call.
+-- By the server's clock at the moment of each call.
 SELECT shedlock_tick('1 hour') BETWEEN now() - interval '1 hour' AND clock_timestamp() + interval '30 s' AS due_now,
        shedlock_tick(every => '1 day', zone => 'UTC') <= clock_timestamp() + interval '30 s' AS today;
 BEGIN;
@@ -14,19 +14,19 @@ SELECT pg_sleep(0.005);
 SELECT shedlock_tick('1 ms') > :'first' AS not_that_of_the_transaction;
 COMMIT;
 
--- A scheduler that is a little ahead, and one that is a little behind: date_trunc would give them two hours.
+-- A scheduler whose clock is a little ahead, and one whose clock is a little behind: date_trunc would give them different hours.
 SELECT shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 11:59:59.9Z')) AS ahead, shedlock_release('hourly');
 SELECT shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 12:00:00.1Z')) AS behind,
        shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 12:59:59.9Z')) AS next_hour;
--- Acquire takes each, however far ahead.
+-- Acquire accepts every such tick, however far ahead.
 SELECT bool_and(shedlock_acquire('any ' || every, '1 min', tick => shedlock_tick(every)))
   FROM unnest(ARRAY['1 us', '2 s', '119 s', '1 hour', '1 day', '1 month']::interval[]) every;
 DELETE FROM shedlock;
--- By how much: half of it, at most 30 seconds, to the microsecond.
+-- shedlock_tick looks ahead by half of the period, at most 30 seconds, exact to the microsecond.
 SELECT v.*, shedlock_tick(every::interval, at => timestamptz '2023-06-01 00:00Z' - ahead::interval) AS due, shedlock_tick(every::interval, at => timestamptz '2023-06-01 00:00Z' - ahead::interval - interval '1 us') AS not_yet
   FROM (VALUES ('1 s', '0.5 s'), ('40 s', '20 s'), ('1 min', '30 s'), ('2 min', '30 s'), ('1 hour', '30 s'), ('12 hours', '30 s'), ('1 month', '30 s')) AS v (every, ahead);
 
--- The nights in which clocks are changed, from noon to noon, asked every minute.
+-- The nights in which clocks are changed, from noon to noon, one call per minute.
 CREATE FUNCTION night(zone text, morning date, every interval, OUT ticks bigint, OUT first timestamptz, OUT last timestamptz, OUT only_forward boolean) LANGUAGE sql AS $$
     SELECT count(DISTINCT tick), min(tick), max(tick), bool_and(forward)
       FROM (SELECT tick, tick >= lag(tick, 1, tick) OVER (ORDER BY at) AS forward
@@ -34,25 +34,25 @@ CREATE FUNCTION night(zone text, morning date, every interval, OUT ticks bigint,
 $$;
 SELECT zone, morning, every, n.* FROM (VALUES ('Europe/Berlin', '2023-03-26'), ('Europe/Berlin', '2023-10-29'), ('America/New_York', '2023-03-12'), ('America/New_York', '2023-11-05')) AS z (zone, morning),
        unnest(ARRAY['30 min', '1 hour', '2 hours', '6 hours', '1 day', '7 days']::interval[]) every, night(zone, morning::date, every) n;
--- Midnight never comes, and comes twice, also on the first of a month; the day begins at its first instant.
+-- Midnight does not exist or occurs twice, even on the first of a month; the day begins at its first instant.
 SELECT zone, morning, every, n.* FROM (VALUES ('America/Havana', '2023-03-12'), ('America/Havana', '2023-11-05'), ('America/Asuncion', '2023-10-01'), ('America/Havana', '2020-11-01'),
        ('America/St_Johns', '2010-11-07'), ('Asia/Beirut', '2022-10-30')) AS z (zone, morning), unnest(ARRAY['1 hour', '1 day', '1 month']::interval[]) every, night(zone, morning::date, every) n;
--- Half an hour, and a day that there was not: Samoa moved to the other side of the date line.
+-- A change by half an hour, and a day that did not exist: Samoa moved to the other side of the date line.
 SELECT every, n.* FROM unnest(ARRAY['20 min', '1 hour']::interval[]) every, night('Australia/Lord_Howe', '2023-04-02', every) n;
 SELECT every, n.* FROM unnest(ARRAY['20 min', '1 hour']::interval[]) every, night('Australia/Lord_Howe', '2023-10-01', every) n;
 SELECT DISTINCT shedlock_tick('1 day', 'Pacific/Apia', at) AT TIME ZONE 'Pacific/Apia' FROM generate_series('2011-12-29 12:00Z', '2012-01-01 12:00Z', interval '1 hour') at ORDER BY 1;
--- What the wall clock skips is due at that instant: here 02:30, of every 50 minutes.
+-- A tick that the wall clock skips is due when it skips: here 02:30, of every 50 minutes.
 SELECT shedlock_tick('50 min', 'Europe/Berlin', at) FROM unnest(ARRAY['2023-03-26 00:59:29.999999Z', '2023-03-26 00:59:30Z', '2023-03-26 01:19Z']::timestamptz[]) at;
 
--- By brute force: a tick is a minute that shows a multiple, or before which multiples were skipped; from a day on, the
--- first one at which another day, week or month has begun. Around these nights every minute, else every 15 of a year.
+-- By brute force: a tick is a minute at which the wall clock shows a multiple of the period, or just before which it skipped one; with
+-- periods of a day or more, the first minute of another day, week or month. Tried every minute around these nights, and every 15 minutes of a year.
 CREATE TEMP TABLE period (n serial, zone text, first timestamptz, last timestamptz, step interval);
 INSERT INTO period (zone, first, last, step) SELECT zone, night - interval '50 hours', night + interval '30 hours', '1 min'
   FROM (VALUES ('Europe/Berlin', '2023-03-26'), ('Europe/Berlin', '2023-10-29'), ('Europe/Berlin', '1999-10-31'), ('America/New_York', '2023-03-12'), ('America/New_York', '2023-11-05'),
         ('America/Havana', '2023-03-12'), ('America/Havana', '2020-11-01'), ('America/Asuncion', '2023-10-01'), ('America/St_Johns', '2010-03-14'), ('America/St_Johns', '2010-11-07'),
         ('Asia/Beirut', '2022-10-30'), ('Australia/Lord_Howe', '2023-04-02'), ('Australia/Lord_Howe', '2023-10-01'), ('Antarctica/Troll', '2023-10-29'), ('Pacific/Apia', '2011-12-30')) AS v (zone, day),
        LATERAL (SELECT day::timestamp AT TIME ZONE zone) AS l (night)
- -- Before its origin, the server's date_bin is wrong in 16.2, for one.
+ -- date_bin is wrong before its origin in some versions of the server, for example 16.2.
  WHERE day > '2001-01-01' OR date_bin('1 day', timestamp '1999-10-31', '2001-01-01') = '1999-10-31';
 INSERT INTO period (zone, first, last, step)
 SELECT zone, '2022-12-31 12:00Z', '2024-01-02Z', '15 min' FROM unnest(ARRAY['Europe/Berlin', 'America/New_York', 'Asia/Kathmandu']) zone;
@@ -70,14 +70,14 @@ SELECT n, every, at FROM clock, schedule
  WHERE (step = '1 min' OR in_a_year)
    AND CASE WHEN every < '1 day' THEN multiple(every, shown) = shown OR multiple(every, shown - interval '1 us') >= would ELSE multiple(every, shown) > multiple(every, latest) END;
 CREATE INDEX ON brute (n, every, at);
--- Asked around each tick, and now and then between them. (That an answer is never too late and never goes back follows.)
+-- The calls are around each tick and at some instants between them. (It follows that no answer is too late, and that answers never go back.)
 CREATE TEMP TABLE asked AS
 SELECT n, zone, every, at - LEAST(every / 2, '30 s') AS at, (SELECT max(b.at) FROM brute b WHERE b.n = a.n AND b.every = a.every AND b.at <= a.at) AS tick
   FROM (SELECT n, every, at + i * interval '1 us' AS at FROM brute, unnest(ARRAY[-1, 0, 12345678]) i
         UNION ALL SELECT n, every, at + interval '1 s' FROM schedule, period, generate_series(first, last, step * 37) at WHERE step = '1 min' OR in_a_year) a JOIN period USING (n);
 SELECT every, count(*) > 200 AS enough, count(DISTINCT tick) > 10 AS ticks, count(*) FILTER (WHERE shedlock_tick(every, zone, at) IS DISTINCT FROM tick) AS wrong
   FROM asked WHERE tick IS NOT NULL GROUP BY every ORDER BY every;
--- Whatever the session's TimeZone and its style of intervals.
+-- The session's TimeZone and IntervalStyle do not matter.
 SET IntervalStyle = sql_standard;
 SET TimeZone = 'America/New_York';
 SELECT count(*) > 20 AS enough, count(*) FILTER (WHERE shedlock_tick(every, zone, at) IS DISTINCT FROM tick) AS wrong FROM asked WHERE every BETWEEN '5 hours' AND '2 days' AND zone IN ('Europe/Berlin', 'America/New_York') AND tick IS NOT NULL;
@@ -105,7 +105,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('1 hour', '')$$, $$('1 hour', 'Europe/Atlantis')$$,
     $$('1 hour', at => 'infinity')$$, $$('1 hour', at => '-infinity')$$, $$('1 hour', at => '294276-12-31 23:59:30Z')$$
 ]) c;
--- Days are days, however they are written; the longest that there are.
+-- The same period, written in different ways; and the longest periods.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('1 day 24 hours', at => '2023-06-01 12:00Z') = shedlock_tick('2 days', at => '2023-06-01 12:00Z')$$,
     $$('168 hours', 'Asia/Tokyo', '2023-06-01 12:00Z') = shedlock_tick('1 week', 'Asia/Tokyo', '2023-06-01 12:00Z')$$,

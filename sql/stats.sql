@@ -1,5 +1,5 @@
--- shedlock_stats: counters per name. The server of these tests has shedlock in shared_preload_libraries. (Without it:
--- test/tap/operations.pl.)
+-- shedlock_stats: counters per name. The server of these tests has shedlock in shared_preload_libraries. (test/tap/operations.pl
+-- tests a server without it.)
 SELECT shedlock_stats_reset();
 SELECT * FROM shedlock_stats;
 CREATE VIEW counts AS SELECT name, attempts, acquired, refused, released, extended, expired, lost FROM shedlock_stats ORDER BY name;
@@ -8,7 +8,7 @@ SELECT pg_sleep(0.02);
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 h'), shedlock_release('a');
 SELECT * FROM counts;
 SELECT longest_hold >= '20 ms' AS longest, total_hold >= longest_hold AS total, total_hold < '1 h' AS plausible, wait_time FROM shedlock_stats;
--- expired: somebody else found it run out. Released in time, it is not; nor is Java's, which does not tell.
+-- expired: another caller found that the lease had run out. A lock that was released in time does not count, nor does one of Java, where that is not known.
 SELECT shedlock_acquire('e', '1 ms');
 SELECT pg_sleep(0.002);
 SELECT shedlock_acquire('e', '1 min'), shedlock_release('e'), shedlock_acquire('e', '1 min');
@@ -24,14 +24,14 @@ SELECT shedlock_acquire('l', '1 min');
 SELECT shedlock_release_token('l', :token);
 SELECT shedlock_guard_token('l', :token);
 SELECT shedlock_release('l');
--- Released twice, or never acquired, or a token that nobody has had yet: nothing was lost.
+-- Released twice, never acquired, or a token that was never issued: nothing was lost.
 SELECT shedlock_release('l');
 SELECT shedlock_release('never');
 SELECT shedlock_release_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('never', 1);
 SELECT * FROM counts WHERE name IN ('l', 'never');
--- A completion counts as a release as done, and is lost if others have acquired since, at the call or at the commit. What was done is not lost.
+-- A completion counts as a release, and as lost, at the call or at the commit, if somebody else has acquired the lock since then. A lock that was released as done is not lost.
 SELECT shedlock_acquire_token('c', '1 h') AS token \gset
 SELECT shedlock_complete_token('c', :token);
 SELECT shedlock_complete_token('c', :token);
@@ -45,13 +45,13 @@ COMMIT;
 SELECT shedlock_acquire_token('c', '1 h') IS NOT NULL AS taken;
 SELECT shedlock_complete('c');
 SELECT * FROM counts WHERE name IN ('c', 'never');
--- One that ended with its session has expired, and its token's owner has lost it.
+-- A lease that ended with its session has expired, and the token's owner has lost it.
 SELECT shedlock_acquire_token('gone', '1 h', ends_with_session => true) AS token \gset
 UPDATE shedlock SET locked_by = regexp_replace(locked_by, '/[0-9]+[.]', '/999999999.') WHERE name = 'gone';
 SELECT shedlock_extend_token('gone', :token, '1 h');
 SELECT shedlock_acquire('gone', '1 h');
 SELECT * FROM counts WHERE name = 'gone';
--- Several names count one by one; waiting is summed up.
+-- With several names each is counted; waiting times add up.
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 h');
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 min', wait => '50 ms');
 UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name LIKE 'w_';
@@ -64,13 +64,13 @@ BEGIN;
 SELECT shedlock_acquire('rolled back', '1 min');
 ROLLBACK;
 SELECT * FROM counts WHERE name = 'rolled back';
--- A run counts as what it does.
+-- A run counts as an acquire and a release.
 CALL shedlock_run('run', 'SELECT 1', '1 min');
 SELECT * FROM counts WHERE name = 'run';
--- Names of all lengths, and of this database only.
+-- Names of any length, and only of this database.
 SELECT shedlock_acquire(repeat(E'\U0001F512', 255), '1 min');
 SELECT length(name), attempts FROM counts WHERE length(name) = 255;
--- A role with shedlock_grant reads it, only administrators reset it.
+-- A role with shedlock_grant can read the view, and only an administrator can reset the counters.
 CREATE ROLE regress_shedlock_stats;
 SELECT shedlock_grant('regress_shedlock_stats');
 SET ROLE regress_shedlock_stats;

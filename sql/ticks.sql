@@ -1,6 +1,6 @@
--- Ticks are compared with ticks, and a row keeps its last one: late runs, catching up, failures, Java runs and administrators in between.
+-- Ticks are compared with ticks, and a row keeps its last one, through late runs, catching up, failures, Java runs and interventions of administrators.
 SET TimeZone = 'UTC';
--- due is the latest tick of a daily job, and is over, while shedlock_tick may give one that is half a minute ahead; the others are relative to it.
+-- due is the latest tick of a daily job, and is in the past (shedlock_tick by itself may return one that is half a minute ahead). The others are relative to it.
 SELECT shedlock_tick('1 day', at => now() - interval '1 min') AS due \gset
 SELECT :'due'::timestamptz - interval '24 h' AS yesterday, :'due'::timestamptz - interval '72 h' AS three_days_ago, clock_timestamp() AS started \gset
 CREATE FUNCTION try(job text, tick timestamptz, retry boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS
@@ -15,28 +15,28 @@ SELECT name, state, last_outcome, now.what AS last_tick, done.what AS last_done_
 
 -- Yesterday's tick, run late this morning, does not use up today's.
 SELECT try('late', :'yesterday') AS yesterday, shedlock_release('late'), try('late', :'due') AS today, shedlock_release('late'), try('late', :'yesterday') AS yesterday_again, try('late', :'due') AS today_again;
--- An earlier tick is refused for good, also with retry, whether or not it ever ran, and while the lock is held, too: waiting is no use.
+-- An earlier tick is refused for good, even with retry, whether or not it ever ran, and even while the lock is held, since waiting would be useless.
 SELECT shedlock_acquire_token('late', '1 h', tick => :'due'::timestamptz + interval '1 us') AS token \gset
 SET statement_timeout = '5min';
 SELECT shedlock_acquire('late', '1 min', wait => '1 h', tick => :'three_days_ago', retry => true) AS never_ran;
 SELECT shedlock_release_token('late', :token, done => false), try('late', :'three_days_ago') AS never_ran, try('late', :'due') AS was_done;
 RESET statement_timeout;
--- Neither locked_at nor lock_at_least_until decides.
+-- locked_at and lock_at_least_until do not matter.
 SELECT shedlock_acquire('kept', '1 h', at_least => '1 ms', tick => :'three_days_ago'), shedlock_release('kept'), pg_sleep(0.002), try('kept', :'yesterday'), shedlock_release('kept'), try('kept', :'due');
 SELECT locked_at >= :'started' AS by_the_clock, last_tick = :'due' AS last_tick, last_done_tick = :'yesterday' AS last_done_tick FROM shedlock_locks WHERE name = 'kept';
 DELETE FROM shedlock;
 
--- shedlock_ticks: those after since, up to the one that is due, in ascending order.
+-- shedlock_ticks: the ticks after since, up to the one that is due, in ascending order.
 SELECT tick - :'due' AS tick FROM shedlock_ticks('1 day', :'three_days_ago') tick WHERE tick <= :'due';
 SELECT count(*) FROM shedlock_ticks('1 day', :'three_days_ago'::timestamptz - interval '1 us') tick WHERE tick <= :'due';
 SELECT count(*) AS until_due FROM shedlock_ticks('1 day', :'due') tick WHERE tick <= :'due';
 SELECT count(*) AS in_the_future FROM shedlock_ticks('1 hour', clock_timestamp() + interval '1 day');
 SELECT bool_and(tick > since AND tick <= clock_timestamp() + least(every / 2, '30 s')) AS none_is_beyond, count(*) > 0 AS some
   FROM unnest(ARRAY['1 ms', '10 s', '1 min', '1 hour', '6 hours', '1 day', '1 month']::interval[]) every, LATERAL (SELECT clock_timestamp() - 3 * every) s (since), shedlock_ticks(every, since) tick;
--- In a night in which clocks are changed.
+-- In nights in which clocks are changed.
 SELECT tick FROM shedlock_ticks('6 hours', '2026-03-28 12:00Z', 'Europe/Berlin') tick WHERE tick < '2026-03-30Z';
 SELECT tick FROM shedlock_ticks('1 day', '2023-03-10Z', 'America/Havana') tick WHERE tick < '2023-03-15Z';
--- They are what shedlock_tick gives when it is asked every half hour.
+-- They are the same as those that shedlock_tick returns when it is called for every half hour.
 SELECT zone, every, count(*) > 5 AS enough, count(*) FILTER (WHERE l.tick IS NULL OR a.tick IS NULL) AS wrong
   FROM (VALUES ('Europe/Berlin', '12 hours', '2023-10-27'), ('America/Havana', '1 day', '2023-03-10'), ('America/Havana', '1 day', '2023-10-31'), ('America/New_York', '7 days', '2023-02-16'),
         ('Asia/Kathmandu', '1 month', '2023-02-16'), ('Pacific/Apia', '1 day', '2011-12-25'), ('Asia/Beirut', '36 hours', '2022-10-20')) AS z (zone, every, day),
@@ -64,7 +64,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 DROP FUNCTION attempt;
 
 -- A job catches up: it missed three days, and the second day's work fails twice. It asks for the oldest tick that is due, which is the last one
--- if that was not done, and never goes on to the next one.
+-- if that was not done, and does not go on to the next tick before that is done.
 CREATE TABLE effect (day timestamptz);
 CREATE TABLE bad AS SELECT :'yesterday'::timestamptz AS day;
 CREATE SEQUENCE failures;
@@ -102,13 +102,13 @@ DROP FUNCTION work;
 DROP SEQUENCE failures;
 DROP TABLE effect, bad;
 DELETE FROM shedlock;
--- Many ticks of the past, in ascending order: each runs.
+-- Many past ticks, in ascending order: each of them runs.
 SELECT count(*) FILTER (WHERE acquired AND released) AS ran, count(*) FILTER (WHERE again) AS ran_again
   FROM (SELECT try('many', tick) AS acquired, shedlock_release('many') AS released, try('many', tick) AS again
           FROM generate_series(now() - interval '2000 h', now() - interval '1801 h', interval '1 h') tick) AS r;
 DELETE FROM shedlock;
 
--- last_done_at: when a run was last released as done, by the server's clock. Everything else keeps it, and the ticks.
+-- last_done_at: when a run was last released as done, by the server's clock. Everything else leaves it, and last_done_tick, unchanged.
 SELECT last_done_at, last_tick, last_done_tick FROM shedlock_locks RIGHT JOIN (VALUES ('job')) n (name) USING (name);
 SELECT shedlock_acquire('job', '1 h', tick => :'three_days_ago');
 SELECT last_done_at, last_tick = :'three_days_ago' AS last_tick, last_done_tick FROM shedlock_locks WHERE name = 'job';
@@ -124,7 +124,7 @@ SELECT shedlock_force_release('job') AS twice, shedlock_pause('job', 'x');
 :keep
 SELECT shedlock_resume('job');
 :keep
--- Died: the lease ran out.
+-- The holder died, and the lease ran out.
 SELECT shedlock_acquire('job', '1 ms', tick => :'yesterday', retry => true) AS again, pg_sleep(0.002);
 :keep
 SELECT shedlock_pause('job'), shedlock_force_release('job');
@@ -133,22 +133,22 @@ SELECT n, last_done_at = lag(last_done_at) OVER (ORDER BY n) AS last_done_at, la
 SELECT try('job', :'three_days_ago') AS was_done, try('job', :'yesterday', retry => false) AS had_its_turn, try('job', :'yesterday') AS was_not_done, shedlock_release('job');
 SELECT last_done_at > (SELECT max(k.last_done_at) FROM kept k) AS later, last_tick = last_done_tick AS was_done FROM shedlock_locks WHERE name = 'job';
 DROP TABLE kept;
--- By token and several at once; each has its own.
+-- By token, with several names: each row has its own last_done_at and ticks.
 SELECT shedlock_acquire_token('{job,new}'::text[], '1 min', tick => :'due') AS token \gset
 SELECT shedlock_release_token('{job,new}'::text[], :token);
 SELECT count(*), count(DISTINCT last_done_at), bool_and(last_done_tick = :'due') AS done FROM shedlock_locks WHERE name IN ('job', 'new');
--- A release that is undone was none.
+-- A release that is rolled back has not happened.
 BEGIN;
 SELECT try('undone', :'yesterday'), shedlock_release('undone');
 ROLLBACK;
 SELECT count(*) FROM shedlock_locks WHERE name = 'undone' AND last_tick IS NOT NULL;
 DELETE FROM shedlock;
 
--- A run without a tick counts for every tick until it began, done or not.
+-- A run without a tick counts for every tick before its start, whether it was done or not.
 SELECT shedlock_acquire('by hand', '1 min'), shedlock_release('by hand', done => false), try('by hand', :'due') AS had_its_turn;
 SELECT * FROM ticks;
 SELECT try('by hand', clock_timestamp() + interval '30 s') AS later, shedlock_release('by hand');
--- It does not take back a tick that is ahead of the clock, since that was put back.
+-- It does not lower a last_tick that is ahead of the clock because the clock was put back.
 UPDATE shedlock SET last_tick = last_tick + interval '1 hour', last_done_tick = last_done_tick + interval '1 hour';
 SELECT last_tick AS ahead FROM shedlock_locks \gset
 SELECT shedlock_acquire('by hand', '1 min'), shedlock_release('by hand'), try('by hand', clock_timestamp()) AS now;
@@ -157,13 +157,13 @@ DELETE FROM shedlock;
 -- Two periods under one name use each other up.
 SELECT try('mixed', :'due'), shedlock_release('mixed'), try('mixed', :'due'::timestamptz - interval '1 h') AS hour_before, try('mixed', :'due'::timestamptz - interval '23 h') AS hours_before;
 DELETE FROM shedlock;
--- A tick of the day after tomorrow, from before the clock was put back: nothing is due until then. Runs without a tick are.
+-- A last_tick of the day after tomorrow, from before the clock was put back: no tick is due until then, but runs without a tick are possible.
 SELECT shedlock_acquire('tomorrow', '1 min', tick => :'due'), shedlock_release('tomorrow');
 UPDATE shedlock SET last_tick = last_tick + interval '2 days';
 SELECT try('tomorrow', :'due'), try('tomorrow', clock_timestamp()), shedlock_acquire('tomorrow', '1 min') AS without_tick;
 DELETE FROM shedlock;
 
--- A Java run in between counts as done, for the tick at which it began, whatever ours were and whatever it left in our columns.
+-- A Java run in between counts as done, for a tick at the time at which it began, whatever our own runs were and whatever is in our columns.
 PREPARE java(text, interval, text) AS
     INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ($1, timezone('utc', clock_timestamp()) + $2, timezone('utc', clock_timestamp()), $3)
     ON CONFLICT (name) DO UPDATE SET lock_until = timezone('utc', clock_timestamp()) + $2, locked_at = timezone('utc', clock_timestamp()), locked_by = $3
@@ -173,7 +173,7 @@ EXECUTE java('java', '0', 'build-7');
 SELECT * FROM ticks;
 SELECT try('java', :'yesterday') AS counts_as_done, try('java', :'due') AS so_does_this, try('java', clock_timestamp() + interval '30 s') AS later;
 SELECT last_done_tick >= :'started' AND last_done_tick < last_tick AS javas_is_kept, last_done_at FROM shedlock_locks;
--- Whoever overwrites the row stores that, also an administrator.
+-- Any of our functions that overwrites the row stores that, even one for administrators.
 EXECUTE java('paused', '0', 'build-7');
 EXECUTE java('freed', '1 h', 'build-7');
 EXECUTE java('without tick', '0', 'build-7');
@@ -181,16 +181,16 @@ CREATE TABLE before AS SELECT name, locked_at FROM shedlock_locks;
 SELECT shedlock_pause('paused'), shedlock_force_release('freed'), shedlock_acquire('without tick', '1 min'), shedlock_release('without tick', done => false);
 SELECT l.name, l.last_tick = b.locked_at AS last_tick, l.last_done_tick = b.locked_at AS last_done_tick, s.last_done_tick IS NOT NULL AS is_stored, l.last_outcome FROM shedlock_locks l JOIN before b USING (name) JOIN shedlock s USING (name) ORDER BY name;
 SELECT shedlock_resume('paused'), try('paused', :'due') AS paused, try('freed', :'due') AS freed;
--- A run of the past, and one of the future, of a client with a wrong clock.
+-- Runs of a client with a wrong clock, one in the past and one in the future.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('past', '2020-01-01', '2020-01-01', 'x'), ('future', '2020-01-01', timezone('utc', now()) + interval '1 day', 'x');
 SELECT name, try(name, '2019-12-31Z') AS before, try(name, '2020-01-01Z') AS then, try(name, '2020-01-02Z') AS after, shedlock_acquire(name, '1 min') AS without_tick FROM (VALUES ('past'), ('future')) n (name) ORDER BY 1;
 SELECT name, last_tick > now() AS last_tick, last_done_tick > now() AS last_done_tick FROM shedlock_locks WHERE name IN ('past', 'future') ORDER BY 1;
--- Several names: each keeps its own.
+-- Several names: each keeps its own last_done_tick.
 EXECUTE java('a', '0', 'x');
 SELECT try('b', :'yesterday'), shedlock_release('b'), shedlock_acquire('{a,b,c}'::text[], '1 min', tick => :'due') AS not_all_are_due;
 SELECT shedlock_acquire('{a,b,c}'::text[], '1 min', tick => clock_timestamp() + interval '30 s') AS acquired;
 SELECT name, last_done_tick >= :'started' AS java, last_done_tick = :'yesterday' AS yesterday, count(*) OVER (PARTITION BY last_tick) AS with_that_tick FROM shedlock_locks WHERE name IN ('a', 'b', 'c') ORDER BY 1;
--- A locked_at that is infinite is no run.
+-- An infinite locked_at does not count as a run.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('infinite', '-infinity', 'infinity', 'x'), ('new', '-infinity', '-infinity', '');
 SELECT name, last_tick, last_done_tick FROM shedlock_locks WHERE name IN ('infinite', 'new') ORDER BY 1;
 SELECT shedlock_force_release('infinite'), try('infinite', '1900-01-01Z'), try('new', '1900-01-01Z');
@@ -198,7 +198,7 @@ DEALLOCATE java;
 DROP TABLE before;
 DELETE FROM shedlock;
 
--- A token never equals the tick, so that the row tells whether there was one. Ticks keep their microseconds where other columns are coarse.
+-- A token never equals the tick, so that the row shows whether there was a tick. Ticks keep their microseconds even if other columns are coarse.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(0);
 SELECT date_trunc('second', clock_timestamp()) AS second \gset
 SELECT shedlock_acquire('coarse', '1 h', tick => :'second') AND shedlock_release('coarse') AS that, shedlock_acquire('coarse', '1 h', tick => :'second'::timestamptz + interval '1 s') AND shedlock_release('coarse') AS next,

@@ -1,7 +1,7 @@
--- Who may create the extension, and what stands in its way.
+-- Which roles may create the extension, and what prevents it.
 CREATE ROLE regress_shedlock_app;
 CREATE ROLE regress_shedlock_java;
--- In a schema that the role cannot use, the grant says what is missing.
+-- If the role cannot use the schema, shedlock_grant says what is missing.
 CREATE SCHEMA regress_hidden;
 ALTER EXTENSION shedlock SET SCHEMA regress_hidden;
 SELECT regress_hidden.shedlock_grant('regress_shedlock_app');
@@ -10,8 +10,8 @@ REVOKE ALL ON shedlock FROM regress_shedlock_app;
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_hidden;
 
--- Trusted: whoever may create objects in the database may create the extension, and then dump and grant it. The table is
--- theirs, the functions are a superuser's.
+-- The extension is trusted: a role that may create objects in the database may create the extension, and then read its table and
+-- grant its use. That role owns the table; a superuser owns the functions.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE ROLE regress_shedlock_dba;
@@ -26,7 +26,7 @@ SELECT count(*) FROM shedlock;
 SELECT shedlock_grant('regress_shedlock_app');
 SELECT shedlock_grant('regress_shedlock_java', java => true);
 SELECT grantor::regrole, privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 2;
--- And take back, though the functions are not theirs.
+-- It can revoke as well, although it does not own the functions.
 SELECT shedlock_revoke('regress_shedlock_app'), shedlock_revoke('regress_shedlock_java', java => true);
 SELECT count(*) FROM pg_shdepend WHERE refobjid IN ('regress_shedlock_app'::regrole, 'regress_shedlock_java'::regrole);
 SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
@@ -34,7 +34,7 @@ DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- Not in a schema in which that role may not create a table, though the script could.
+-- It fails in a schema in which the role may not create a table, although the script, as a superuser, could.
 RESET ROLE;
 CREATE SCHEMA regress_closed;
 GRANT USAGE ON SCHEMA regress_closed TO regress_shedlock_dba;
@@ -44,7 +44,7 @@ CREATE EXTENSION shedlock SCHEMA regress_closed;
 \set VERBOSITY default
 RESET ROLE;
 DROP SCHEMA regress_closed;
--- Default privileges give nobody a right to what the script makes.
+-- Default privileges give nobody any right to the objects that the script creates.
 ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO regress_shedlock_app;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO regress_shedlock_app, PUBLIC;
 SET ROLE regress_shedlock_dba;

@@ -1,14 +1,14 @@
--- wait: keep trying for that long.
+-- wait: how long acquire keeps trying.
 SELECT shedlock_acquire('w', '1 h');
 SELECT clock_timestamp() AS begun \gset
 SELECT shedlock_acquire('w', '1 min', wait => '150 ms') AS in_vain;
 SELECT clock_timestamp() - :'begun' >= interval '150 ms' AS waited;
--- Without a need to wait it does not.
+-- If the lock is free, it does not wait.
 SET statement_timeout = '5min';
 SELECT shedlock_acquire('nobody has it', '1 min', wait => '1000 years') AS at_once;
 RESET statement_timeout;
 
--- Wakes when the lease ends; also in REPEATABLE READ, with a snapshot that is older.
+-- It wakes up when the lease ends, even in REPEATABLE READ with an older snapshot.
 SET statement_timeout = '5min';
 SELECT shedlock_acquire('ends', '200 ms');
 SELECT shedlock_acquire('ends', '200 ms', wait => '1 h') AS after_the_lease;
@@ -19,7 +19,7 @@ COMMIT;
 SELECT shedlock_acquire_token(ARRAY['ends', 'and another'], '1 min', wait => '1 h') IS NOT NULL AS several;
 RESET statement_timeout;
 
--- Timeouts and cancels work at once, also while it sleeps, and nothing is left behind.
+-- Timeouts and cancels end it while it sleeps, and nothing is left behind.
 \set VERBOSITY sqlstate
 BEGIN;
 SET LOCAL statement_timeout = '100ms';
@@ -28,13 +28,13 @@ ROLLBACK;
 \set VERBOSITY default
 SELECT count(*) AS locks FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'shedlock'::regclass;
 
--- For the client library: which of several callers may have all their locks. What looks free is told at once.
+-- For the client library: which of several callers can have all their locks. It returns at once if there is one.
 SELECT shedlock_acquire('held', '1 h');
 SELECT shedlock_stats_reset();
 SELECT shedlock_wait_any('{free, held, free, held, never seen}', '{1, 2, 3, 3, 4}', '1 min', 1) AS who;
 SELECT shedlock_wait_any('{held, free, held}', '{7, 8, 8}', '150 ms', 1) AS nobody;
 SELECT name, wait_time > '140 ms' AS waited, attempts FROM shedlock_stats WHERE name IN ('held', 'free') ORDER BY name;
--- After half of statement_timeout. On a busy machine the timeout itself may come first: then once more, and that wait has none.
+-- It returns after half of statement_timeout. On a busy machine the timeout itself may come first; the second attempt has no timeout.
 CREATE FUNCTION ends_before_the_timeout() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM shedlock_wait_any('{held}', '{1}', '1 h', 1);

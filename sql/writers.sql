@@ -1,5 +1,5 @@
--- One table is one truth where one server writes it. Citus, Spock, pgactive and PGD cannot be installed here: their
--- catalogs are imitated, with the columns that are read. (The real pglogical was tried by hand, a real subscription is in
+-- The locks are safe only if a single server writes the table. Citus, Spock, pgactive and PGD cannot be installed here, so their
+-- catalogs are imitated, with the columns that we read. (The real pglogical was tried by hand; a real subscription is in
 -- test/tap/operations.pl.)
 CREATE VIEW complaints AS SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 CREATE PROCEDURE install(extension name) LANGUAGE sql AS $$
@@ -18,7 +18,7 @@ CREATE TABLE pg_catalog.pg_dist_node (nodeid int PRIMARY KEY, groupid int NOT NU
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass PRIMARY KEY);
 GRANT SELECT ON pg_catalog.pg_dist_local_group, pg_catalog.pg_dist_node, pg_catalog.pg_dist_partition TO PUBLIC;
 CALL install('citus');
--- Its triggers invalidate the table when the number changes.
+-- The triggers of Citus invalidate the table when the number changes.
 CREATE PROCEDURE become(node int) LANGUAGE plpgsql SET allow_system_table_mods = on AS $$
 BEGIN
     DELETE FROM pg_dist_local_group;
@@ -26,16 +26,16 @@ BEGIN
     ALTER TABLE pg_catalog.pg_dist_local_group SET (fillfactor = 100);
 END
 $$;
--- This session, too, hears that it has come. Without a number (pg_upgrade), without workers: like any server.
+-- A session that is already connected notices the new extension. Without a number (pg_upgrade) or without workers it is like any server.
 SELECT shedlock_acquire('upgrading', '1 h');
 CALL become(0);
 SELECT shedlock_acquire('alone', '1 h');
 SELECT * FROM complaints;
--- A coordinator of two workers, one of which has a standby.
+-- A coordinator with two workers, one of which has a standby.
 INSERT INTO pg_dist_node VALUES (1, 0), (2, 1), (3, 2), (4, 2);
 SELECT shedlock_acquire('coordinator', '1 h');
 SELECT * FROM complaints;
--- A worker: whatever takes a lock is refused, in a session that has taken locks, too.
+-- A worker: every function that acquires a lock fails, even in a session that has acquired locks before.
 CALL become(2);
 SELECT shedlock_acquire('new', '1 h');
 \echo :LAST_ERROR_SQLSTATE
@@ -46,11 +46,11 @@ SELECT shedlock_pause('new');
 CALL shedlock_run('new', 'SELECT 1', '1 h');
 \c
 SELECT shedlock_acquire('new', '1 h');
--- Locks that were taken before can be seen, and released.
+-- Locks that were acquired before can be seen and released.
 SELECT name, state FROM shedlock_locks ORDER BY name;
 SELECT shedlock_release_token('before', :token), shedlock_force_release('alone');
 SELECT * FROM complaints;
--- There the extension must not fail to be created, which the coordinator does.
+-- CREATE EXTENSION must work on a worker, because the coordinator executes it there.
 SET client_min_messages = error;
 DROP EXTENSION shedlock CASCADE; DROP TABLE shedlock; CREATE EXTENSION shedlock;
 RESET client_min_messages;
@@ -67,7 +67,7 @@ DROP TABLE pg_catalog.pg_dist_local_group, pg_catalog.pg_dist_node, pg_catalog.p
 DELETE FROM pg_extension WHERE oid = 32767;
 SELECT shedlock_acquire('newer', '1 h');
 
--- A native subscription; one that does not know the table, and a publication, do no harm.
+-- A native subscription to the table. One without the table, and a publication, do no harm.
 SET client_min_messages = error;
 CREATE PUBLICATION regress_all FOR ALL TABLES;
 CREATE SUBSCRIPTION "regress Sub" CONNECTION '' PUBLICATION regress_all WITH (connect = false);
@@ -77,7 +77,7 @@ INSERT INTO pg_subscription_rel SELECT oid, 'complaints'::regclass, 'r' FROM pg_
 SELECT * FROM complaints;
 INSERT INTO pg_subscription_rel SELECT oid, 'shedlock'::regclass, 'r' FROM pg_subscription;
 SELECT * FROM complaints;
--- Without a superuser's rights, which the portable edition has not, that can be seen, too. What cannot be is told.
+-- The subscription can be seen even without the rights of a superuser, which the portable edition does not have. What cannot be seen is reported.
 CALL install('pgactive');
 CREATE SCHEMA pgactive;
 GRANT USAGE ON SCHEMA pgactive TO PUBLIC;
@@ -97,12 +97,12 @@ ALTER SUBSCRIPTION "regress Sub" SET (slot_name = NONE);
 DROP SUBSCRIPTION "regress Sub";
 DROP PUBLICATION regress_all;
 
--- pgactive: a node alone, one that was removed, two.
+-- pgactive: a single node, one that was removed, and two nodes.
 INSERT INTO pgactive.pgactive_nodes VALUES ('a', 'r'), ('removed', 'k');
 SELECT * FROM complaints;
 INSERT INTO pgactive.pgactive_nodes VALUES ('joining', 'i');
 SELECT * FROM complaints;
--- It puts a trigger on each table, which alone would not tell.
+-- pgactive puts a trigger on each table, which by itself would not explain the problem.
 CREATE TRIGGER truncate_trigger AFTER TRUNCATE ON shedlock EXECUTE FUNCTION suppress_redundant_updates_trigger();
 SELECT * FROM complaints;
 DROP TRIGGER truncate_trigger ON shedlock;
@@ -118,8 +118,8 @@ INSERT INTO bdr.node VALUES (2, 'b');
 SELECT * FROM complaints;
 DROP SCHEMA bdr CASCADE;
 
--- pglogical and Spock have the same catalogs. No subscription; one of others' tables; one that has copied ours; one that may be
--- the way back of ours.
+-- pglogical and Spock have the same catalogs. Without a subscription; a subscription to other tables; one that has copied ours; and one
+-- that may bring our own changes back.
 CALL install('spock');
 CREATE SCHEMA spock;
 CREATE TABLE spock.subscription (sub_id oid PRIMARY KEY, sub_name name NOT NULL);
@@ -141,7 +141,7 @@ ALTER SCHEMA spock RENAME TO pglogical;
 SELECT * FROM complaints;
 CALL install('pglogical');
 SELECT * FROM complaints;
--- Where it is not installed, what is in a schema of that name may be a trap.
+-- If pglogical is not installed, objects in a schema of that name may be a trap.
 DELETE FROM pg_extension WHERE oid = 32767;
 DROP TABLE pglogical.subscription;
 CREATE FUNCTION pglogical.trap() RETURNS name LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;

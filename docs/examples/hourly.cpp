@@ -1,5 +1,5 @@
-// Once an hour in the whole fleet, however short the job, and however much the hosts' clocks differ; and again in the
-// same hour if it failed.
+// Runs once per hour in the whole fleet, however short the job is, and however much the hosts' clocks differ. If it
+// fails, it runs again in the same hour.
 #include <iostream>
 #include <shedlock/shedlock.hpp>
 

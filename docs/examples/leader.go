@@ -1,9 +1,9 @@
-// leader [NAME [SECONDS]]: of all copies, on any host, one works at a time. pgx; database by the PG* variables.
+// leader [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs pgx; the PG* variables name the database.
 //
 //	go mod init leader && go get github.com/jackc/pgx/v5 && go run leader.go
 //
 // SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
-// Why it is done like this: docs/other-languages.md
+// docs/other-languages.md explains why it is done this way.
 package main
 
 import (
@@ -28,10 +28,10 @@ var (
 	holder string
 	begun  = time.Now()
 	always = context.Background()
-	locks  *pgx.Conn // a connection for the lock alone, none of the application's pool
+	locks  *pgx.Conn // a connection for the lock alone, outside the application's pool
 )
 
-// A clock that nobody sets.
+// A monotonic clock: nobody can set it.
 func clock() time.Duration { return time.Since(begun) }
 
 // Our clock may run slower than the server's.
@@ -39,7 +39,7 @@ func trusted() time.Duration { return atMost / 10 * 9 }
 
 func lasting() string { return fmt.Sprintf("%d ms", atMost.Milliseconds()) }
 
-// One at a time. No answer in a third of at_most: the connection is of no use any more.
+// Called by one goroutine at a time. If no answer comes within a third of at_most, the connection is useless.
 func ask(ctx context.Context, result any, statement string, arguments ...any) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, atMost/3)
 	defer cancel()
@@ -51,7 +51,7 @@ func ask(ctx context.Context, result any, statement string, arguments ...any) (e
 	return locks.QueryRow(ctx, statement, arguments...).Scan(result)
 }
 
-// From an acquire to its release. It is extended by a goroutine of its own.
+// The time from an acquire to its release. A goroutine of its own extends the lease.
 type term struct {
 	token int64
 	until atomic.Int64 // by our clock
@@ -86,7 +86,7 @@ func (t *term) keep() {
 		var ours bool
 		err := ask(always, &ours, "SELECT shedlock_extend_token($1, $2, $3::interval)", name, t.token, lasting())
 		switch {
-		case err != nil: // there is time for some more tries
+		case err != nil: // there is time for a few more attempts
 			log.Println(holder, "cannot extend:", err)
 			pause = atMost / 10
 		case ours:
@@ -104,25 +104,25 @@ func (t *term) end(completed bool) (how string, err error) {
 	if completed {
 		return "completed", nil
 	}
-	// As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+	// Released as failed. If only the reply to the last COMMIT was lost, the lock is completed, and this changes nothing.
 	var released bool
 	err = ask(always, &released, "SELECT shedlock_release_token($1, $2, done => false)", name, t.token)
 	return map[bool]string{true: "released", false: "no longer had the lock"}[released], err
 }
 
-// One transaction. True: it was the last one of the term, and its commit has released the lock.
+// One transaction. Returns true if it was the last one of the term, whose commit has released the lock.
 func work(stop context.Context, application *pgxpool.Pool, token int64) (bool, error) {
 	ctx := always
 	tx, err := application.Begin(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback(ctx) // nothing, after a commit
+	defer tx.Rollback(ctx) // does nothing after a commit
 	var n int64
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(n), 0) + 1 FROM worked").Scan(&n); err != nil {
 		return false, err
 	}
-	time.Sleep(100 * time.Millisecond) // what takes its time
+	time.Sleep(100 * time.Millisecond) // the actual work
 	if _, err := tx.Exec(ctx, "INSERT INTO worked VALUES ($1, $2, $3)", n, token, holder); err != nil {
 		return false, err
 	}
@@ -159,7 +159,7 @@ func lead(stop context.Context, application *pgxpool.Pool, t *term) error {
 	if errors.As(failed, &refusal) && refusal.SQLState() == "SL001" {
 		return nil
 	}
-	return failed // the work has failed: let whoever started us decide
+	return failed // the work has failed: let the supervisor decide what to do
 }
 
 func main() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// leader.js [NAME [SECONDS]]: of all copies, on any host, one works at a time. pg; database by the PG* variables.
+// leader.js [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs pg; the PG* variables name the database.
 // SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
-// Why it is done like this: docs/other-languages.md
+// docs/other-languages.md explains why it is done this way.
 'use strict';
 const os = require('os');
 const { setTimeout: sleep } = require('timers/promises');
@@ -12,21 +12,21 @@ const atMost = 1000 * (process.argv[3] || 10); // in milliseconds, like all time
 const lasting = `${atMost} ms`;
 const trusted = atMost * 0.9; // our clock may run slower than the server's
 const holder = `${os.hostname()}:${process.pid}`;
-const clock = () => performance.now(); // nobody sets it
+const clock = () => performance.now(); // monotonic: nobody can set it
 
 const application = new Pool();
 const stop = new AbortController();
-let locks; // a connection for the lock alone, none of the application's pool
+let locks; // a connection for the lock alone, outside the application's pool
 
 async function ask(statement, parameters) {
     try {
         if (!locks) {
             locks = new Client({ connectionTimeoutMillis: atMost / 3, query_timeout: atMost / 3 });
-            locks.on('error', () => {}); // whoever asks next is told
+            locks.on('error', () => {}); // the next query reports it
             await locks.connect();
         }
         return (await locks.query({ text: statement, values: parameters, rowMode: 'array' })).rows[0][0];
-    } catch (error) { // the next one who asks gets another connection
+    } catch (error) { // the next call opens another connection
         locks.end().catch(() => {});
         locks = undefined;
         throw error;
@@ -39,7 +39,7 @@ async function acquire() {
     return token === null ? null : { token, until: sent + trusted };
 }
 
-// A promise that is kept when the term is over; until then it extends.
+// Extends the lease; the promise resolves when the term is over.
 async function keep(term) {
     for (let pause = atMost / 3; clock() < term.until;) {
         await sleep(pause, null, { signal: term.over.signal }).catch(() => {});
@@ -49,20 +49,20 @@ async function keep(term) {
             const ours = await ask('SELECT shedlock_extend_token($1, $2, $3::interval)', [name, term.token, lasting]);
             term.until = ours ? sent + trusted : 0; // not ours: lost, or just completed
             pause = atMost / 3;
-        } catch (error) { // there is time for some more tries
+        } catch (error) { // there is time for a few more attempts
             console.log(holder, 'cannot extend:', error.message);
             pause = atMost / 10;
         }
     }
 }
 
-// One transaction. True: it was the last one of the term, and its commit has released the lock.
+// One transaction. Returns true if it was the last one of the term, whose commit has released the lock.
 async function work(token) {
     const client = await application.connect();
     try {
         await client.query('BEGIN');
         const n = (await client.query('SELECT coalesce(max(n), 0) + 1 AS n FROM worked')).rows[0].n;
-        await sleep(100); // what takes its time
+        await sleep(100); // the actual work
         await client.query('INSERT INTO worked VALUES ($1, $2, $3)', [n, token, holder]);
         const last = stop.signal.aborted;
         const end = last ? 'SELECT shedlock_complete_token($1, $2)' : 'SELECT shedlock_guard_token($1, $2)';
@@ -71,7 +71,7 @@ async function work(token) {
         client.release();
         return last;
     } catch (error) {
-        client.release(error); // and with the connection goes the transaction
+        client.release(error); // closes the connection, which rolls the transaction back
         throw error;
     }
 }
@@ -84,7 +84,7 @@ async function lead(term) {
     try {
         while (clock() < term.until && !completed) completed = await work(term.token);
     } catch (error) {
-        if (error.code !== 'SL001') throw error; // the work has failed: let whoever started us decide
+        if (error.code !== 'SL001') throw error; // the work has failed: let the supervisor decide what to do
         console.log(holder, 'SL001:', error.message);
     } finally {
         term.over.abort();
@@ -93,7 +93,7 @@ async function lead(term) {
     }
 }
 
-// As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+// Released as failed. If only the reply to the last COMMIT was lost, the lock is completed, and this changes nothing.
 async function release(term) {
     const released = await ask('SELECT shedlock_release_token($1, $2, done => false)', [name, term.token]);
     return released ? 'released' : 'no longer had the lock';

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""leader.py [NAME [SECONDS]]: of all copies, on any host, one works at a time. psycopg 3; database by PG* variables.
+"""leader.py [NAME [SECONDS]]: of all copies on all hosts, one works at a time.
+
+Needs psycopg 3; the PG* variables name the database.
 
 SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
-Why it is done like this: docs/other-languages.md
+docs/other-languages.md explains why it is done this way.
 """
 import os
 import signal
@@ -21,11 +23,11 @@ TRUSTED = SECONDS * 0.9  # our clock may run slower than the server's
 HOLDER = f'{socket.gethostname()}:{os.getpid()}'
 
 stop = threading.Event()
-locks = None  # a connection for the lock alone, none of the application's pool
+locks = None  # a connection for the lock alone, outside the application's pool
 
 
 def connect():
-    # prepare_threshold: not every pooler can have prepared statements. The rest: a dead network is not waited for.
+    # prepare_threshold: not every pooler supports prepared statements. The other settings detect a dead network.
     return psycopg.connect('', autocommit=True, prepare_threshold=None, connect_timeout=3, keepalives_idle=3,
                            tcp_user_timeout=int(SECONDS * 1000 / 3))
 
@@ -38,7 +40,7 @@ def ask(statement, *parameters):
 
 
 class Term:
-    """From an acquire to its release. It is extended by a thread of its own."""
+    """The time from an acquire to its release. A thread of its own extends the lease."""
 
     def __init__(self, token, sent):
         self.token = token
@@ -58,7 +60,7 @@ class Term:
                 ours = ask('SELECT shedlock_extend_token(%s, %s, %s)', NAME, self.token, AT_MOST)
                 self.until = sent + TRUSTED if ours else 0  # not ours: lost, or just completed
                 pause = SECONDS / 3
-            except psycopg.Error as error:  # there is time for some more tries
+            except psycopg.Error as error:  # there is time for a few more attempts
                 print(HOLDER, 'cannot extend:', error, flush=True)
                 pause = SECONDS / 10
 
@@ -67,7 +69,7 @@ class Term:
         self.keeper.join()
         if completed:
             return 'completed'
-        # As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+        # Released as failed. If only the reply to the last COMMIT was lost, the lock is completed, and this changes nothing.
         released = ask('SELECT shedlock_release_token(%s, %s, done => false)', NAME, self.token)
         return 'released' if released else 'no longer had the lock'
 
@@ -79,10 +81,10 @@ def acquire():
 
 
 def work(application, token):
-    """One transaction. True: it was the last one of the term, and its commit has released the lock."""
+    """One transaction. Returns true if it was the last one of the term, whose commit has released the lock."""
     with application.transaction():
         n = application.execute('SELECT coalesce(max(n), 0) + 1 FROM worked').fetchone()[0]
-        time.sleep(0.1)  # what takes its time
+        time.sleep(0.1)  # the actual work
         application.execute('INSERT INTO worked VALUES (%s, %s, %s)', (n, token, HOLDER))
         last = stop.is_set()
         end = 'SELECT shedlock_complete_token(%s, %s)' if last else 'SELECT shedlock_guard_token(%s, %s)'
@@ -97,7 +99,7 @@ def lead(application, term):
         while term.trusted() and not completed:
             completed = work(application, term.token)
     except psycopg.Error as error:
-        if error.sqlstate != 'SL001':  # the work has failed: let whoever started us decide
+        if error.sqlstate != 'SL001':  # the work has failed: let the supervisor decide what to do
             raise
         print(HOLDER, 'SL001:', error, flush=True)
     finally:
@@ -107,7 +109,7 @@ def lead(application, term):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    with connect() as application:  # in an application: its pool
+    with connect() as application:  # a real application would use its pool
         while not stop.is_set():
             if term := acquire():
                 lead(application, term)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# leader.sh [NAME [SECONDS]]: of all copies, on any host, one works at a time. psql; database by the PG* variables.
-# SECONDS is at_most, the lease, in whole ones. The work is done in a table:
+# leader.sh [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs psql; the PG* variables name the database.
+# SECONDS is at_most, the lease, in whole seconds. The work is done in a table:
 # CREATE TABLE worked (n bigint, token bigint, leader text)
-# Why it is done like this: docs/other-languages.md. For a command, "shedlock run leader --wait 1d -- COMMAND" does it.
+# docs/other-languages.md explains why it is done this way. For a single command, use "shedlock run leader --wait 1d -- COMMAND".
 set -u
 
 name=${1:-leader}
@@ -18,20 +18,21 @@ trap 'stopping=yes' TERM INT
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-sql() { # [COMMAND...]: what stdin says, by psql under COMMAND
+sql() { # [COMMAND...]: psql runs the statements on stdin; COMMAND, if given, runs psql
     "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
         -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder" -v last="$last"
 }
-ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, none of a pool's
+ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, outside any pool
 
-# Hundredths of a second, by a clock that nobody sets.
+# Hundredths of a second, by a monotonic clock, which nobody can set.
 clock() { read -r now _ </proc/uptime && now=${now/./}; }
 
-# Until when: in a file, since keep is a process of its own. A move, so that nobody reads half of it.
+# The time until which the lease is trusted. It is in a file because keep is a process of its own, and is moved into place
+# so that nobody reads half of it.
 trust() { echo "$1" >"$folder/new" && mv "$folder/new" "$folder/until"; }
 trusted() { clock && [ "$now" -lt "$(<"$folder/until")" ]; }
 
-# Beside the work, until it is killed. $$ is the leader: if that was killed, nobody may extend its lease.
+# Runs alongside the work until it is killed. $$ is the leader: once it is dead, nobody may extend its lease.
 keep() {
     local sent pause=$third
     while sleep "$pause" && kill -0 $$ 2>/dev/null && trusted; do
@@ -40,7 +41,7 @@ keep() {
         case $(ask "SELECT shedlock_extend_token(:'name', :token, :'at_most')") in
         t) trust $((sent + trusted)) ;;
         f) trust 0 ;; # lost, or just completed
-        *) pause=$tenth ;; # no answer; there is time for some more tries
+        *) pause=$tenth ;; # no answer; there is time for a few more attempts
         esac
     done
 }
@@ -76,13 +77,13 @@ lead() {
         echo "$holder completed"
         return
     fi
-    # As failed. If only the reply to the last COMMIT was lost, that has completed the lock, and this changes nothing.
+    # Released as failed. If only the reply to the last COMMIT was lost, the lock is completed, and this changes nothing.
     released=$(ask "SELECT shedlock_release_token(:'name', :token, done => false)") || exit 1
     if [ "$released" = f ]; then
         echo "$holder no longer had the lock"
     else
         echo "$holder released"
-        [ $failed = no ] || exit 1 # the work has failed: let whoever started us decide
+        [ $failed = no ] || exit 1 # the work has failed: let the supervisor decide what to do
     fi
 }
 

@@ -1,4 +1,4 @@
-// The smallest job: run it here, or skip it, because it runs on another host.
+// The smallest job: it runs here, or is skipped because it is running on another host.
 #include <iostream>
 #include <shedlock/shedlock.hpp>
 

@@ -1,5 +1,5 @@
-"""Draws dashboard.svg: the panels of docs/monitoring/grafana.json, with what a Prometheus answers to their queries. Its metrics are
-made up, of two days in which three jobs of five had a problem."""
+"""Draws dashboard.svg: the panels of docs/monitoring/grafana.json, with the answers of a Prometheus to their queries. Its metrics are
+made up: two days in which three of five jobs had a problem."""
 import datetime
 import json
 import os
@@ -24,7 +24,7 @@ COLOURS = {'green': '#2f9e55', 'orange': '#d98e1f', 'red': '#d9534f', 'yellow': 
 LINES = ['#3d8bd4', '#2f9e55', '#d98e1f', '#d9534f', '#9a6fd0', '#1fa5a5', '#c9679a', '#8b949e']
 
 
-# Runs: when they began, how long they held the lock, and how they ended. A pause is one, too.
+# Runs: when they began, how long they held the lock, and how they ended. A pause is in the list as well.
 def story():
     def daily(at, lasts, days=(3, 2, 1, 0)):
         return [(MIDNIGHT - day * DAY + at, lasts + day * 40, 'done') for day in days]
@@ -44,7 +44,7 @@ def story():
 
 
 def samples(name, runs, now):
-    """What shedlock metrics would print at that time."""
+    """The metrics that "shedlock metrics" would print at that time."""
     begun = [run for run in runs if run[0] <= now]
     start, lasts, outcome = begun[-1]
     is_on = now < start + lasts
@@ -77,7 +77,7 @@ def exposition():
 
 
 def answers(panels):
-    """Of each panel, for each of its queries: pairs of labels and values, by time."""
+    """For each panel, and each of its queries: pairs of labels and values over time."""
     with tempfile.TemporaryDirectory() as folder:
         with open(f'{folder}/metrics', 'w', encoding='utf-8') as file:
             file.write(exposition())
@@ -104,9 +104,9 @@ def ask(address, target):
                 found = json.load(answer)['data']['result']
             return [(one['metric'], [(float(t), float(v)) for t, v in one.get('values', [one.get('value')])]) for one in found]
         except urllib.error.HTTPError as failure:
-            if failure.code != 503:  # it is reading the data
+            if failure.code != 503:  # Prometheus is reading the data
                 raise
-        except OSError:  # it is starting
+        except OSError:  # Prometheus is starting
             pass
         time.sleep(0.1)
     raise SystemExit('Prometheus does not answer')
@@ -134,7 +134,7 @@ def hours(x, y, width):
         yield text(round(x + (t - BEGIN) / (END - BEGIN) * width), y, time.strftime('%d %Hh', time.gmtime(t)), 'middle dim small')
 
 
-# Each gives what is below a panel's title: in a box that begins at x, y.
+# Each of these draws the contents of a panel, below its title, in a box that begins at x, y.
 def bargauge(panel, queries, x, y, width, height):
     steps = panel['fieldConfig']['defaults']['thresholds']['steps']
     rows = sorted(queries[0], key=lambda one: one[0]['name'])

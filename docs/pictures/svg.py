@@ -1,9 +1,9 @@
-"""What the pictures are made of."""
+"""The elements of the pictures."""
 import html
 import os
 
-# Plain colours: many viewers know no CSS variables. Whoever prefers a dark page gets what @media overrides. The white words on
-# the bars are readable on both (a contrast of 4.5 and more).
+# Plain colours, because many viewers do not support CSS variables. @media overrides them for readers who prefer dark pages.
+# The white words on the bars are readable on both (a contrast of at least 4.5).
 STYLE = '''<style>
  text { fill: #1f2328; font: 13px sans-serif; } .dim { fill: #656d76; } .bad { fill: #c62f2f; } .back { fill: #ffffff; }
  .middle { text-anchor: middle; } .end { text-anchor: end; } .code { font: 13px monospace; } .bold { font-weight: bold; }

@@ -1,4 +1,4 @@
-# The chart docs/benchmark.svg: a panel a workload, a bar a side.
+# The chart docs/benchmark.svg: one panel per workload, one bar per side.
 package Chart;
 
 use strict;
@@ -11,7 +11,7 @@ use Format;
 my ($width, $bar, $label, $gap) = (460, 16, 185, 20);
 my %colour = (ours => '#1d6fb8', peer => '#8a94a0', loose => '#cfd5db');
 
-# Title, and the results: this, and then the side.
+# The title, and the first part of the results' key, to which the side is added.
 my @panels = (
 	[ 'refused attempts a second, 32 clients', 'refused/32/' ],
 	[ 'acquired and released a second, 32 clients', 'cycle/32/' ],
@@ -19,7 +19,7 @@ my @panels = (
 	[ 'acquired and released a second, a slower flush', 'slow_cycle/32/' ],
 );
 
-# Dark or light, as whoever looks has it.
+# Dark or light, as the reader prefers.
 my $style = '<style>text { fill: #1f2328 } .dim { fill: #656d76 } .back { fill: #fff } '
 	. '@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } .back { fill: #151b23 } }</style>';
 

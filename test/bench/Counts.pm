@@ -1,4 +1,4 @@
-# The part of the benchmark that counts: what an operation costs, however busy the machine is.
+# The part of the benchmark that counts what an operation costs, which does not depend on how busy the machine is.
 package Counts;
 
 use strict;
@@ -7,7 +7,7 @@ use Sides;
 use Table;
 use Server;
 
-# WAL position, next transaction id and flushes so far. The last of a session's WAL reaches the disk with this message.
+# WAL position, next transaction id and flushes so far.
 sub position
 {
 	my $flushes = Server::sql('postgres', 'SHOW server_version_num') < 180000
@@ -17,11 +17,11 @@ sub position
 	return { lsn => $lsn, xid => $xid, flushes => $syncs };
 }
 
-# Bytes of WAL and row locks between two positions, without what the server writes by itself.
+# Bytes of WAL and row locks between two positions, without the server's background activity.
 sub written
 {
 	my ($from, $to) = @_;
-	Server::sql('postgres', "SELECT pg_logical_emit_message(true, '', '')"); # whose commit flushes all before
+	Server::sql('postgres', "SELECT pg_logical_emit_message(true, '', '')"); # its commit flushes all WAL before it
 	my $folder = Server::sql('postgres', 'SHOW data_directory') . '/pg_wal';
 	my ($bytes, $locks) = (0, 0);
 	return ($bytes, $locks) if $from->{lsn} eq $to->{lsn};
@@ -45,10 +45,10 @@ sub exact
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds it here, and it writes nothing
+			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds the lock here, and a refusal writes nothing
 			Server::sql('exact', Table::fill($side, 8, $workload eq 'refused' ? 'held' : 'free')) if Sides::has_table($side);
 			my @run = ($side, $workload, 'exact', 1, $workload eq 'extend' ? 1 : 8, '-t'); # a session extends its own name only
-			Server::measure(@run, 100) if $workload ne 'extend'; # it would leave the name held
+			Server::measure(@run, 100) if $workload ne 'extend'; # this would leave the name held
 			Server::sql('exact', 'VACUUM ' . Table::table($side)) if Sides::has_table($side);
 			my $before = position();
 			Server::measure(@run, $runs);

@@ -1,4 +1,4 @@
-# What the page says of the parts waits and standby.
+# The page's tables for the parts waits and standby.
 package Delays;
 
 use strict;
@@ -12,7 +12,7 @@ my %side = (ours => 'ours, SQL', library => 'ours, C++ library', advisory => 'ad
 
 sub ms { return defined $_[0] ? Format::number(sprintf '%.3g', $_[0] / 1000) . ' ms' : '–' }
 
-# One row per side: the median, what one in a hundred exceeds, the greatest.
+# One row per side: the median, the 99th percentile and the maximum.
 sub spread
 {
 	my ($results, $what, @sides) = @_;

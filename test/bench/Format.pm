@@ -6,7 +6,7 @@ use warnings;
 use utf8;
 use List::Util 'max';
 
-# Three digits that count, thousands apart.
+# Three significant digits, with thousands separators.
 sub number
 {
 	my ($value) = @_;
@@ -22,7 +22,7 @@ sub factor
 	return $value >= 100 ? sprintf('%.0f', $value) : $value >= 10 ? sprintf('%.1f', $value) : sprintf('%.2f', $value);
 }
 
-# Median, then the least and the greatest, if it was measured more than once.
+# The median, followed by the minimum and the maximum if it was measured more than once.
 sub ratio
 {
 	my ($ratio) = @_;
@@ -31,7 +31,7 @@ sub ratio
 	return "**${median}x**" . ($ratio->{count} > 1 ? " ($min–$max)" : '');
 }
 
-# Markdown, columns aligned so that it can be read as it is.
+# A Markdown table with aligned columns, so that the source is readable.
 sub table
 {
 	my (@rows) = @_;

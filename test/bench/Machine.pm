@@ -1,4 +1,4 @@
-# What the run was made on, and with: facts for the page.
+# Facts for the page: the machine, the software and the settings of the run.
 package Machine;
 
 use strict;
@@ -14,7 +14,7 @@ sub first_line
 	return $found // 'unknown';
 }
 
-# Microseconds that a flush takes where the server's data are; PostgreSQL's own measure of it, stopped when it has said so.
+# Microseconds that a flush takes on the file system of the server's data, measured by pg_test_fsync, which is stopped once it has printed that.
 sub flush
 {
 	my $file = Server::sql('postgres', 'SHOW data_directory') . '/flush';

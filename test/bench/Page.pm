@@ -1,4 +1,4 @@
-# The page docs/benchmark.md: the template page.md, in which {{word}} is what the function of that name here makes of the results.
+# The page docs/benchmark.md: the template page.md, in which {{word}} is replaced by what the function of that name returns.
 package Page;
 
 use strict;
@@ -39,8 +39,8 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
-# All speeds in short: ours per second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with sides that
-# flush as often: at each commit, or not for the release.
+# A summary of all speeds: ours per second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with sides that
+# flush as often: at each commit, or at each commit except that of the release.
 sub ratios
 {
 	my @columns = (
@@ -65,7 +65,7 @@ sub ratios
 	return Format::table([ 'ours against', map { $_->[0] } @columns ], $ours, grep { "@$_[1..$#$_]" =~ /\d/ } @rows);
 }
 
-# One row per side, one column per number of clients: ours divided by the side, then what the side did per second.
+# One row per side, one column per number of clients: ours divided by the side, then the side's operations per second.
 sub speeds
 {
 	my ($ours, $part, $workload, $clients, @sides) = @_;
@@ -85,7 +85,7 @@ sub speeds
 sub speed
 {
 	my ($workload) = @_;
-	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # it is compared with ours_sync
+	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # that one is compared with ours_sync
 	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], @sides);
 }
 
@@ -100,7 +100,7 @@ sub slow_one
 	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 }
 
-# One row per side, one column per number of names: ours divided by the side, then what is left of the side's speed with ten.
+# One row per side, one column per number of names: ours divided by the side, then the side's speed relative to its speed with ten names.
 sub names
 {
 	my @sizes = (10, 10_000, 1_000_000);
@@ -169,7 +169,7 @@ sub sides
 
 # How far one server goes ----------------------------------------------------------------------------------------------
 
-# Of a server's time, what one job costs in a second: a cycle and the other hosts' refused attempts in each interval.
+# The share of a server's time that one job takes: a cycle and the other hosts' refused attempts in each interval.
 sub load_of_job
 {
 	my ($hosts, $interval) = @_;
@@ -188,7 +188,7 @@ sub jobs
 	return Format::table([ '', map { $_ == 60 ? 'each minute' : $_ == 1 ? 'each second' : "each $_ s" } @intervals ], @rows);
 }
 
-# 1000 jobs that 100 hosts try each minute.
+# 1000 jobs, each tried by 100 hosts every minute.
 sub example
 {
 	my $load = load_of_job(100, 60);

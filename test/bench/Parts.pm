@@ -1,4 +1,4 @@
-# The parts of the benchmark that measure speed: all sides in turn, repetition by repetition.
+# The parts of the benchmark that measure speed: all sides in turn, in each repetition.
 package Parts;
 
 use strict;
@@ -8,14 +8,14 @@ use Table;
 use Server;
 use Redis;
 
-my $few = 8; # names of the refused attempt, unless a part says otherwise: all hosts ask for the same few
+my $few = 8; # names of the refused attempts, unless a part says otherwise: all hosts ask for the same few names
 
 sub available
 {
 	return grep { !$_->{redis} || !Redis::missing() } @_;
 }
 
-# One measurement, in a database of the workload's own.
+# One measurement, in the workload's own database.
 sub measure
 {
 	my ($plan, $part, $side, $workload, $clients) = @_;
@@ -34,7 +34,7 @@ sub measure
 	print '.';
 }
 
-# All sides of a workload next to each other, forwards and backwards in turn.
+# All sides of a workload one after the other, in alternating order.
 sub side_by_side
 {
 	my ($plan, $repetition, $part, $workload, $clients, @sides) = @_;
@@ -45,7 +45,7 @@ sub side_by_side
 	}
 }
 
-# The workloads' databases; WAL files to be used again, because the first use of one costs more.
+# Creates the workloads' databases, and WAL files to be recycled, because the first use of one costs more.
 sub prepare
 {
 	my ($plan) = @_;
@@ -55,7 +55,7 @@ sub prepare
 	Server::sql('postgres', 'CHECKPOINT');
 }
 
-# A session that holds the advisory locks of the refused attempts.
+# Opens a session that holds the advisory locks of the refused attempts.
 sub hold_advisory
 {
 	my $lock = Sides::side('advisory')->{acquire} =~ s/:name/n::text/r;
@@ -79,7 +79,7 @@ sub speed
 	Redis::stop();
 }
 
-# The same with a slower flush: both servers started anew with a library that waits before each.
+# The same with a slower flush: both servers are restarted with a library that waits before each flush.
 sub slow_flush
 {
 	my ($plan) = @_;
@@ -103,8 +103,8 @@ sub slow_flush
 	Server::restart();
 }
 
-# Ten names to a million, 8 clients: all held and attempted, then all free and cycled, compared with what plain SQL loses by so many
-# rows. Attempted for longer, because each session first learns where the rows are.
+# Ten to a million names, 8 clients: first refused attempts on names that are all held, then cycles on free ones, to be compared with
+# how much plain SQL slows down with so many rows. The refused attempts take longer, because each session first learns where the rows are.
 sub names
 {
 	my ($plan) = @_;
@@ -118,7 +118,7 @@ sub names
 		{
 			Server::sql("names_$_", Table::fill($side, $_, $workload eq 'refused' ? 'held' : 'free')) for @sizes;
 		}
-		system 'sync'; # or else the flushes measured next wait for what the filling has left to write
+		system 'sync'; # otherwise the flushes measured next would also write out the filled tables
 		for my $repetition (1 .. $plan->{repeat})
 		{
 			for my $names (@sizes)
@@ -136,7 +136,7 @@ sub names
 	Server::sql('postgres', map { "DROP DATABASE names_$_" } @sizes);
 }
 
-# Eight names, of which more and more versions pile up because an old snapshot is held open elsewhere.
+# Eight names, whose row versions pile up because an old snapshot is held open elsewhere.
 sub old_snapshot
 {
 	my ($plan) = @_;
@@ -151,13 +151,13 @@ sub old_snapshot
 	Server::sql('postgres', 'DROP DATABASE old');
 }
 
-# The row versions that so many cycles of 8 clients on 8 names leave: two each.
+# Makes as many row versions as that many cycles of 8 clients on 8 names leave: two per cycle.
 sub pile
 {
 	my ($side, $cycles) = @_;
 	my $script = "\\set name 1 + :client_id\nCALL pile(:name, ${\int($cycles * 2 / 8)});\n";
 	Server::pgbench_script('old', $script, "-c synchronous_commit=off -c search_path=${\Sides::schema($side)}", qw(-M prepared -c 8 -t 1));
-	# As autovacuum would do meanwhile: the planner knows how long the table has become.
+	# As autovacuum would do meanwhile, so that the planner knows how long the table has become.
 	Server::sql('old', 'VACUUM ANALYZE ' . Table::table($side));
 }
 
@@ -178,7 +178,7 @@ sub under_snapshot
 	Server::finish_session($snapshot);
 }
 
-# The cycle, then the refused attempt; gives how many cycles that were.
+# Measures the cycle, then the refused attempt; returns the number of cycles.
 sub both
 {
 	my ($plan, $side, $variant, @limit) = @_;
@@ -194,7 +194,7 @@ sub both
 	return $cycles;
 }
 
-# Refused attempts, each over a connection of its own, as crontabs make them.
+# Refused attempts, each on a new connection, as crontabs make them.
 sub connecting
 {
 	my ($plan) = @_;

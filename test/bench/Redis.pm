@@ -1,5 +1,5 @@
-# Redis servers for the run, on a socket in a folder of their own, and their load: redis-benchmark where an operation is one
-# command; where it is two, one redis-cli per client, which reads commands from a pipe and waits for each reply.
+# Redis servers for the run, on sockets in a folder of their own, and their load: redis-benchmark if an operation is one
+# command; if it is two, one redis-cli per client, which reads commands from a pipe and waits for each reply.
 package Redis;
 
 use strict;
@@ -29,7 +29,7 @@ sub cli
 	return $output;
 }
 
-# A process in a group of its own, which is silent.
+# Starts a silent process in a process group of its own.
 sub spawn
 {
 	my (@command) = @_;
@@ -94,7 +94,7 @@ sub command
 	return split / /, $command =~ s/%(\w+)/$word{$1}/gr;
 }
 
-# How often each command was called so far, also by scripts, and how much was changed.
+# How often each command was called so far, including calls by scripts, and how many changes there were.
 sub counters
 {
 	my ($side) = @_;
@@ -122,7 +122,7 @@ sub start_clients
 	}
 }
 
-# Operations a second, counted by the server between two looks; proves that the side did what the workload says.
+# Operations per second, from the server's counters at two times; checks that the side did what the workload says.
 sub measure
 {
 	my ($side, $workload, $clients, $names, $seconds) = @_;

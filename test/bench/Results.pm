@@ -1,4 +1,4 @@
-# What was measured: lines "what <tab> value" in a file, where what is "workload/clients/variant/side". A line is
+# The measurements: lines "what <tab> value" in a file, where what is "workload/clients/variant/side". Each line is
 # one repetition, in order.
 package Results;
 
@@ -60,7 +60,7 @@ sub all
 	return @{ $self->{values}{$what} // [] };
 }
 
-# What so great a part of the values does not exceed: 0.99 of them, or all (1).
+# The value that this part of all values does not exceed: 0.99 for the 99th percentile, 1 for the maximum.
 sub quantile
 {
 	my ($self, $what, $part) = @_;
@@ -68,7 +68,7 @@ sub quantile
 	return $part == 0.5 ? median(@sorted) : @sorted ? $sorted[ ceil($part * @sorted) - 1 ] : undef;
 }
 
-# Median, least and greatest of a/b, each within one repetition; nothing when one of them was not measured.
+# Median, minimum and maximum of a/b, each within one repetition; nothing if one of them was not measured.
 sub ratio
 {
 	my ($self, $one, $other) = @_;

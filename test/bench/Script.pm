@@ -1,7 +1,7 @@
-# The workloads, as pgbench scripts made of a side's statements. One run of a script is one operation.
+# The workloads, as pgbench scripts built from a side's statements. One run of a script is one operation.
 #   cycle     acquire and release a name of the client's own slice of the names
 #   refused   acquire one of the names at random, all held by somebody else
-#   one       acquire the one name; release it if it was granted
+#   one       acquire the only name; release it if it was granted
 #   one_work  the same, with a millisecond of work in between
 #   run       some work under a name of the client's own
 #   extend    extend a name of the client's own, acquired by its first run
@@ -15,7 +15,7 @@ use Table;
 my $host = "\\set host :client_id\n";
 my $own = "\\set name 1 + :client_id * :slice + random(0, :slice - 1)\n";
 
-# A side without a table shows nowhere what it did: there the client looks. pgbench stops at the error.
+# A side without a table leaves no trace of what it did, so the client checks the result. pgbench stops at the error.
 sub expect
 {
 	my ($side, $granted) = @_;
@@ -24,7 +24,7 @@ sub expect
 	return "$side->{acquire} \\gset\n\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
 }
 
-# Work under the lock: a line of pgbench's.
+# The work under the lock is a line of the pgbench script.
 sub one_name
 {
 	my ($side, $work) = @_;
@@ -60,7 +60,7 @@ sub script
 	return $script{$workload}->($side);
 }
 
-# The -D options of pgbench for so many clients and names.
+# The -D options of pgbench for this number of clients and names.
 sub variables
 {
 	my ($clients, $names) = @_;
@@ -68,8 +68,8 @@ sub variables
 	return map { ('-D', "$_=$value{$_}") } sort keys %value;
 }
 
-# For test/bench/instructions, in a folder: setup.sql, and for each workload and side a line in the list, the SQL that fills the
-# table for one name, and the script.
+# Writes files for test/bench/instructions into a folder: setup.sql, and for each workload and side a line in the list, the SQL that
+# fills the table for one name, and the script.
 sub save
 {
 	my ($folder) = @_;
@@ -78,8 +78,8 @@ sub save
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if $side->{options}; # settings are not what differs in instructions
-			next if $workload eq 'refused' && !Sides::has_table($side); # nobody is there to hold it
+			next if $side->{options}; # settings make no difference in instructions
+			next if $workload eq 'refused' && !Sides::has_table($side); # no other session is there to hold the lock
 			my $file = "$workload.$side->{key}";
 			$file{list} .= join("\t", $file, $workload, Sides::schema($side), $side->{title}) . "\n";
 			$file{"$file.run"} = script($side, $workload);

@@ -1,4 +1,4 @@
-# The throw-away PostgreSQL server that the PG* variables name: SQL, pgbench, and what the server counts.
+# The throw-away PostgreSQL server that the PG* variables name: SQL, pgbench, and the server's counters.
 package Server;
 
 use strict;
@@ -13,7 +13,7 @@ use Table;
 my $folder = tempdir('shedlock-bench.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 my $cores = `nproc` + 0;
 
-# What a command printed, and it must succeed and say nothing else. Arguments, not a shell's line.
+# Returns the output of a command, which must succeed without warnings. It takes arguments, not a line for a shell.
 sub output_of
 {
 	my (@command) = @_;
@@ -34,7 +34,7 @@ sub output_of
 	return $output;
 }
 
-# The kernel takes no argument of 128 KiB or more, such as the portable edition.
+# The kernel accepts no argument of 128 KiB or more; the portable edition is longer.
 sub as_argument
 {
 	my ($command) = @_;
@@ -44,7 +44,7 @@ sub as_argument
 	return ('-f', $file);
 }
 
-# Runs the commands one by one; gives what they return, as one string.
+# Runs the commands one by one; returns their output as one string.
 sub sql
 {
 	my ($database, @commands) = @_;
@@ -53,7 +53,7 @@ sub sql
 	return $output =~ s/\n\z//r;
 }
 
-# A session that runs the commands and stays, until it is finished.
+# Opens a session that runs the commands and stays open until finish_session.
 sub open_session
 {
 	my ($database, @commands) = @_;
@@ -75,14 +75,14 @@ sub finish_session
 	waitpid $session->{child}, 0;
 }
 
-# Until the sessions of pgbench have ended: then all that they did has been counted.
+# Waits until the sessions of pgbench have ended: then everything that they did has been counted.
 sub settle
 {
 	my ($database) = @_;
 	while (sql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench' AND datname = '$database'")) { select undef, undef, undef, 0.02 }
 }
 
-# Runs a script with pgbench: settings of its sessions, options of pgbench. Gives how many runs there were, and how many a second.
+# Runs a script with pgbench, given settings for its sessions and options for pgbench. Returns the number of runs and the runs per second.
 sub pgbench_script
 {
 	my ($database, $script, $settings, @options) = @_;
@@ -98,7 +98,7 @@ sub pgbench_script
 	return ($runs, $rate);
 }
 
-# Runs a workload of a side, for so many seconds or runs a client as the limit says.
+# Runs a workload of a side, for as many seconds, or runs per client, as the limit says.
 sub pgbench
 {
 	my ($side, $workload, $database, $clients, $names, @limit) = @_;
@@ -107,7 +107,7 @@ sub pgbench
 		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
 }
 
-# How often rows of the side's tables were inserted or updated, so far.
+# How many rows of the side's tables were inserted or updated so far.
 sub changes
 {
 	my ($side, $database) = @_;
@@ -115,8 +115,8 @@ sub changes
 	return 2 * sql($database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
 }
 
-# Runs a workload and proves that the side did what the workload says; gives operations a second. On one name that
-# is completed cycles: two changes each.
+# Runs a workload and checks that the side did what the workload says; returns operations per second. On one name
+# these are completed cycles, with two changes each.
 sub measure
 {
 	my ($side, $workload, $database, $clients, $names, @limit) = @_;
@@ -152,7 +152,7 @@ sub write_file
 	close $file or die "$name: $!";
 }
 
-# Lets everybody in who can reach the server's socket, which is in a folder that nobody else can; and goes that way from now on.
+# Lets in everybody who can reach the server's socket, which is in a private folder, and uses that socket from now on.
 sub admit
 {
 	write_file(sql('postgres', 'SHOW hba_file'), "local all all trust\nlocal replication all trust\n");
@@ -161,7 +161,7 @@ sub admit
 	select undef, undef, undef, 0.5;
 }
 
-# What is prefixed to run a command as the user who runs servers, which refuse to run as root.
+# The prefix that runs a command as the owner of servers, which refuse to run as root.
 sub as_owner
 {
 	return $> == 0 ? ('runuser', '-u', 'postgres', '--') : ();
@@ -173,7 +173,7 @@ sub program
 	return `pg_config --bindir` =~ s/\n/\/$name/r;
 }
 
-# Starts the server anew, with these variables in its environment.
+# Restarts the server with these variables in its environment.
 sub restart
 {
 	local %ENV = (%ENV, @_);

@@ -5,11 +5,12 @@
 #                  each client), :at_most (interval), :seconds (the same as a number), :zero
 #   told           what to append to acquire so that it gives a column `got`: true if granted; false or no row if refused
 #   done           release, and count it: only for a side without a table, whose completed cycles are not counted otherwise
-#   setup          SQL that creates its tables. schema: where, if not in a schema of its own; the first side of a schema creates them
-#   table          false: it has none
+#   setup          SQL that creates its tables
+#   schema         where its tables are, if not in a schema of its own; the first side of a schema creates them
+#   table          false if it has none
 #   loose          a crash loses what it has granted
 #   options        settings of its sessions
-#   only           the workloads it takes part in. Default: all that its statements allow
+#   only           the workloads it takes part in. Default: all for which it has statements
 #   redis          it is a Redis server, with this appendfsync; the statements are Redis commands
 package Sides;
 
@@ -43,7 +44,7 @@ my $plain_update = 'UPDATE shedlock SET lock_until = now() WHERE name = :name';
 # The command of shedlock_run: one row per run.
 my $work = 'INSERT INTO work VALUES (1)';
 
-# The portable edition makes its functions in the current schema.
+# The portable edition creates its functions in the current schema.
 my $portable = do { local (@ARGV, $/) = __FILE__ =~ s{[^/]*$}{../../extension/portable/shedlock.sql}r; <> };
 
 my $key = 'hashtextextended(:name, 0)';
@@ -118,7 +119,7 @@ our @sides = (
 		note => 'the literal statements of Java ShedLock 7.9 with `usingDbTime()`: `INSERT … ON CONFLICT`, as a JVM sends it the'
 			. ' first time it tries a name, and its unlock',
 		setup => $table, acquire => $upsert, told => ' RETURNING 1 AS got', release => $unlock,
-		only => [qw(cycle refused one)], # its extend is that of the next
+		only => [qw(cycle refused one)], # it extends like the next side
 	},
 	{
 		key => 'java_again', title => 'Java, steady state',
@@ -152,7 +153,7 @@ our @sides = (
 	}, qw(always everysec)),
 );
 
-# What is measured with up to a million names. What plain SQL loses by them, ours may lose, too.
+# The sides that are measured with up to a million names. Ours may lose as much speed by them as plain SQL does.
 our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side

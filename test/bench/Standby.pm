@@ -45,7 +45,7 @@ END
 	$? = $status;
 }
 
-# Returns when the standby is replicated to in this way.
+# Switches to this kind of replication, and returns when it is in effect.
 sub replicate
 {
 	my ($kind) = @_;

@@ -1,11 +1,11 @@
-# The lock tables, as SQL: made, filled, changed from outside.
+# SQL that creates, fills and changes the lock tables.
 package Table;
 
 use strict;
 use warnings;
 use Sides;
 
-# All that the sides on PostgreSQL need in a database.
+# Everything that the sides on PostgreSQL need in a database.
 sub setup
 {
 	my %done;
@@ -26,7 +26,7 @@ my %state = (
 	free => "lock_until = timezone('utc', now()) - interval '1 second'",
 );
 
-# The names 1 to N, all held by somebody else or all free, in a table as new, which the planner knows.
+# Fills a fresh table with the names 1 to N, all held by somebody else or all free, and analyzes it for the planner.
 sub fill
 {
 	my ($side, $names, $state) = @_;
@@ -38,15 +38,15 @@ sub fill
 		"VACUUM ANALYZE $table");
 }
 
-# Lets somebody else hold all names, or nobody.
+# Makes all names held by somebody else, or free.
 sub turn
 {
 	my ($side, $state) = @_;
 	return 'UPDATE ' . table($side) . " SET $state{$state}, locked_by = 'job\@elsewhere#1'";
 }
 
-# A procedure that makes so many new versions of a name's row, each committed by itself. It finds the row by its place, not by
-# its name: under an old snapshot a search by name becomes slower and slower.
+# A procedure that creates this many new versions of a name's row, each in its own transaction. It finds the row by its ctid, not by
+# its name, because under an old snapshot a search by name becomes slower and slower.
 sub pile
 {
 	my ($side) = @_;

@@ -1,4 +1,4 @@
-# The targets, compared with what was measured. Plain SQL on the same server in the same run is the yardstick: a refusal cannot be
+# The targets, compared with the measurements. Plain SQL on the same server in the same run is the yardstick: a refusal cannot be
 # faster than a statement that does nothing, nor a cycle much faster than two UPDATEs.
 package Targets;
 
@@ -9,14 +9,14 @@ use Sides;
 use Format;
 use Delays;
 
-# Pairs of results, and what to call them: ours against another side ...
+# Pairs of results with their titles: ours against another side ...
 sub against
 {
 	my ($workload, $ours, $other, @clients) = @_;
 	return map { [ $_ == 1 ? '1 client' : $_, "$workload/$_//$ours", "$workload/$_//$other" ] } @clients;
 }
 
-# ... against both of Java ...
+# ... against both sides of Java ...
 sub against_java
 {
 	my ($what, $ours) = @_;
@@ -30,8 +30,8 @@ sub itself
 	return [ '', "$one/$side", "$other/$side" ];
 }
 
-# what: its name. asked: the least or greatest factor for each pair of results in `of`. compared: a pair that says how much plain SQL loses.
-# because: where the page explains why the target is not met.
+# what: its name. asked: the minimum or maximum of the factor for each pair of results in `of`. compared: a pair that shows how much
+# plain SQL loses. because: where the page explains why the target is not met.
 our @targets = (
 	{
 		what => 'refused / a statement that does nothing', asked => [ '≥', 0.9 ], of => [ against('refused', 'ours', 'nothing', 1, 8, 32) ],

@@ -1,4 +1,4 @@
-# The part of the benchmark about waiting: how soon whoever waits has the lock, and what it costs to wait in vain.
+# The part of the benchmark about waiting: how soon a waiter gets the lock, and what it costs to wait in vain.
 package Waits;
 
 use strict;
@@ -26,8 +26,8 @@ sub hand_over
 	print '.';
 }
 
-# Seconds of processor that each process of the server has had. To the nanosecond: what most of a crowd takes in a minute
-# is less than one tick of /proc/PID/stat.
+# Seconds of processor time that each process of the server has used, from a file with nanoseconds: most processes of a crowd
+# use less in a minute than one tick of /proc/PID/stat.
 sub processor
 {
 	my %used = map { ($_ => (split / /, Server::read_file("/proc/$_/schedstat"))[0] / 1e9) }
@@ -35,14 +35,14 @@ sub processor
 	return \%used;
 }
 
-# pg_stat_database does not know: a session that touches no table by SQL does not report its transactions to it.
+# pg_stat_database would not count them: a session that touches no table by SQL does not report its transactions.
 sub statements { return Server::sql('waits', 'SELECT sum(calls) FROM pg_stat_statements') }
 
 sub attempts { return Server::sql('waits', 'SELECT sum(attempts) FROM shedlock_stats') }
 
 sub sessions { return Server::sql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE datname = 'waits'") }
 
-# Until all are there: then no more come.
+# Waits until all sessions have connected, that is, until their number no longer grows.
 sub all_wait
 {
 	my $before = -1;
@@ -77,7 +77,7 @@ sub in_vain
 	my %cost = count($plan->{vain});
 	close $to;
 	waitpid $child, 0;
-	# Those in SQL would wait on; the others may just be ending, which is a warning here.
+	# The waiters in SQL would wait on. The others may just be ending, which would cause a warning here.
 	Server::sql('postgres', 'SET client_min_messages = error', "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'waits'");
 	Server::sql('waits', "SELECT shedlock_force_release('handover')");
 	$plan->{results}->add("vain/$crowd/$_/$who", $cost{$_}) for sort keys %cost;

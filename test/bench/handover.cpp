@@ -1,12 +1,12 @@
-// How long a lock takes from who releases it to who waits for it. Run by Waits.pm, with the PG* variables set.
+// Measures how long it takes from the release of a lock until a waiter has it. Run by Waits.pm with PG* variables.
 //
 //   handover pairs ROUNDS SIDE...   One holds, another waits, the first releases; the sides in turn, ROUNDS times.
-//   handover queue COUNT SIDE       COUNT sessions wait for one lock; it is released, and each who gets it releases it.
+//   handover queue COUNT SIDE       COUNT sessions wait for one lock; it is released, then by each session that gets it
 //   handover vain COUNT WHO         COUNT wait for a lock that stays held: sessions, clients of the library, or threads
-//                                   of one client. Prints "waiting"; ends with its standard input.
+//                                   of one client. Prints "waiting"; ends when its standard input ends.
 //
-// A side is ours, library or advisory. A hand-over is a line: the side, and microseconds from just before the release
-// was sent until whoever waited had its answer.
+// A side is ours, library or advisory. Each hand-over prints a line: the side, and the microseconds from just before
+// the release was sent until the waiter had its answer.
 #include "shedlock/shedlock.hpp"
 
 #include <chrono>
@@ -30,14 +30,14 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
 shedlock::options const lease{.at_most = 1h};
-constexpr auto long_enough = 10min; // for a wait that ends well
+constexpr auto long_enough = 10min; // for a wait that is not in vain
 
 void tell(std::string const &side, clock_type::duration took)
 {
     std::cout << side << '\t' << std::chrono::duration<double, std::micro>{took}.count() << '\n';
 }
 
-// ---- Who acquires and releases ----
+// ---- The parties that acquire and release ----
 
 struct statements {
     char const *acquire;
@@ -60,7 +60,7 @@ public:
     {
         require(PQsendQueryPrepared(connection_.get(), statement, 0, nullptr, nullptr, nullptr, 0) == 1);
     }
-    void finish() // it was granted, or released
+    void finish() // checks that the lock was granted, or released
     {
         while (auto const result = answer{PQgetResult(connection_.get())})
             require(PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQgetvalue(result.get(), 0, 0)[0] == 't');
@@ -134,7 +134,7 @@ clock_type::duration hand_over(party const &holder, party const &waiter, clock_t
         waiter.acquire();
         return clock_type::now();
     });
-    std::this_thread::sleep_for(pause); // the waiter has begun to wait long before the shortest
+    std::this_thread::sleep_for(pause); // even the shortest is long enough for the waiter to begin
     auto const released = clock_type::now();
     holder.release();
     auto const took = granted.get() - released;
@@ -181,7 +181,7 @@ void queue(int count, std::string const &side)
         sockets.push_back({waiters.emplace_back(how).socket(), POLLIN, 0});
         waiters.back().send("acquire");
     }
-    std::this_thread::sleep_for(1s); // until all wait
+    std::this_thread::sleep_for(1s); // by then all of them wait
     auto released = clock_type::now();
     holder.send("release");
     for (int i = 0; i < count; i++) {

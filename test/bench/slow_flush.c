@@ -1,4 +1,4 @@
-/* Preloaded into a server, lets each flush take longer: a disk that is not this machine's. BENCH_FLUSH_MICROSECONDS says how much. */
+/* Preloaded into a server, this makes each flush take BENCH_FLUSH_MICROSECONDS longer, as on a slower disk. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

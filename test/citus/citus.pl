@@ -1,5 +1,5 @@
-# Citus, a coordinator and two workers: what a job has written is visible on the workers before the next run starts, though Citus commits there
-# after the coordinator's commit is visible; stale holders write nothing; and only the coordinator grants locks.
+# Citus with a coordinator and two workers: a job's writes are visible on the workers before the next run starts, although Citus
+# commits there after the coordinator's commit is visible. Stale holders write nothing, and only the coordinator grants locks.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -9,7 +9,7 @@ use Citus;
 
 my @nodes = start_cluster();
 my ($coordinator, @workers) = @nodes;
-my $installer = "CREATE ROLE installer; GRANT CREATE ON SCHEMA public TO installer; SET ROLE installer;\n"; # which cannot log in
+my $installer = "CREATE ROLE installer; GRANT CREATE ON SCHEMA public TO installer; SET ROLE installer;\n"; # this role cannot log in
 my $portable = slurp_file('extension/portable/shedlock.sql');
 
 sub ours_on_workers
@@ -21,16 +21,16 @@ sub ours_on_workers
 # Installation, with default settings.
 create_database('extension', @nodes);
 $coordinator->safe_psql('extension', 'CREATE EXTENSION shedlock');
-is($coordinator->safe_psql('extension', 'SHOW citus.enable_metadata_sync'), 'on', 'CREATE EXTENSION works with default settings, and leaves them');
-is(ours_on_workers('extension'), '0 0', '... and nothing of it goes to the workers');
+is($coordinator->safe_psql('extension', 'SHOW citus.enable_metadata_sync'), 'on', 'CREATE EXTENSION works with default settings, and does not change them');
+is(ours_on_workers('extension'), '0 0', '... and creates nothing on the workers');
 create_database('portable', @nodes);
 $coordinator->safe_psql('portable', "$installer$portable");
 $coordinator->safe_psql('portable', "SET ROLE installer;\n$portable");
-is(ours_on_workers('portable'), '0 0', 'so does the portable edition of a role that cannot log in, twice');
+is(ours_on_workers('portable'), '0 0', 'nor does the portable edition, installed twice by a role that cannot log in');
 
-# What is written in a distributed table by one run, is read by the next.
+# A run reads what the previous run has written into a distributed table.
 my $distributed = 'CREATE TABLE work (k int, seq int); SELECT create_distributed_table($$work$$, $$k$$, shard_count => 4)';
-my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)'; # several shards: in two phases
+my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)'; # several shards, so Citus commits in two phases
 my $next_work = 'INSERT INTO work SELECT k, (SELECT coalesce(max(seq), 0) + 1 FROM work) FROM generate_series(1, 8) k';
 my %commits = (
 	shedlock_run => [ [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); $work', at_most => '1 h')" ],
@@ -53,29 +53,29 @@ for my $database ('extension', 'portable')
 		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, and the work is not visible yet');
 		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so the lock is refused')
 			or $coordinator->safe_psql($database, "SELECT shedlock_force_release('j')");
-		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f', '... and others are not');
+		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f', '... and other locks are not');
 		my $next = session($coordinator, $database);
 		put($next, "SELECT shedlock_acquire('j', '1 h', wait => '1 h')", 'SELECT count(*) FROM work');
 		resume_workers($commit);
-		is(answer($next), "t\n8", '... whoever waits gets it, and sees the work');
+		is(answer($next), "t\n8", '... a caller that waits gets it, and sees the work');
 		answer($commit->{worker});
 		is($commit->{worker}{err}, '', '... which has committed');
 		$coordinator->safe_psql($database, "SELECT shedlock_force_release('other')");
 	}
 
-	# A guard alone, whose lease ends meanwhile.
+	# Only a guard, and the lease ends during the commit.
 	$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 	my $commit = start_commit([@nodes], $database,
 		[ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_guard('j')" ], 'COMMIT');
 	stop_workers($commit);
 	let_commit($commit, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $commit->{pid} AND backend_xid IS NOT NULL");
 	$coordinator->safe_psql($database, "UPDATE shedlock SET lock_until = locked_at + interval '1 microsecond'");
-	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f', "$database, shedlock_guard: refused even when the lease is over");
+	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f', "$database, shedlock_guard: others are refused even when the lease has ended");
 	resume_workers($commit);
 	answer($commit->{worker});
 	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 't', '... and granted when the workers have committed');
 
-	# Six clients, each of which reads what all before it have written.
+	# Six clients; each run reads what all runs before it have written.
 	my $wait = "at_most => '1 h', wait => '1 h'";
 	my %scripts = (
 		shedlock_run => "CALL shedlock_run('j', '$next_work', $wait);\n",
@@ -85,11 +85,11 @@ for my $database ('extension', 'portable')
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my ($ok, $done, $err) = pgbench_script($coordinator, $scripts{$how}, '-c', 6, '-t', often(20, 200), $database);
-		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the one before") or diag($err);
+		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the previous one") or diag($err);
 	}
 }
 
-# I11: what a stale holder has written on several shards is rolled back on all of them.
+# I11: a stale holder's writes to several shards are rolled back on all of them.
 for my $database ('extension', 'portable')
 {
 	$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
@@ -98,7 +98,7 @@ for my $database ('extension', 'portable')
 	$coordinator->safe_psql($database, "SELECT shedlock_force_release('j'), shedlock_acquire('j', '1 h')");
 	ask($stale, "SELECT shedlock_complete_token('j', :token)", 'COMMIT');
 	like($stale->{err}, qr/lock "j" is lost/, "$database: I11 a stale holder's commit fails");
-	is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... its work is on no shard');
+	is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... its work is not on any shard');
 	is(join(' ', map { $_->safe_psql($database, 'SELECT count(*) FROM pg_prepared_xacts') } @workers), '0 0', '... and no transaction is left prepared');
 }
 
@@ -108,9 +108,9 @@ my $single = start_commit([@nodes], 'extension', [], "CALL shedlock_run('j', 'IN
 is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '1', 'work on one worker is visible before the coordinator commits');
 is($coordinator->safe_psql('extension', "SELECT shedlock_acquire('j', '1 h')"), 'f', '... and the lock is held');
 crash_coordinator($single);
-is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator crashes then, the work is there, and not known to be done; the lease ended with the session');
+is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator crashes then, the work is there, but not known to be done; the lease has ended with the session');
 
-# The coordinator crashes, or a worker, or both, when the work is prepared and the coordinator has committed.
+# The coordinator crashes, or a worker, or both, after the work has been prepared and the coordinator has committed.
 for my $crash ('coordinator', 'worker', 'coordinator and worker')
 {
 	$coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
@@ -131,15 +131,15 @@ for my $crash ('coordinator', 'worker', 'coordinator and worker')
 # Only the coordinator grants locks; a worker can ask it.
 $_->safe_psql('extension', 'CREATE EXTENSION shedlock') for $workers[0];
 my (undef, undef, $refusal) = $workers[0]->psql('extension', "SELECT shedlock_acquire('j', '1 h')");
-like($refusal, qr/this server is a Citus worker/, 'a worker that has the extension by itself grants no lock');
+like($refusal, qr/this server is a Citus worker/, 'a worker with an extension of its own grants no lock');
 is($workers[0]->safe_psql('extension', "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'this server is a Citus worker%'"), '1', '... and its doctor says so');
 $workers[0]->safe_psql('extension', 'DROP EXTENSION shedlock; DROP TABLE shedlock');
 my $token = $workers[0]->safe_psql('extension', q[SELECT result FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]);
 is($coordinator->safe_psql('extension', "SELECT token = $token FROM shedlock_locks WHERE name = 'asked'"), 't', 'a worker gets a lock through run_command_on_coordinator');
-is($workers[1]->safe_psql('extension', q[SELECT result = '' FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]), 't', '... and another does not');
-is($workers[0]->safe_psql('extension', qq[SELECT result FROM run_command_on_coordinator(\$\$SELECT shedlock_release_token('asked', $token)\$\$)]), 't', '... until it is released so');
+is($workers[1]->safe_psql('extension', q[SELECT result = '' FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]), 't', '... and another worker is refused');
+is($workers[0]->safe_psql('extension', qq[SELECT result FROM run_command_on_coordinator(\$\$SELECT shedlock_release_token('asked', $token)\$\$)]), 't', '... until the lock is released in the same way');
 
-# Moving, updating, and what Citus refuses of it.
+# Moving and updating the extension, which Citus refuses by default.
 my $off = 'SET citus.enable_metadata_sync = off; ';
 $coordinator->safe_psql('extension', 'CREATE SCHEMA elsewhere');
 for my $statement ('ALTER EXTENSION shedlock SET SCHEMA elsewhere', 'ALTER EXTENSION shedlock UPDATE', 'CREATE EXTENSION IF NOT EXISTS shedlock')

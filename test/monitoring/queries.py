@@ -1,4 +1,4 @@
-"""queries.py PROMETHEUS FOLDER: asks Prometheus every query of the folder's alerts.yaml and grafana.json."""
+"""queries.py PROMETHEUS FOLDER: sends every query of the folder's alerts.yaml and grafana.json to Prometheus."""
 import json, re, sys, time, urllib.error, urllib.parse, urllib.request
 
 server, folder = sys.argv[1:]
@@ -45,7 +45,7 @@ def labels(job):
                   for s in samples(f'{{job="{job}", __name__=~"shedlock_.*"}}') or [])
 
 
-verdict(labels("exporter") == labels("file") != [], "both have the same series", f'{labels("exporter")}\n{labels("file")}')
+verdict(labels("exporter") == labels("file") != [], "both targets have the same series", f'{labels("exporter")}\n{labels("file")}')
 
 rules = [rule for group in ask("rules")["data"]["groups"] for rule in group["rules"]]
 alerts = [(rule["name"], rule["query"]) for rule in rules]

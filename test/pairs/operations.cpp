@@ -34,7 +34,7 @@ operation const guard_and_release{
     verb::guard_and_release,
     "BEGIN; SELECT shedlock_guard_token('{name}', {token}); SELECT shedlock_release_token('{name}', {token}); COMMIT",
     true};
-// Each by itself, so that the transaction may also stay open after the call.
+// Without BEGIN and COMMIT, so that the transaction may also stay open after the call.
 operation const complete{verb::complete, "SELECT shedlock_complete('{name}')"};
 operation const complete_token{verb::complete, "SELECT shedlock_complete_token('{name}', {token})", true};
 operation const complete_both{verb::complete, "SELECT shedlock_complete_token(ARRAY['{other}', '{name}'], {token})",
@@ -43,7 +43,7 @@ operation const guard_and_complete{
     verb::complete, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); " + complete_token.sql + "; COMMIT", true};
 operation const run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
 
-// Word for word what ShedLock sends.
+// Exactly the statements that Java ShedLock sends.
 operation const java_acquire{verb::java_acquire,
                              "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES('{name}', " JAVA_NOW
                              " + make_interval(secs => 600), " JAVA_NOW ", 'java') ON CONFLICT (name) DO UPDATE "
@@ -86,7 +86,7 @@ step by_another(operation const &op)
 
 std::vector<stopped_operation> const &stopped_operations()
 {
-    // Where the stopped session did it itself, it knows where the row is; what another did, it must look up.
+    // If the stopped session prepared the row itself, it remembers where the row is; otherwise it must look it up.
     std::vector<step> const nothing;
     std::vector<step> const released{by_itself(acquire), by_itself(release)};
     std::vector<step> const released_by_another{by_another(acquire), by_another(release)};
@@ -96,8 +96,8 @@ std::vector<stopped_operation> const &stopped_operations()
     std::vector<step> const held{by_itself(acquire)};
     std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
     std::vector<step> const held_by_another{by_another(acquire_token)};
-    // The index has its next version first.
-    std::vector<step> const held_behind_room{by_another(acquire_token), by_another(vacuum)};
+    // VACUUM has freed space in front of the row, so the index will list the row's next version first.
+    std::vector<step> const held_behind_space{by_another(acquire_token), by_another(vacuum)};
     std::vector<step> const both_held{by_another(acquire_both)};
     std::vector<step> const run_out{by_another(acquire_token), by_another(expire)};
     std::vector<step> const paused{by_another(pause_name)};
@@ -120,7 +120,7 @@ std::vector<stopped_operation> const &stopped_operations()
         {"extend", extend, held},
         {"extend, moved since", extend, held_and_moved},
         {"extend token, never seen", extend_token, held_by_another},
-        {"extend token, behind free room", extend_token, held_behind_room},
+        {"extend token, behind free space", extend_token, held_behind_space},
         {"extend array, never seen", extend_both, both_held},
         {"release", release, held},
         {"release, moved since", release, held_and_moved},
@@ -128,7 +128,7 @@ std::vector<stopped_operation> const &stopped_operations()
         {"release array, never seen", release_both, both_held},
         {"guard", guard, held},
         {"guard token, never seen", guard_token, held_by_another},
-        {"guard token, behind free room", guard_token, held_behind_room},
+        {"guard token, behind free space", guard_token, held_behind_space},
         {"guard token, run out", guard_token, run_out},
         {"guard token in REPEATABLE READ, never seen",
          {verb::guard,
@@ -139,7 +139,7 @@ std::vector<stopped_operation> const &stopped_operations()
         {"complete", complete, held},
         {"complete, moved since", complete, held_and_moved},
         {"complete token, never seen", complete_token, held_by_another},
-        {"complete token, behind free room", complete_token, held_behind_room},
+        {"complete token, behind free space", complete_token, held_behind_space},
         {"complete token, run out", complete_token, run_out},
         {"complete token in REPEATABLE READ, never seen", repeatable_read(complete_token), held_by_another},
         {"complete array, never seen", complete_both, both_held},

@@ -1,16 +1,15 @@
-// What is stopped, what runs meanwhile, and what stands in the table before.
+// The operations that are stopped, those that run meanwhile, and the steps that prepare the table.
 #pragma once
 
 #include "rules.hpp"
 
-// Who does it: the session that will be stopped, or one more.
 struct step {
-    bool by_itself;
+    bool by_itself; // by the session that will be stopped, not by another one
     std::string sql;
 };
 
 struct stopped_operation {
-    std::string title; // the operation, and what it meets
+    std::string title; // the operation, and the state of the row that it meets
     operation what;
     std::vector<step> before;
 };
@@ -18,8 +17,8 @@ struct stopped_operation {
 struct other_operation {
     std::string title;
     std::vector<operation> steps;
-    std::string end; // COMMIT or ROLLBACK: the last step stays open until the stopped one has ended, or waits for it
-    bool is_early = false; // its one step is open before the other operation begins, and ends when that stops
+    std::string end; // COMMIT or ROLLBACK: the last step stays open until the stopped one has ended or waits for it
+    bool is_early = false; // its only step is open before the stopped operation begins, and ends while that is stopped
 };
 
 std::vector<stopped_operation> const &stopped_operations();

@@ -1,13 +1,12 @@
-// Every interleaving of two calls of the real code. Each operation is stopped at each of the points that it comes to
+// Every interleaving of two calls of the real code. Each operation is stopped at each of the points that it reaches
 // (extension/pause_point.hpp); there each other operation runs to its end, or until it waits; then the first one goes
-// on. What both answered, and what stands in the table, is held against the rules of extension/lease.hpp.
+// on. Both answers and the contents of the table are checked against the rules of extension/lease.hpp.
 //
 //   pairs [-v] DATABASE hot|moving old|none [STOPPED [OTHER]]
 //
-// With a table whose updates are HOT, or one where they move the row; with and without an old snapshot held open by
-// somebody else. A line "ok - " or "not ok - " for each operation that is stopped, and before it the pairs that broke a
-// rule. STOPPED and OTHER choose operations by their titles. Run by test/pairs/check, which builds the extension so
-// that it can be stopped.
+// The table's updates are either HOT or move the row; another session holds an old snapshot open, or not. Prints a line
+// "ok - " or "not ok - " for each operation that is stopped, and before it the pairs that broke a rule. STOPPED and
+// OTHER choose operations by their titles. Run by test/pairs/check, which builds an extension that can be stopped.
 #include "operations.hpp"
 
 #include <iostream>
@@ -19,7 +18,7 @@ namespace {
 using shedlock::instant;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 2ms; // before it is asked whether a statement waits
+constexpr auto patience = 2ms; // before looking whether a statement waits
 constexpr auto too_long = 180s;
 
 instant time_of(std::string const &microseconds)
@@ -45,26 +44,27 @@ bool has_changed_something(operation const &op, answer const &given)
     return by_sql ? given.affected > 0 : !given.value.empty() && given.value != "f";
 }
 
-// One table, and the sessions at it.
+// One table, and the sessions that use it.
 class arena {
 public:
     arena(std::string const &database, bool has_old_snapshot)
         : stopped_{database}, other_{database}, observer_{database}, gate_{database}, old_{database},
           has_old_snapshot_{has_old_snapshot}
     {
-        // What the index leads to; erase() counts what there is. (A plan that goes against it is dear enough for JIT.)
+        // look() finds rows through the index, while erase() counts all of them. (The other plan would be expensive
+        // enough for JIT.)
         observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
         observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
                         "us(lock_at_least_until), locked_by, us(last_tick), us(last_done_tick), us(last_done_at) "
                         "FROM shedlock WHERE name IN ($1, $2)");
-        // Whoever has been woken is blocked no more, although he may not have noticed. A pin is waited for under
-        // another name from PostgreSQL 19 on.
+        // A session that has been woken is no longer blocked, although it may not have noticed yet. From PostgreSQL 19
+        // on, waiting for a pin has another name.
         observer_.query("PREPARE waits (int) AS SELECT cardinality(pg_blocking_pids($1)) > 0 OR EXISTS "
                         "(SELECT FROM pg_stat_get_activity($1) WHERE wait_event IN ('BufferPin', 'BufferCleanup'))");
         observer_.query("PREPARE erase (text, text) AS DELETE FROM shedlock WHERE name || '' IN ($1, $2)");
     }
 
-    // By a trial.
+    // Finds them by running the operation once without stopping it.
     std::vector<std::string> points_of(stopped_operation const &stopped)
     {
         point_.clear();
@@ -78,16 +78,16 @@ public:
         return stopped_.points();
     }
 
-    // What is new from now on cannot be pruned.
+    // Row versions that are written from now on cannot be pruned.
     void renew_snapshot()
     {
         end_snapshot();
-        observer_.query("TRUNCATE shedlock"); // dead versions, which all who come after would have to pass
+        observer_.query("TRUNCATE shedlock"); // dead versions, which every later search would have to visit
         open_snapshot();
     }
 
-    // Words for what is wrong, or none. Absent: the operation did not come to this point. How many index entries it
-    // meets depends on where in the page new versions found room.
+    // Returns a description of what is wrong, empty if nothing is, or nullopt if the operation did not reach this
+    // point: how many index entries it meets depends on where in the page new versions found space.
     std::optional<std::string> try_pair(stopped_operation const &stopped, int visit, other_operation const &other)
     {
         prepare(stopped);
@@ -99,7 +99,7 @@ public:
             erase(look());
             return std::nullopt;
         }
-        // At the same point it always has, or has not.
+        // At a given point it has always written something, or never.
         if (auto const point = stopped_.points()[0] + std::to_string(visit); std::exchange(point_, point) != point)
             has_written_ = has_written();
         during_ = {look()};
@@ -118,7 +118,7 @@ public:
     }
 
 private:
-    // Rather than end, or wait for the other one.
+    // False if it ends, or waits for the other one, before it comes to the point.
     bool stops()
     {
         bool is_over = false;
@@ -129,7 +129,7 @@ private:
         return !stopped_.points().empty();
     }
 
-    // Or is just about to.
+    // Also true if it is just about to write.
     bool has_written()
     {
         return !observer_
@@ -146,7 +146,7 @@ private:
             note(during_.back());
             resume();
             return ends_without_waiting(stopped_) ? judge_stopped(stopped.what, true, {}, look()).problem
-                                                  : "waits, though nobody else is at it any more";
+                                                  : "waits, although no other operation is under way any more";
         }
         std::size_t i = 0;
         for (; i < other.steps.size(); i++) {
@@ -164,7 +164,7 @@ private:
         }
         resume();
         if (!ends_without_waiting(stopped_))
-            return "waits, though nobody else is at it";
+            return "waits, although no other operation is under way";
         return judge_stopped(stopped.what, false, {}, look()).problem;
     }
 
@@ -175,16 +175,16 @@ private:
         if (never_waits(waiting.what))
             return with(waiting, "waits");
         if (!is_maintenance && !has_written_)
-            return with(waiting, "waits for a call that has written nothing");
+            return with(waiting, "waits for a call that has not written anything");
         bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
         resume();
         if (!ends_without_waiting(stopped_))
-            // The release of a run, whose lock another may meet meanwhile.
+            // A run that releases its lock may wait: another operation may have met the lock in the meantime.
             return stays_open && ends_without_waiting(other_) && stopped.what.what == verb::run
                        ? ""
                        : "waits for an operation that waits for it";
 
-        // What it left is overwritten by the other at once; maintenance leaves it as it is.
+        // The other operation overwrites its result at once, so that can be seen only with maintenance.
         std::optional<state> after;
         if (is_maintenance)
             after = look();
@@ -196,10 +196,10 @@ private:
         if (!ends_without_waiting(other_)) {
             end_snapshot(); // REINDEX CONCURRENTLY waits for that
             if (!other_.has_ended(too_long))
-                return with(waiting, "still waits when the stopped operation has ended");
+                return with(waiting, "still waits after the stopped operation has ended");
         }
         if (stopped.what.what == verb::run && !is_maintenance)
-            return {}; // it went on in the middle of a call of several transactions
+            return {}; // the other operation went on in the middle of a call with several transactions
         auto const given = other_.result();
         if (stays_open) {
             other_.ask(other.end);
@@ -216,7 +216,7 @@ private:
         return problem;
     }
 
-    // Until the commit the call has written nothing, and its answer is the commit's.
+    // The call writes nothing before the commit, and its answer is that of the commit.
     std::string finish_while_other_completes(operation const &stopped, other_operation const &other)
     {
         auto const &last = other.steps.back();
@@ -231,7 +231,7 @@ private:
             return mine.problem;
         auto const final = look();
         if (describe(final) != describe(mine.after) && (has_failed || other.end == "ROLLBACK"))
-            return with(last, "changes something, rolled back");
+            return with(last, "changes something, although it was rolled back");
         if (has_failed)
             return judge_other(last, given, during_.back(), {&during_.back(), 1}, has_written_, {}, {}).problem;
         if (other.end == "ROLLBACK")
@@ -256,13 +256,13 @@ private:
         bool const is_kept = other.end == "COMMIT" && has_changed_something(last, given);
         resume();
         if (!ends_without_waiting(stopped_)) {
-            if (never_waits(stopped.what) && !ran_) // whoever has run may wait for his release
+            if (never_waits(stopped.what) && !ran_) // a run that has begun may wait before it releases
                 return "waits";
             auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {}, {});
             during_.push_back(is_kept ? judged.after : before);
             other_.ask(other.end);
             if (!stopped_.has_ended(too_long))
-                return "still waits when the other operation has ended";
+                return "still waits after the other operation has ended";
             auto const blur = stopped_.result().ended - stopped_.result().begun;
             return !judged.problem.empty() ? with(last, judged.problem)
                                            : judge_stopped(stopped, true, blur, look()).problem;
@@ -277,11 +277,11 @@ private:
         if (!judged.problem.empty())
             return with(last, judged.problem);
         if (!is_kept && describe(final) != describe(mine.after))
-            return "changes into " + describe(final) + " what was " + describe(mine.after);
+            return "changes " + describe(mine.after) + " into " + describe(final);
         return {};
     }
 
-    // However it ended: nobody is stopped, waits, or is in a transaction.
+    // However the pair ended: afterwards no session is stopped, waits, or is in a transaction.
     void settle()
     {
         if (!other_.is_busy())
@@ -328,7 +328,7 @@ private:
         return judged.problem.empty() ? "" : with(op, judged.problem);
     }
 
-    // For a name that nobody has seen.
+    // With a new name, which no session has seen.
     void prepare(stopped_operation const &stopped)
     {
         name_ = "n" + std::to_string(++run_);
@@ -411,7 +411,7 @@ private:
                 latest_[i] = std::max(latest_[i], rows[i]->times.locked_at);
     }
 
-    // Whether there were more or fewer than those. Not by the index.
+    // Returns whether there were more or fewer rows than these. Does not use the index.
     bool erase(state const &rows)
     {
         auto const erased = observer_.ask(filled("EXECUTE erase ('{name}', '{other}')")).affected;
@@ -426,7 +426,7 @@ private:
     instant token_{};
     std::array<instant, names> latest_{};
     std::string point_;
-    bool has_written_ = false; // the stopped operation
+    bool has_written_ = false; // by the stopped operation
     std::vector<state> during_;
     std::optional<instant> ran_;
 };
@@ -473,8 +473,8 @@ bool try_all(arena &arena, session &janitor, stopped_operation const &stopped, s
             broken += problem && !problem->empty();
             if (problem && (!problem->empty() || chosen.is_verbose))
                 std::cout << "  " << stopped.title << " | stopped at " << i + 1 << " (" << points[i] << ") | "
-                          << other.title << " | " << table << ": " << (problem->empty() ? "as it should" : *problem)
-                          << ", " << (std::chrono::steady_clock::now() - begun) / 1us << " us\n";
+                          << other.title << " | " << table << ": " << (problem->empty() ? "correct" : *problem) << ", "
+                          << (std::chrono::steady_clock::now() - begun) / 1us << " us\n";
         }
     }
     janitor.query("VACUUM shedlock");

@@ -1,8 +1,8 @@
-// Goes into the extension that test/pairs/check builds. The driver says where to stop by the setting pairs.pause_at,
-// "RUN:VISIT": the how-manieth point since that RUN was first seen. VISIT 0: nowhere, but tell of every point.
+// A part of the extension that test/pairs/check builds. The setting pairs.pause_at, "RUN:VISIT", says where to stop: at
+// the VISIT-th point since that RUN was first seen. With VISIT 0 the session does not stop, but reports every point.
 //
-// Stopped is who waits for an advisory lock that the driver holds. That is no latch, no buffer lock: it can be seen,
-// cancelled, and stands in nobody's way.
+// A stopped session waits for an advisory lock that the driver holds, rather than for a latch or a buffer lock, because
+// that wait can be seen and cancelled, and blocks nobody else.
 #include "pg.hpp"
 
 extern "C" {
@@ -17,7 +17,7 @@ void pause_point(const char *name)
     static int visits;
     const char *const pause_at = GetConfigOption("pairs.pause_at", true, false);
     const char *const visit = pause_at ? strchr(pause_at, ':') : nullptr;
-    if (!visit || strncmp(debug_query_string, "SET", 3) == 0) // the commit of that very setting
+    if (!visit || strncmp(debug_query_string, "SET", 3) == 0) // the commit of the SET itself is no point
         return;
     if (strcmp(run, pause_at) != 0) {
         strlcpy(run, pause_at, sizeof run);

@@ -71,7 +71,7 @@ history past_of(std::optional<record> const &row)
     return row ? shedlock::history_of(row->past, row->times, origin_of(*row)) : history{};
 }
 
-// One judgement under way. Every check of it gives the words for what is wrong, or none.
+// Judges one answer. Each check returns a description of what is wrong, or an empty string.
 class judgement {
 public:
     judgement(operation const &op, answer const &given, circumstances const &known, std::span<state const> during,
@@ -134,7 +134,7 @@ private:
 
     std::size_t count() const { return op_.of_both ? names : 1; }
     bool says_yes() const { return !given_.value.empty() && given_.value != "f"; }
-    // At some instant of the call, or at every one.
+    // was_free: at some instant of the call. is_free: at every instant of it.
     bool was_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.ended; }
     bool is_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.begun; }
     bool is_in_call(instant t) const { return t >= given_.begun && t <= given_.ended; }
@@ -144,7 +144,7 @@ private:
         return op_.by_token ? shedlock::claim{{}, known_.token} : shedlock::claim{known_.mark, {}};
     }
 
-    // Its tick is not due any more.
+    // Its tick is no longer due.
     bool had_a_turn(std::optional<record> const &row) const
     {
         return row && shedlock::availability_of(row->times, given_.ended, {op_.tick, true}, past_of(row)) ==
@@ -164,21 +164,21 @@ private:
     std::string acquire()
     {
         if (!says_yes())
-            return could_be_refused() ? "" : "is refused, though the lock was free at every instant";
+            return could_be_refused() ? "" : "is refused, although the lock was free at every instant";
         for (std::size_t i = 0; i < count(); i++)
             if (auto problem = acquired(i); !problem.empty())
                 return problem;
         return {};
     }
 
-    // The row as an acquisition of ours must have left it. What only the server knows, the instant, is taken from there
-    // and held against the limits of the call.
+    // Checks the row against what our acquisition must leave. Only the server knows the instant, so that is taken from
+    // the row, and must be within the call.
     std::string acquired(std::size_t i)
     {
         if (!was_free(before_[i]))
-            return "is granted, though the lock is held";
+            return "is granted, although the lock is held";
         if (had_a_turn(before_[i]))
-            return "is granted, though its tick is not due";
+            return "is granted, although its tick is not due";
         bool const has_end = op_.what != verb::pause;
         auto const last = has_end ? std::optional{duration{at_most}} : std::nullopt;
         if (!after_) {
@@ -195,13 +195,13 @@ private:
         if (!is_in_call(now) || !is_same(row->times, expected.times, {}))
             return "is granted, but its times are not those of this call";
         if (!is_same(row->past, expected.past, {}))
-            return "is granted, but what the row tells of its runs is wrong";
+            return "is granted, but the row's history of runs is wrong";
         if (token <= known_.latest[i] || (before_[i] && token <= before_[i]->times.locked_at))
             return "gets a token that is not greater than an earlier one";
         if (op_.by_token && token != known_token())
-            return "gets another token than what stands in the row";
+            return "gets a token that differs from the one in the row";
         if (!row->locked_by.ends_with(expected.locked_by))
-            return "is granted, but the row is somebody else's";
+            return "is granted, but the row belongs to somebody else";
         expected_[i] = row;
         return {};
     }
@@ -219,7 +219,7 @@ private:
 
     instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
 
-    // Why a release or an extend is not done at that instant, as its DETAIL begins; nothing if it is.
+    // Why a release or an extend fails at that instant: the beginning of its DETAIL. Empty if it succeeds.
     std::string_view reason(std::optional<record> const &row, instant now) const
     {
         if (!row)
@@ -255,7 +255,7 @@ private:
     {
         for (std::size_t i = 0; i < count(); i++) {
             if (auto const why_not = reason(before_[i], given_.begun); !why_not.empty())
-                return "answers true, though: " + std::string{why_not};
+                return "answers true, although it should fail: " + std::string{why_not};
             if (op_.what == verb::extend)
                 expected_[i]->times = extended(i);
             else
@@ -266,7 +266,7 @@ private:
         return {};
     }
 
-    // When the change was made, by what stands in the row.
+    // When the change was made, according to the row.
     instant instant_of_change(std::size_t i) const
     {
         if (!after_ || !(*after_)[i])
@@ -279,7 +279,7 @@ private:
     {
         return shedlock::extended(before_[i]->times, instant_of_change(i), at_most_of_extend, {}, unit);
     }
-    // (Nothing has an at_least, so that lock_until tells when.)
+    // (No lock here has an at_least, so lock_until is the time of the release.)
     void release_expected(std::size_t i)
     {
         auto const now = instant_of_change(i);
@@ -303,7 +303,7 @@ private:
         return !why.empty() && detail.starts_with(why);
     }
 
-    // All ours and live, or done.
+    // Whether at some instant each lock was ours and live, or done.
     bool was_ever_done() const
     {
         return std::ranges::any_of(during_, [&](state const &one) {
@@ -324,7 +324,7 @@ private:
             return "gives " + sqlstate + " for: " + detail;
         if (is_done && !was_ever_done())
             return "hides a loss behind: " + detail;
-        return was_ever(detail) ? "" : "says at no instant truly: " + detail;
+        return was_ever(detail) ? "" : "gives a reason that was true at no instant: " + detail;
     }
 
     std::string force_release()
@@ -334,11 +334,11 @@ private:
         if (!says_yes() && was_absent && (is_unchanged || !after_))
             return {};
         if (!before_[0])
-            return "answers true, though there is no row";
+            return "answers true, although there is no row";
         if (!says_yes() && is_unchanged && known_.blur == duration{})
-            return "leaves a row alone that was there at every instant";
+            return "leaves a row alone that existed at every instant";
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
-            return says_yes() ? "answers true, though nobody held it" : "answers false, though it was held";
+            return says_yes() ? "answers true, although nobody held it" : "answers false, although it was held";
         auto const now = instant_of_change(0);
         expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
         expected_[0]->past = past_of(before_[0]);
@@ -351,9 +351,9 @@ private:
     {
         auto const is_paused = [](state const &one) { return one[0] && shedlock::is_paused(one[0]->times); };
         if (!says_yes())
-            return std::ranges::all_of(during_, is_paused) ? "answers false, though it was paused all along" : "";
+            return std::ranges::all_of(during_, is_paused) ? "answers false, although it was paused all the time" : "";
         if (!is_paused(before_))
-            return "answers true, though it was not paused";
+            return "answers true, although it was not paused";
         expected_[0]->times = shedlock::resumed(before_[0]->times, instant_of_change(0), unit);
         return is_in_call(instant_of_change(0)) ? "" : "wrote the time of another call";
     }
@@ -369,14 +369,14 @@ private:
             return is_past(one[0], given_.begun);
         });
         if (!says_yes())
-            return must_be ? "answers false, though the row was of no use at every instant" : "";
+            return must_be ? "answers false, although the row could be forgotten at every instant" : "";
         if (!is_past(before_[0], given_.ended))
-            return "answers true, though the row is needed or not there";
+            return "answers true, although the row is needed or missing";
         expected_[0].reset();
         return {};
     }
 
-    // The latest acquisition is ours, whether its lease runs or not.
+    // The latest acquisition is ours, whether its lease has ended or not.
     bool is_guardable(std::optional<record> const &row) const
     {
         if (!row)
@@ -388,16 +388,16 @@ private:
     std::string guard() const
     {
         if (given_.error.empty())
-            return is_guardable(before_[0]) ? "" : "passes, though another acquisition has happened";
+            return is_guardable(before_[0]) ? "" : "passes, although there was another acquisition";
         bool const says_absent = given_.detail.find("row has been deleted") != std::string::npos;
         bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
             bool const is_ending = given_.detail.starts_with("Another transaction is ");
             return is_ending ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
         });
-        return is_true ? "" : "says at no instant truly: " + given_.detail;
+        return is_true ? "" : "gives a reason that was true at no instant: " + given_.detail;
     }
 
-    // Whose it is, as for a release, but whether the lease still runs is not asked.
+    // Whether the lock is ours, as for a release, but even if its lease has ended.
     bool is_own(std::optional<record> const &row) const
     {
         if (!row || shedlock::is_paused(row->times))
@@ -412,9 +412,9 @@ private:
         std::size_t late = 0;
         for (std::size_t i = 0; i < count(); i++) {
             if (!is_own(before_[i]))
-                return "commits, though another acquisition has happened";
+                return "commits, although there was another acquisition";
             if (shedlock::is_released(before_[i]->times))
-                return "commits, though the lock has been released before";
+                return "commits, although the lock was released before";
             late += is_free(before_[i]);
             release_expected(i);
             if (after_ && (*after_)[i] && !is_in_call(instant_of_change(i)))
@@ -438,34 +438,34 @@ private:
         bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
             return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), is_true_of);
         });
-        return is_true ? "" : "says at no instant truly: " + detail;
+        return is_true ? "" : "gives a reason that was true at no instant: " + detail;
     }
 
     std::string run()
     {
         bool const says_lost = !given_.error.empty();
         if (!says_lost && !says_yes())
-            return could_be_refused() ? "" : "is refused, though the lock was free at every instant";
+            return could_be_refused() ? "" : "is refused, although the lock was free at every instant";
         if (known_.ran)
             return run_ended(says_lost);
         if (says_lost)
-            return "says that the lock is lost, which it got when nobody else did anything any more";
+            return "says that the lock is lost, although it was acquired after all other operations had ended";
         if (!was_free(before_[0]))
-            return "is executed, though the lock is held";
+            return "is executed, although the lock is held";
         if (after_ && (!(*after_)[0] || !is_in_call((*after_)[0]->times.locked_at) ||
                        (*after_)[0]->times.locked_at <= known_.latest[0]))
-            return "leaves no row of its own behind, or too small a token";
+            return "leaves no row of its own, or too small a token";
         auto const token = after_ ? (*after_)[0]->times.locked_at : given_.ended;
         auto const now = instant_of_change(0);
         expected_[0] = {{now, token, std::nullopt},
                         after_ ? (*after_)[0]->locked_by : known_.mark + "!" + number(token),
                         shedlock::done(shedlock::begun(past_of(before_[0]), {}, token, unit), now)};
         if (!expected_[0]->locked_by.ends_with(known_.mark + "!" + number(token)))
-            return "leaves a row that is somebody else's";
+            return "leaves a row that belongs to somebody else";
         return is_in_call(instant_of_change(0)) ? "" : "is not released";
     }
 
-    // Stopped after it had acquired, and others met its lock.
+    // A run that was stopped after it had acquired, so that others met its lock.
     std::string run_ended(bool says_lost)
     {
         auto const is_mine = [&](state const &one) {
@@ -479,7 +479,7 @@ private:
         if (says_lost)
             return std::ranges::any_of(during_, could_be_lost)
                        ? ""
-                       : "says that the lock is lost, which it was at no instant";
+                       : "says that the lock is lost, although it was not at any instant";
         if (!is_mine(before_) || shedlock::is_released(before_[0]->times))
             return "does not say that the lock is lost";
         if (given_.warnings.empty() == is_free(before_[0]))

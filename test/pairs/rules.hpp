@@ -1,4 +1,4 @@
-// What an answer must be, and what must stand in the table after it, by the rules of lease.hpp.
+// Judges an answer, and the contents of the table after it, by the rules of lease.hpp.
 #pragma once
 
 #include "session.hpp"
@@ -9,7 +9,7 @@
 #include <span>
 
 enum class verb {
-    acquire, // also of several names
+    acquire, // of one name or several
     pause,
     extend,
     release,
@@ -48,22 +48,22 @@ using state = std::array<std::optional<record>, names>;
 
 std::string describe(state const &);
 
-// What is known beside the states.
+// What is known besides the states.
 struct circumstances {
     std::string mark;                            // of the session, in locked_by
     shedlock::instant token;                     // {token}
-    std::array<shedlock::instant, names> latest; // token of any acquisition that has ended, for each name
+    std::array<shedlock::instant, names> latest; // for each name, the greatest token of the acquisitions so far
     bool may_collide = false;                    // another call was about to write, or had written and not committed
-    shedlock::duration blur{};                   // how exactly `before` is known, where it could not be observed
-    std::optional<shedlock::instant> ran; // token with which a run was seen to have acquired before it was stopped
+    shedlock::duration blur{};                   // how inexactly `before` is known, if it could not be observed
+    std::optional<shedlock::instant> ran;        // the token that a run was seen to have acquired before it was stopped
 };
 
-// `during`: every state that was committed at some instant of the call. `before`: what it must have been applied to, if
-// it changed anything: the latest of these. `after`: as observed; absent where it could not be. Words for what is
-// wrong, or none.
+// `during`: every state that was committed at some instant of the call. `before`: the latest of these, to which the
+// call must have been applied if it changed anything. `after`: as observed; absent if it could not be observed.
+// `problem` describes what is wrong; it is empty if nothing is.
 struct verdict {
     std::string problem;
-    state after; // the one observed, or as it must have been, within the time that the call took
+    state after; // as observed, or as it must be, exact to the time that the call took
 };
 verdict judge(operation const &, answer const &, circumstances const &, std::span<state const> during,
               state const &before, std::optional<state> const &after);

@@ -1,4 +1,4 @@
-// A connection whose statements are sent without waiting for them, and which notes where it stops.
+// A connection that can send a statement without waiting for it, and notes the pause points that it reaches.
 #pragma once
 
 #include "lease.hpp"
@@ -32,9 +32,9 @@ public:
 
     void send(std::string const &sql);
 
-    // Whether the statement has ended. Waits for that, or for one more pause point, but not for long.
+    // Whether the statement has ended. Waits up to `patience` for that or for the next pause point.
     bool has_ended(std::chrono::milliseconds patience);
-    std::vector<std::string> const &points() const { return points_; } // come to since the statement was sent
+    std::vector<std::string> const &points() const { return points_; } // reached since the statement was sent
 
     // Of a statement that has ended.
     answer const &result() const { return answer_; }

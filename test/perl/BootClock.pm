@@ -1,5 +1,5 @@
-# The clock by which clients trust their leases, CLOCK_BOOTTIME: a test moves it ahead for one program, as a suspended machine does for all.
-# With leases of an hour, slowness ends no lease, and keep-alive extends it when the test says that the time has come.
+# The clock by which clients trust their leases, CLOCK_BOOTTIME: a test moves it ahead for one program, as suspending a machine moves it for all.
+# With leases of an hour, a slow machine ends no lease, and keep-alive extends it when the test moves the clock.
 package BootClock;
 
 use strict;
@@ -10,7 +10,7 @@ use ShedLock;
 
 our @EXPORT = qw(boot_clock advance launch_by when_an_extend_is_due after_the_deadline);
 
-# Of a lease of an hour, in seconds: a third of it has passed; all but the margin has.
+# In seconds, for a lease of an hour: more than a third of it has passed; all of it except the margin has passed.
 use constant { when_an_extend_is_due => 1_300, after_the_deadline => 3_595 };
 
 my $source = <<'C';
@@ -23,7 +23,7 @@ my $source = <<'C';
 #include <unistd.h>
 int clock_gettime(clockid_t which, struct timespec *now)
 {
-    if (which != CLOCK_BOOTTIME) { /* libfaketime may want to answer this */
+    if (which != CLOCK_BOOTTIME) { /* libfaketime may be preloaded as well */
         int (*next)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
         return next(which, now);
     }
@@ -48,7 +48,7 @@ sub compiled
 	return "$folder/boot_clock.so";
 }
 
-# { env }: the variables of a program that goes by it.
+# Returns a clock; { env } are the variables of a program that uses it.
 sub boot_clock
 {
 	$library //= compiled();
@@ -58,7 +58,7 @@ sub boot_clock
 	return $clock;
 }
 
-# To so many seconds ahead of the machine's.
+# Sets the clock to this many seconds ahead of the machine's.
 sub advance
 {
 	my ($clock, $seconds) = @_;
@@ -67,7 +67,7 @@ sub advance
 	return;
 }
 
-# As launch(), by that clock. What the program starts goes by it, too.
+# Like launch(), but the program, and whatever it starts, uses this clock.
 sub launch_by
 {
 	my ($clock, $process, @command) = @_;

@@ -1,4 +1,4 @@
-# A Citus cluster: a coordinator and two workers, on which a database has Citus; sessions; and a commit that is stopped on its way.
+# A Citus cluster: a coordinator and two workers, databases with Citus, sessions, and a commit that is stopped on its way.
 package Citus;
 
 use strict;
@@ -69,8 +69,8 @@ sub ask
 	return answer($_[0]);
 }
 
-# Sends statements whose last one commits, and waits until that commit has prepared the work on the workers, but has not happened on the
-# coordinator: emptying a temporary table, which PostgreSQL does in between, waits for a lock that another session has.
+# Sends statements of which the last one commits, and waits until that commit has prepared the work on the workers, but has not yet
+# happened on the coordinator: in between PostgreSQL empties a temporary table, and waits for a lock that another session holds.
 sub start_commit
 {
 	my ($nodes, $database, $before, @statements) = @_;
@@ -84,7 +84,7 @@ sub start_commit
 	return $commit;
 }
 
-# Stops the workers' processes that have prepared the transaction. How many.
+# Stops the workers' processes that have prepared the transaction, and returns how many there are.
 sub stop_workers
 {
 	my ($commit) = @_;
@@ -99,7 +99,7 @@ sub stop_workers
 	return scalar @{ $commit->{stopped} // [] };
 }
 
-# The coordinator commits; that it has shows in the lock's row.
+# Lets the coordinator commit, and waits until the query $shown says that it has.
 sub let_commit
 {
 	my ($commit, $shown) = @_;

@@ -12,7 +12,7 @@ use Time::HiRes;
 
 our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection at_work crash crash_options standby_options);
 
-# Of a server for histories. What clients do wrong on purpose would fill the log.
+# Settings of a server for histories. The log is off, because it would be filled by what clients do wrong on purpose.
 sub crowd_settings
 {
 	return (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF';
@@ -33,7 +33,7 @@ sub connection
 
 my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
 
-# Options are those of the programme (see crowd.cpp). The seed reproduces what the clients asked.
+# Options are those of the program (see crowd.cpp). The seed reproduces the clients' requests.
 sub start_crowd
 {
 	my ($node, %options) = @_;
@@ -49,8 +49,8 @@ sub start_crowd
 
 # ---- Kinds of histories ----
 
-# Leases that outlast a crash. Releases may be lost in one, and, where sessions do not wait for the disk, so may whatever is not ours:
-# Java's acquires, and what guarded transactions write.
+# Leases that outlast a crash. A crash may lose releases and, if sessions do not wait for the disk, also whatever our functions do not
+# make durable: acquires of Java clients, and what guarded transactions write.
 sub crash_options
 {
 	my ($node, $settings) = @_;
@@ -59,7 +59,7 @@ sub crash_options
 		allow => '57P01,57P02,57P03', @ours);
 }
 
-# Waits for it. False: the crowd is through.
+# Waits until the crowd is at work. Returns false if it has finished.
 sub at_work
 {
 	my ($node, $crowd) = @_;
@@ -73,7 +73,7 @@ sub at_work
 	return 1;
 }
 
-# Kills the server as a power cut does for its processes, once the crowd is at work, and starts it again. False: the crowd is through.
+# Stops the server's processes, as a power cut would, once the crowd is at work, and starts it again. Returns false if the crowd has finished.
 sub crash
 {
 	my ($node, $crowd) = @_;
@@ -84,7 +84,7 @@ sub crash
 	return 1;
 }
 
-# No standby confirms anything, but waits for one are cancelled.
+# Options for a crowd on a server to which no standby confirms anything, while waits for one are cancelled.
 sub standby_options
 {
 	my ($node) = @_;
@@ -94,7 +94,7 @@ sub standby_options
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }
 
-# What was done to the lock of the first violation, for a history is gone with its folder.
+# Returns what was done to the lock of the first violation, because the history is deleted with its folder.
 sub story
 {
 	my ($crowd) = @_;
@@ -102,10 +102,10 @@ sub story
 	my ($lock) = $crowd->{out} =~ / names=([^ ,]+)/ or return '';
 	my %is_about;
 	my @lines = grep { /^(?:call|done) (\d+) / && ($is_about{$1} ||= / names=(?:\S+,)?\Q$lock\E[, ]/) } split /^/, slurp_file("$crowd->{folder}/$seed.history");
-	return "all of $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
+	return "everything about $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
 }
 
-# What it counted, by key; tests that no promise was broken unless that is what is to be seen.
+# Returns what the crowd counted, by key. With a title, tests that no promise was broken.
 sub finish_crowd
 {
 	my ($crowd, $title) = @_;
@@ -117,7 +117,7 @@ sub finish_crowd
 		my $told = sprintf '%s: %d histories, %d operations, %d grants', $title, map { $counts{$_} // 0 } qw(histories operations granted);
 		note(story($crowd)) unless $good;
 		ok($good, $told) or diag("seed $crowd->{seed}\n$crowd->{err}\n" . join "\n", grep { !/^count (?!client)|, 0 violations$/ } split /\n/, $crowd->{out});
-		die "$title: nothing further is tried, and nothing said of it" unless $good;
+		die "$title: the rest of this file is not run" unless $good;
 	}
 	return %counts;
 }
@@ -128,7 +128,7 @@ sub crowd
 	return finish_crowd(start_crowd($node, %options), $title);
 }
 
-# "cancelled in mid-operation: 312", of what is in the counts.
+# Text such as "cancelled in mid-operation: 312", from the counts.
 sub struck
 {
 	my ($counts, %names) = @_;

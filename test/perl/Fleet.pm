@@ -1,5 +1,5 @@
-# A mixed fleet that follows the primary through fail-overs, and what it has seen: who held which lock from when to
-# when by the clock of this machine, which all of its servers share, and with which token.
+# A mixed fleet that follows the primary through fail-overs, and its records: who held which lock, from when to when by
+# the clock of this machine, which all servers share, and with which token.
 package Fleet;
 
 use strict;
@@ -13,10 +13,10 @@ our @EXPORT = qw(start_fleet stop_fleet double_grants forgotten backward_tokens)
 my @names = ('one', 'two', 'three');
 my $lease = 2;    # at_most, in seconds
 
-# A grant counts from when it was acknowledged until its client begins to release it, or may not count on it any
-# longer: at_most from before the call. A line in the log of its client: name, token, called, from, to.
+# A grant counts from its acknowledgement until its client begins to release it or may no longer rely on it, at_most after
+# the moment before the call. Each is a line in the log of its client: name, token, called, from, to.
 
-# One connection for many turns. A session function, owned by the session.
+# The functions for sessions, on one connection for many turns.
 sub session_turn
 {
 	my $name = shift;
@@ -35,7 +35,7 @@ SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
-# Java's statements, word for word but for RETURNING, which says what there is no other way to learn without a race.
+# The exact statements of Java, except for RETURNING: the token cannot be had in another way without a race.
 sub java_turn
 {
 	my $name = shift;
@@ -61,8 +61,8 @@ SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
-# Locks that nobody releases, each of another name, for an hour: whether they are still there at the end tells whether any
-# grant was ever forgotten. The others' leases are over before a fail-over is.
+# Locks that nobody releases, each with another name, for an hour: a grant was forgotten if one of them is missing at the
+# end. The other members' leases end before a fail-over does.
 sub keeping_turn
 {
 	return <<"SQL";
@@ -100,8 +100,8 @@ sub run_tool
 	system "$fleet->{tool} release $name --dsn '$fleet->{hosts}' --token $token >/dev/null 2>>'$log.errors'";
 }
 
-# Its lease is extended while the command runs, so that only the command's end ends it: by itself, or by SIGTERM. The
-# margin of shedlock run says when that comes, so no at_most is counted here.
+# shedlock run extends the lease while the command runs, so the grant lasts until the command ends, by itself or by
+# SIGTERM. The margin of shedlock run decides when SIGTERM comes, so at_most does not count here.
 sub run_command
 {
 	my ($fleet, $log) = @_;
@@ -143,7 +143,7 @@ sub start_fleet
 	return $fleet;
 }
 
-# All grants: name, token, from, to, and who.
+# Ends the fleet, and returns all grants: name, token, from, to, and who.
 sub stop_fleet
 {
 	my $fleet = shift;
@@ -165,7 +165,7 @@ sub stop_fleet
 
 sub told { my $grant = shift; return sprintf '%s %s of %s from %.6f to %.6f', @$grant{qw(name token who from to)} }
 
-# Of two grants of one name, one begins before the other has ended.
+# Pairs of grants of one name of which one begins before the other has ended.
 sub double_grants
 {
 	my (%last, @found);
@@ -186,8 +186,8 @@ sub forgotten
 	return map { "$_->{name} $_->{token}" } grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
-# A token that is not greater than that of a grant that was acknowledged before it was asked for. A session that did not find
-# its row when it asked for its token has 0.
+# Pairs of grants of which the later has no greater token than one that was acknowledged before. A session that did not find
+# its row when it looked for its token has 0.
 sub backward_tokens
 {
 	my (%last, @found);

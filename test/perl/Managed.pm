@@ -1,4 +1,4 @@
-# Two servers under a fail-over manager, all of it in a temporary folder, on free ports of this machine, stopped by process id.
+# Two servers under a fail-over manager. Everything is in a temporary folder, on free ports of this machine, and is stopped by process id.
 package Managed;
 
 use strict;
@@ -22,11 +22,11 @@ sub settings
 		dynamic_library_path => "$ENV{SHEDLOCK_STAGE}$library:\$libdir",
 		wal_log_hints => 'on',
 		wal_keep_size => '256MB',
-		fsync => 'off', # no fault here is the machine's
+		fsync => 'off', # the machine itself does not fail here
 	);
 }
 
-# Starts a process in the background; what it says goes to a file.
+# Starts a process in the background, whose output goes to a file.
 sub spawn
 {
 	my ($log, @command) = @_;
@@ -53,7 +53,7 @@ sub hosts
 	  join(',', map { '127.0.0.1' } @nodes), join(',', map { $_->{port} } @nodes);
 }
 
-# Its process id, undef if there is none.
+# The process id of the server, undef if it is not running.
 sub postmaster
 {
 	my $node = shift;
@@ -69,15 +69,15 @@ sub children
 	return map { split } <$file>;
 }
 
-# Without a chance to say good-bye to anybody.
+# Kills all processes of the server at once, so that it cannot shut down cleanly.
 sub kill_server
 {
 	my $pid = postmaster(shift) // return;
 	kill 'KILL', $pid, children($pid);
 }
 
-# The standby receives nothing for a second, and then its primary dies: what was not replicated synchronously is lost for
-# certain.
+# The standby receives nothing for a second, and then its primary dies: whatever was not replicated synchronously is
+# certainly lost.
 sub kill_ahead_of_standby
 {
 	my ($primary, $standby) = @_;
@@ -85,7 +85,7 @@ sub kill_ahead_of_standby
 	kill 'STOP', @receiver;
 	sleep 1;
 	kill_server($primary);
-	kill 'TERM', @receiver; # or it would still read what waits in its socket
+	kill 'TERM', @receiver; # otherwise it would still read what is waiting in its socket
 	kill 'CONT', @receiver;
 }
 
@@ -97,7 +97,7 @@ sub ask
 	return $answer;
 }
 
-# The one that takes writes; undef if none does, or both.
+# The server that accepts writes; undef if none or both do.
 sub primary
 {
 	my @found = grep { ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2", 'SELECT pg_is_in_recovery()') eq 'f' } @_;
@@ -117,7 +117,7 @@ sub until_true
 	return 0;
 }
 
-# Seconds from a fault until somebody who asks again and again is granted a lock.
+# Seconds from a fault until a client that keeps asking is granted a lock.
 sub until_granted
 {
 	my ($hosts, $since) = @_;
@@ -126,8 +126,8 @@ sub until_granted
 	return time - $since;
 }
 
-# Lets a fleet work while faults happen, one after the other: [what, code that is told of the primary and of the other server,
-# causes it, and gives the time at which it did]. Each time it takes until both servers are well again.
+# Lets a fleet work while faults happen, one after the other. Each fault is [what, code that gets the primary and the other server,
+# causes the fault, and returns when it did]. The next fault comes when both servers are well again.
 sub run_rounds
 {
 	my ($row, $nodes, $folder, $is_well, @faults) = @_;
@@ -148,7 +148,7 @@ sub run_rounds
 		ok($well, sprintf 'round %d, %s: granted again after %.1f s', $round + 1, $what, $seconds // -1);
 		last unless $well;
 		push @{ $recovery{$what} }, $seconds;
-		sleep 2; # of ordinary work, so that the fleet holds something when the next fault comes
+		sleep 2; # ordinary work, so that the fleet holds locks when the next fault comes
 	}
 	my @grants = stop_fleet($fleet);
 	my @double = double_grants(@grants);

@@ -1,5 +1,5 @@
-# use Namespace '--net'; before anything else: the test runs in kernel namespaces of its own, where it may mount, and tell the network to
-# drop packets, without being root, and leaves nothing behind. Skips the test where the kernel does not allow that.
+# use Namespace '--net'; before anything else: the test runs in kernel namespaces of its own, where it may mount and make the network
+# drop packets without being root, and it leaves nothing behind. Skips the test if the kernel does not allow that.
 package Namespace;
 
 use strict;

@@ -1,4 +1,4 @@
-# PgBouncer in transaction mode: who comes through it shares two sessions with all others.
+# PgBouncer in transaction mode: its clients share two sessions.
 package Pooler;
 
 use strict;
@@ -10,10 +10,10 @@ use Time::HiRes;
 
 our @EXPORT = qw(new_pooler restart_pooler stop_pooler);
 
-my @running;    # also when a test dies
+my @running;    # stopped even if a test dies
 END { local $?; stop_pooler($_) for @running }
 
-# In front of that server: { through } is the connection string.
+# Starts a pooler in front of a server; { through } is its connection string.
 sub new_pooler
 {
 	my ($node) = @_;

@@ -1,4 +1,4 @@
-# Servers of PostgreSQL's own test framework on which CREATE EXTENSION shedlock works, our programmes, and how often a fault is tried.
+# Servers of PostgreSQL's test framework on which CREATE EXTENSION shedlock works, our programs, and how often a fault is tried.
 package ShedLock;
 
 use strict;
@@ -12,7 +12,7 @@ our @EXPORT = qw(new_server new_standby configure is_portable crash_restart crea
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
-# Of test/reliability, built by CMake.
+# The path of a program of test/reliability, built by CMake.
 sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
 
 sub configure
@@ -22,7 +22,7 @@ sub configure
 	$node->append_conf('postgresql.conf', $staged . "\n" . ($settings // ''));
 }
 
-# SHEDLOCK_EDITION=portable: what runs on either edition runs on that one.
+# With SHEDLOCK_EDITION=portable, tests that can run on either edition use the portable one.
 sub is_portable { return ($ENV{SHEDLOCK_EDITION} // '') eq 'portable'; }
 
 sub create_shedlock
@@ -33,7 +33,7 @@ sub create_shedlock
 	return;
 }
 
-# Initialised, with the extension created.
+# A running server with the extension, or the portable edition, in the database postgres.
 sub new_server
 {
 	my ($name, $settings, @init) = @_;
@@ -45,7 +45,7 @@ sub new_server
 	return $node;
 }
 
-# A process in the background, as { run }. When it has ended, { out } and { err } are what it said.
+# Starts a process in the background, as { run }. When it has ended, { out } and { err } are its output.
 sub launch
 {
 	my ($process, @command) = @_;
@@ -55,7 +55,7 @@ sub launch
 	return $process;
 }
 
-# Waits for its end: the exit status.
+# Waits until the process has ended, and returns its exit status.
 sub ended
 {
 	my ($process) = @_;
@@ -63,8 +63,8 @@ sub ended
 	return $process->{run}->result(0);
 }
 
-# Kills a process of the server, its checkpointer unless another is named, and waits until all the others have been replaced: it may
-# answer for a while before it knows.
+# Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because the server may
+# still answer for a moment before it notices.
 sub crash_restart
 {
 	my ($node, $pid) = @_;
@@ -73,7 +73,7 @@ sub crash_restart
 	$node->poll_query_until('postgres', "SELECT pid <> $checkpointer FROM pg_stat_activity WHERE backend_type = 'checkpointer'") or die 'the server does not come back';
 }
 
-# Streams from a server that allows it, once it is started. Has the name that synchronous_standby_names wants.
+# A standby that streams from the primary once it is started. Its name is the one for synchronous_standby_names.
 sub new_standby
 {
 	my ($primary, $name) = @_;
@@ -83,7 +83,8 @@ sub new_standby
 	return $standby;
 }
 
-# Runs a script with pgbench, in the database postgres unless a last argument names another; gives its exit status, what it said, and how many transactions it completed.
+# Runs a script with pgbench, in the database postgres unless a last argument names another. Returns whether it succeeded, the number of
+# transactions that it completed, and its error output.
 sub pgbench_script
 {
 	my ($node, $script, @options) = @_;
@@ -98,21 +99,21 @@ sub pgbench_script
 	return ($ok, $done // 0, $err);
 }
 
-# The short count in make check, the long one in make torture.
+# Returns the short count in make check, the long one in make torture.
 sub often
 {
 	my ($short, $long) = @_;
 	return $ENV{TORTURE} ? $long : $short;
 }
 
-# A limit of time: the long one is that of a run with TORTURE_MINUTES=20.
+# The same for a duration; the long one is for TORTURE_MINUTES=20, and scaled to the actual value.
 sub seconds
 {
 	my ($short, $long) = @_;
 	return often($short, int($long * ($ENV{TORTURE_MINUTES} // 20) / 20));
 }
 
-# What a random run may or may not meet is required in make torture only, where the run is long.
+# An event that a random run may or may not meet is required only in make torture, where the run is long.
 sub met
 {
 	my ($count, $what) = @_;
@@ -121,7 +122,8 @@ sub met
 	return;
 }
 
-# One line for docs/reliability.md: the number of a row there, how many times it was tried, and what came of it. None if a test has failed.
+# Writes a line for docs/reliability.md: the number of a row there, how many times it was tried, and the outcome. Writes nothing if a test
+# has failed.
 sub seen
 {
 	my ($fault, $times, $outcome) = @_;

@@ -1,8 +1,8 @@
--- Traps, for sql/hostile.sql and test/tap/hostile.pl: the role that runs this owns the schema regress_evil. Whatever springs one
--- fails, and says as which role it ran.
+-- Traps for sql/hostile.sql and test/tap/hostile.pl. The role that runs this file owns the schema regress_evil. A statement that runs
+-- into a trap fails, and reports the role with whose rights the trap ran.
 CREATE FUNCTION regress_evil.trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
 
--- Everything that the script, the views or the PL/pgSQL functions name, under the same name, in that schema.
+-- Creates, in the schema `home`, an object with the same name as each one that the script, the views or the PL/pgSQL functions use.
 CREATE FUNCTION regress_evil.lay_traps(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     bait text;
@@ -17,7 +17,7 @@ BEGIN
         'pg_stat_get_live_tuples(oid) RETURNS bigint', 'pg_stat_get_dead_tuples(oid) RETURNS bigint', 'has_schema_privilege(text, text, text) RETURNS boolean',
         'has_schema_privilege(name, name, text) RETURNS boolean', 'pg_extension_config_dump(regclass, text) RETURNS void', 'quote_ident(text) RETURNS text',
         'aclexplode(aclitem[]) RETURNS boolean', 'varchar(varchar, int, boolean) RETURNS varchar', 'timestamp(timestamp, int) RETURNS timestamp', 'text(name) RETURNS text',
-        -- Better or as good a match where the script calls its own.
+        -- A better or equally good match for calls of the script to its own functions.
         'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_table(VARIADIC text[]) RETURNS regclass',
         'shedlock_session_alive(varchar) RETURNS boolean', 'shedlock_session_alive(name) RETURNS boolean', 'shedlock_session_alive(VARIADIC text[]) RETURNS boolean',
         'shedlock_locks(int) RETURNS text']
@@ -29,7 +29,7 @@ BEGIN
                        regexp_replace(bait, '^(\w+)', '"\1"'));
         made := made + 1;
     END LOOP;
-    -- Operators, of the types that are compared or subtracted somewhere.
+    -- Operators, for the types that are compared or subtracted somewhere.
     FOR bait IN SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %3$s, FUNCTION = %1$I.trapped)', home, o, t)
                   FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int', '"char"', 'boolean', 'numeric']) t,
                        unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||']) o
@@ -41,7 +41,7 @@ BEGIN
         EXECUTE bait;
         made := made + 1;
     END LOOP;
-    -- Types, whose check runs the trap, and tables, which are views on it.
+    -- Types whose check runs the trap, and views in place of tables.
     FOREACH bait IN ARRAY ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'regclass', 'regprocedure', 'oid', 'int4', 'int8', 'numeric', 'bool', 'char'] LOOP
         EXECUTE format('CREATE DOMAIN %I.%I AS pg_catalog.text CHECK (regress_evil.trap())', home, bait);
         made := made + 1;
@@ -50,15 +50,15 @@ BEGIN
         EXECUTE format('CREATE VIEW %I.%I AS SELECT regress_evil.trap() AS oid, ''shedlock'' AS extname, ''public'' AS nspname', home, bait);
         made := made + 1;
     END LOOP;
-    -- A type of one's own, with casts to and from text.
+    -- A new type, with a cast to text.
     EXECUTE format('CREATE TYPE %I.bait AS (x int)', home);
     EXECUTE format('CREATE FUNCTION %1$I.cast_away(%1$I.bait) RETURNS pg_catalog.text LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$', home);
     EXECUTE format('CREATE CAST (%1$I.bait AS pg_catalog.text) WITH FUNCTION %1$I.cast_away(%1$I.bait) AS IMPLICIT', home);
     RETURN made + 2;
 END $lay$;
 
--- Overloads of functions of PostgreSQL's own that the text names, in that schema: with the same types, and with text where the
--- original takes anything. A call that is not qualified may prefer the latter.
+-- Creates, in the schema `home`, overloads of the PostgreSQL functions that the text names: with the same types, and with text where
+-- the original takes anything. An unqualified call may prefer the latter.
 CREATE FUNCTION regress_evil.lay_overloads_of_named(home text, named_in text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     bait text;
@@ -76,16 +76,16 @@ BEGIN
         BEGIN
             EXECUTE pg_catalog.format('CREATE FUNCTION %I.%s RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN regress_evil.trap(); END $$', home, bait);
             made := made + 1;
-        EXCEPTION WHEN duplicate_function THEN -- two differ only in what they return, or it is there
+        EXCEPTION WHEN duplicate_function THEN -- two differ only in their result type, or it exists already
             NULL;
         END;
     END LOOP;
     RETURN made;
 END $lay$;
 
--- Overloads of the functions of that schema which are not the caller's: in each position one that takes another type, and those
--- that take fewer arguments. Where a call passes a literal, a NULL, a varchar for a text, or leaves a default out, PostgreSQL
--- prefers one of these, or cannot tell.
+-- Creates overloads of those functions in the schema `home` that the caller does not own: for each position one that takes another
+-- type, and those that take fewer arguments. If a call passes a literal, a NULL, a varchar for a text, or leaves a default out,
+-- PostgreSQL prefers one of these, or finds the call ambiguous.
 CREATE FUNCTION regress_evil.lay_overloads_of_ours(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     ours record;
@@ -110,7 +110,7 @@ BEGIN
                 EXECUTE pg_catalog.format('CREATE %s %I.%I(%s) %s LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$',
                     CASE ours.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, home, ours.proname, bait, CASE ours.prokind WHEN 'p' THEN '' ELSE 'RETURNS boolean' END);
                 made := made + 1;
-            EXCEPTION WHEN duplicate_function THEN -- of another of ours
+            EXCEPTION WHEN duplicate_function THEN -- another of our functions has these types
                 NULL;
             END;
         END LOOP;
@@ -118,7 +118,7 @@ BEGIN
     RETURN made;
 END $lay$;
 
--- Overloads that differ from the functions of that schema which are not the caller's only in one more argument, with a default:
+-- Creates overloads of those functions in the schema `home` that the caller does not own, with one more argument that has a default:
 -- a call that matches both fails as ambiguous.
 CREATE FUNCTION regress_evil.lay_ambiguities(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE

@@ -1,6 +1,6 @@
-// contain COMMAND [ARG...]: runs it and leaves no process behind, neither when it ends nor when INT, TERM or HUP end
-// us. Servers and their managers make themselves daemons, in sessions of their own; here whoever loses its parent
-// becomes our child, so that all can be found. Ends as the command did.
+// contain COMMAND [ARG...]: runs the command and leaves no process behind, neither when the command ends nor when INT,
+// TERM or HUP ends us. Servers and their managers make themselves daemons, in sessions of their own; here a process
+// that loses its parent becomes our child, so that all of them can be found. The exit status is the command's.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -43,7 +43,7 @@ std::vector<pid_t> descendants()
     return found;
 }
 
-// Of all who ended meanwhile, the command's, if it did.
+// Reaps all processes that have ended; if the command is one of them, stores its status.
 void reap(pid_t command, int &status)
 {
     int one = 0;
@@ -52,7 +52,8 @@ void reap(pid_t command, int &status)
             status = one;
 }
 
-// First as they would like it, then as servers do at once (QUIT), then as nobody can refuse. Some may be asleep.
+// First politely (TERM), then with the signal that ends servers at once (QUIT), then with one that nobody can ignore.
+// CONT is for processes that are stopped.
 void stop_all(pid_t command, int &status)
 {
     std::map<pid_t, int> told;

@@ -1,4 +1,4 @@
-# make torture, ended by a signal, leaves nothing running: not what made itself a daemon, does not want to end, or was stopped.
+# When make torture is ended by a signal, it leaves nothing running: no process that made itself a daemon, ignores SIGTERM, or was stopped.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -13,11 +13,11 @@ setsid sh -c 'echo \$\$ >daemon; exec sleep 600' &
 setsid perl -e '\$SIG{QUIT} = "DEFAULT"; \$SIG{TERM} = "IGNORE"; system "echo \$\$ >stubborn"; sleep 600' &
 setsid sh -c 'echo \$\$ >asleep; kill -STOP \$\$; sleep 600' &
 sh -c 'setsid sh -c "echo \\\$\\\$ >orphan; exec sleep 600" &'
-until [ -s daemon ] && [ -s stubborn ] && [ -s asleep ] && [ -s orphan ]; do sleep 0.05; done # or there would be nothing to end
+until [ -s daemon ] && [ -s stubborn ] && [ -s asleep ] && [ -s orphan ]; do sleep 0.05; done # otherwise there would be nothing to end
 SH
 my @names = ('daemon', 'stubborn', 'asleep', 'orphan');
 
-# After contain has ended: "daemon orphan", or "" for none.
+# The processes that are left after contain has ended: "daemon orphan", or "" for none.
 sub left
 {
 	my @pids = map { slurp_file("$folder/$_") =~ /(\d+)/ } @names;
@@ -39,12 +39,12 @@ for my $signal ('INT', 'TERM')
 	my $run = start('sleep 600');
 	$run->signal($signal);
 	$run->finish;
-	is(left(), '', "ended by SIG$signal, nothing is left");
-	is($run->full_result & 127, { INT => 2, TERM => 15 }->{$signal}, '... and it says by what it was ended');
+	is(left(), '', "after SIG$signal nothing is left");
+	is($run->full_result & 127, { INT => 2, TERM => 15 }->{$signal}, '... and the status shows the signal');
 }
 my $run = start('exit 3');
 $run->finish;
-is(left(), '', 'the command has ended, and nothing is left');
-is($run->result, 3, '... of its status');
+is(left(), '', 'after the command has ended nothing is left');
+is($run->result, 3, '... and the status is that of the command');
 
 done_testing();

@@ -23,7 +23,7 @@ TEST(availability, I1_is_held_until_the_very_end_of_the_lease)
     EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min - 1us, {}), availability::held);
 }
 
-TEST(availability, I1_equal_is_free)
+TEST(availability, I1_is_free_at_the_instant_when_the_lease_ends)
 {
     EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min, {}), availability::free);
 }
@@ -44,7 +44,7 @@ TEST(availability, a_tick_has_one_turn)
 
 TEST(availability, a_tick_is_compared_with_ticks_and_not_with_clocks)
 {
-    // Yesterday's tick, run late this morning, leaves today's.
+    // Yesterday's tick was run late this morning, and does not use up today's.
     const lease this_morning{noon - 1h, noon - 2h, {}};
     const history yesterdays{noon - 24h, noon - 24h, noon - 1h};
     EXPECT_EQ(availability_of(this_morning, noon, turn{noon - 3h, false}, yesterdays), availability::free);
@@ -92,7 +92,7 @@ TEST(history, of_java_counts_as_done_at_the_time_of_its_acquisition)
     const auto after_failure = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, java);
     EXPECT_EQ(after_failure.last_tick, noon);
     EXPECT_EQ(after_failure.last_done_tick, noon);
-    EXPECT_EQ(after_failure.last_done_at, noon - 90min); // it does not tell
+    EXPECT_EQ(after_failure.last_done_at, noon - 90min); // Java does not record whether it succeeded
     const auto of_ours = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, ours);
     EXPECT_EQ(of_ours.last_tick, noon - 1h);
     EXPECT_EQ(of_ours.last_done_tick, noon - 2h);
@@ -100,7 +100,7 @@ TEST(history, of_java_counts_as_done_at_the_time_of_its_acquisition)
 
 TEST(history, of_java_takes_nothing_back)
 {
-    // A tick ahead of the clock failed, and Java ran before it: that was the tick before.
+    // A tick ahead of the clock failed, and Java ran before that tick was due: its run counts for the previous tick.
     const auto counts = history_of({noon + 30s, noon - 1h, {}}, {noon + 1h, noon, {}}, java);
     EXPECT_EQ(counts.last_tick, noon + 30s);
     EXPECT_EQ(counts.last_done_tick, noon);
@@ -135,7 +135,7 @@ TEST(history, of_a_run_without_a_tick_uses_up_the_ticks_before_it)
     EXPECT_EQ(begun({}, {}, noon + 200ms, 1s).last_tick, noon);
 }
 
-TEST(history, tells_whether_the_run_has_a_tick)
+TEST(history, shows_whether_the_run_has_a_tick)
 {
     for (const duration unit : {duration{1us}, duration{1ms}, duration{1s}})
         for (const duration ahead : {duration{-3h}, duration{-1ms}, duration{0}, duration{1234us}, duration{59s}}) {
@@ -146,12 +146,12 @@ TEST(history, tells_whether_the_run_has_a_tick)
         }
 }
 
-TEST(availability, of_a_run_whose_session_is_gone_at_least_remains)
+TEST(availability, honours_at_least_when_the_session_of_a_run_is_gone)
 {
     EXPECT_EQ(ended(held_for_a_minute).lock_until, noon);
     EXPECT_EQ(ended({noon + 1min, noon, noon + 5s}).lock_until, noon + 5s);
     EXPECT_EQ(ended({noon + 1min, noon, noon + 5s}).lock_at_least_until, noon + 5s);
-    // Released before it went, and kept.
+    // Released before the session ended, and kept.
     EXPECT_EQ(ended({noon + 5s, noon, {}}).lock_until, noon + 5s);
     EXPECT_EQ(ended({noon + 5s, noon, never}).lock_until, noon + 5s);
 }
@@ -164,7 +164,7 @@ TEST(token, I6_is_the_time_of_the_acquisition)
     EXPECT_EQ(new_token(noon, {}, noon - 1h, microsecond), noon);
 }
 
-TEST(token, I6_grows_when_the_clock_stands_still_or_steps_back)
+TEST(token, I6_grows_when_the_clock_stops_or_steps_back)
 {
     EXPECT_EQ(new_token(noon, {}, noon, microsecond), noon + 1us);
     EXPECT_EQ(new_token(noon, {}, noon + 1h, microsecond), noon + 1h + 1us);
@@ -177,7 +177,7 @@ TEST(token, I6_grows_in_coarse_columns)
     EXPECT_EQ(new_token(noon + 1700ms, {}, noon + 5ms, 1ms), noon + 1700ms);
 }
 
-TEST(token, is_of_the_clock_whatever_the_tick)
+TEST(token, is_the_time_of_the_clock_whatever_the_tick)
 {
     EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon);
     EXPECT_EQ(new_token(noon + 5min, noon, {}, microsecond), noon + 5min);
@@ -233,19 +233,19 @@ TEST(standing, I4_a_session_owns_what_it_acquired)
     EXPECT_EQ(standing_of({held_for_a_minute, java, "/42.17"}, session, noon), standing::foreign);
 }
 
-TEST(standing, I4_a_token_owns_what_was_acquired_for_one_and_has_it)
+TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_has_this_one)
 {
     const claim holder{{}, noon};
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::ours);
     EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, ours, "job"}, holder, noon), standing::foreign);
-    // A Java client took the row over, by chance with the same locked_at.
+    // A Java client took the row over and happened to write the same locked_at.
     EXPECT_EQ(standing_of({held_for_a_minute, java, "job"}, holder, noon), standing::foreign);
     EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, holder, noon), standing::foreign);
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::administrator, {}}, "job"}, holder, noon),
               standing::foreign);
 }
 
-TEST(standing, a_run_is_of_its_session_and_its_token)
+TEST(standing, a_run_is_owned_by_its_session_and_its_token)
 {
     const claim run{"/42.17", noon};
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon), standing::ours);
@@ -253,19 +253,19 @@ TEST(standing, a_run_is_of_its_session_and_its_token)
               standing::foreign);
 }
 
-TEST(standing, I1_a_lease_that_has_ended_is_not_ours_any_more)
+TEST(standing, I1_a_lease_that_has_ended_is_no_longer_ours)
 {
     EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), standing::ours);
     EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min), standing::expired);
 }
 
-TEST(standing, I1_a_released_lease_is_not_ours_any_more_even_if_it_is_kept)
+TEST(standing, I1_a_released_lease_is_no_longer_ours_even_if_it_is_kept)
 {
     EXPECT_EQ(standing_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), standing::released);
     EXPECT_EQ(standing_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), standing::done);
 }
 
-TEST(standing, a_token_that_was_done_is_known_until_the_next_one_is)
+TEST(standing, a_token_that_was_released_as_done_is_known_until_the_next_one_is)
 {
     const claim holder{{}, noon};
     const lease next{noon + 1min, noon + 1us, noon};
@@ -274,25 +274,25 @@ TEST(standing, a_token_that_was_done_is_known_until_the_next_one_is)
     EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon + 1us, noon}), standing::foreign);
     EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon - 1us, noon}), standing::foreign);
     EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, {}, {}}), standing::foreign);
-    // The row still bears the token: what it says of itself counts.
+    // The row still has the token, so its own state decides.
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), standing::ours);
 }
 
-TEST(standing, a_token_whose_lease_ends_with_a_session_is_not_that_sessions)
+TEST(standing, a_token_whose_lease_ends_with_a_session_is_not_owned_by_that_session)
 {
     const row current{held_for_a_minute, {origin::kinds::token, "/42.17", true}, "job"};
     EXPECT_EQ(standing_of(current, session, noon), standing::foreign);
     EXPECT_EQ(standing_of(current, {{}, noon}, noon), standing::ours);
 }
 
-TEST(standing, a_pause_is_nobodys_to_release)
+TEST(standing, nobody_can_release_a_pause)
 {
     EXPECT_EQ(standing_of({{forever, noon, noon}, ours, {}}, {{}, noon}, noon), standing::foreign);
 }
 
 // Intervention
 
-TEST(force_release, frees_now_and_takes_the_token_away)
+TEST(force_release, frees_now_and_invalidates_the_token)
 {
     const lease kept{noon + 10min, noon, noon + 5min};
     const auto after = freed(kept, noon + 1s, microsecond);
@@ -375,7 +375,7 @@ TEST(release, says_whether_it_was_done)
     EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::released);
 }
 
-TEST(past, is_a_row_that_is_free_and_older_than_all_that_may_follow)
+TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)
 {
     const auto now = noon + 1h;
     const lease free{noon, noon, std::nullopt};
@@ -385,7 +385,7 @@ TEST(past, is_a_row_that_is_free_and_older_than_all_that_may_follow)
     EXPECT_FALSE(is_past({forever, noon, std::nullopt}, {}, now, microsecond)) << "paused";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now, microsecond)) << "I6: the next token would be the same";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now + 9s, 10s)) << "I6, in a coarse column";
-    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick of the future";
+    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick in the future";
 }
 
 } // namespace

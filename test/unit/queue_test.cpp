@@ -1,4 +1,4 @@
-// The queues without a server: what SQL does not show. Sessions take turns, so nothing is locked.
+// The queues without a server: behaviour that SQL cannot show. Sessions take turns, so nothing is locked.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "queue.cpp" // with what it keeps to itself
+#include "queue.cpp" // for its internals
 
 using namespace shedlock;
 
 namespace {
 
-uint64 random_number = 0; // that the server gives
+uint64 random_number = 0; // what pg_strong_random returns
 std::set<Latch *> woken;
 
 uint64 mixed(uint64 number)
@@ -26,7 +26,7 @@ uint64 mixed(uint64 number)
 
 } // namespace
 
-// What the queue uses of the server.
+// The server functions and variables that the queue uses.
 extern "C" {
 int MaxBackends = 100;
 Oid MyDatabaseId = 1;
@@ -153,7 +153,7 @@ TEST_F(queue_test, a_session_that_waits_for_one_lock_always_finds_a_place)
         EXPECT_TRUE(session{{key_of("single")}}.is_queued());
 }
 
-TEST_F(queue_test, nobody_can_know_which_names_have_the_same_bucket)
+TEST_F(queue_test, nobody_can_know_which_names_share_a_bucket)
 {
     std::vector<std::string> names;
     for (int i = 0; names.size() < 1000; i++)
@@ -167,7 +167,7 @@ TEST_F(queue_test, nobody_can_know_which_names_have_the_same_bucket)
         EXPECT_LT(count, 20) << bucket;
 }
 
-TEST_F(queue_test, nor_which_rooms)
+TEST_F(queue_test, nobody_can_know_the_bucket_of_a_wait_id)
 {
     auto const key = queue::key_of_wait(7);
     start_server(2);
@@ -183,14 +183,14 @@ TEST_F(queue_test, wakes_the_first)
     EXPECT_FALSE(other.was_woken());
 }
 
-TEST_F(queue_test, whoever_gives_up_wakes_the_next)
+TEST_F(queue_test, a_session_that_gives_up_wakes_the_next)
 {
     session first{{key_of("a")}}, second{{key_of("a")}};
     first.work([] { queue::leave(); });
     EXPECT_TRUE(second.was_woken());
 }
 
-TEST_F(queue_test, whoever_takes_the_lock_wakes_nobody)
+TEST_F(queue_test, a_session_that_takes_the_lock_wakes_nobody)
 {
     session first{{key_of("a")}}, second{{key_of("a")}};
     queue::wake(key_of("a"));

@@ -1,5 +1,5 @@
-// Histories by hand. Each rule is shown one that breaks it, and good ones that come close. (Without a wall clock, it
-// shows the same as the monotonic one.)
+// Histories written by hand. Each rule gets one that breaks it, and good ones that come close. (If a line has no wall
+// clock, it gets the time of the monotonic one.)
 #pragma once
 
 #include "checker.hpp"
@@ -23,7 +23,7 @@ inline std::string with_wall_clock(std::string const &text)
     return whole;
 }
 
-// The rules that are broken, each once: "I1 I6", or "" for none.
+// Returns the broken rules, each once: "I1 I6", or "" for none.
 inline std::string broken(std::string const &text)
 {
     std::istringstream in{with_wall_clock(text)};

@@ -7,12 +7,12 @@
 namespace checker {
 
 struct violation {
-    std::string rule; // I1, I5, tick, ...; unexplained: an error, a refusal or a row that nothing accounts for
-    std::string why;  // for people
-    std::vector<history::operation> proof; // their lines show it
+    std::string rule; // I1, I5, tick, ...; "unexplained" is an error, a refusal or a row without a reason
+    std::string why;  // for people to read
+    std::vector<history::operation> proof; // the lines of these operations show it
 };
 
-// Empty: none. What the history leaves open counts in favour of the locks.
+// Returns all violations. Whatever the history leaves open is decided in favour of the locks.
 std::vector<violation> check(history::record const &);
 
 std::string to_text(violation const &);

@@ -1,35 +1,37 @@
-// A history: what a crowd of clients asked of the locks and what they were told, in the order in which it was written
-// down. Plain text, a line when an operation is called and a line when its answer is there:
+// A history: the requests of a crowd of clients and the answers, in the order in which they were written down. It is
+// plain text, with a line when an operation is called and a line when its answer has arrived:
 //
 //     history seed=17 clients=4 allow=57014 standby=yes
 //     call 5 client=2 tx=0 do=acquire by=token names=a,b at_most=50000 at_least=0 wait=0 at=1000 wall=1700000000001000
 //     done 5 result=yes token=1700000000001200 before=.. after=.. until=.. at=1400 wall=1700000000001400
 //
 // Times are microseconds. at: the harness's monotonic clock, the same for all clients. wall: its wall clock, which is
-// the server's, too, since both are on one machine. before, after: the server's clock in the same statement, just
+// also the server's, because both are on one machine. before, after: the server's clock in the same statement, just
 // before and after the call. A call without an answer may or may not have happened; so may one with result=lost.
 //
-//     do          start commit rollback prepare (a commit that follows it is COMMIT PREPARED); savepoint keep undo:
-//     SAVEPOINT,
-//                 RELEASE and ROLLBACK TO it; acquire extend release; guard: and a row written to the ledger in the
-//                 same statement; look: what the rows say; revoke: rows deleted; force: released by force
-//                 run: shedlock_run of a command that writes a row to the ledger; gone: the session of a run whose
-//                 reply was lost was seen to be no more; complete: and a row written to the ledger in the same
-//                 statement; effects: what runs and completions have left in the ledger
-//     by          session token java library: whose functions
-//     tx          of this client; 0: a transaction of its own
-//     of          extend, release, guard, complete: the number of the acquire that is meant; 0: none; gone: of the run
-//     done        no: released as not done; a command that is told to fail
+//     do          start commit rollback prepare: of a transaction; a commit after prepare is COMMIT PREPARED
+//                 savepoint keep undo: SAVEPOINT, RELEASE, ROLLBACK TO
+//                 acquire extend release
+//                 guard, complete: and a row is written to the ledger in the same statement
+//                 run: shedlock_run with a command that writes a row to the ledger
+//                 gone: the reply to a run was lost, and its session was seen to be gone
+//                 look: the contents of the rows. revoke: rows are deleted. force: released by force
+//                 effects: what runs and completions have left in the ledger
+//     by          session token java library: whose functions are used
+//     tx          the number of the client's transaction; 0: the operation is a transaction of its own
+//     of          extend, release, guard, complete: the number of the acquire, 0: none; gone: the number of the run
+//     done        no: released as not done, or a command that fails on purpose
 //     result      yes no error lost. no: refused, not ours, not held (force), or no row to delete
-//     allow       codes of errors that are to be expected, besides those that the rules know
-//     standby     missing: no commit can be acknowledged, for the synchronous standby is not there
-//     crashes     yes: the server crashed meanwhile, which may take back a release that was acknowledged
-//     edition     portable: see rules/portable.cpp for what may differ; otherwise the extension
+//     allow       SQLSTATEs that are expected besides those that the rules know
+//     standby     missing: no commit can be acknowledged, because there is no synchronous standby
+//     crashes     yes: the server crashed in the meantime, which may undo a release that was acknowledged
+//     edition     portable: see rules/portable.cpp for the differences; otherwise the extension
 //     level       start: repeatable or serializable; otherwise each statement has a snapshot of its own
-//     until       the lock_until of the row, when the acquire saw it
-//     ledger      rows of guarded transactions with smaller tokens that whoever was granted the lock could see at once
-//     trust       until when (monotonic clock) the client library trusts its lease; release: its holder counted on it
-//     begun,      run: the server's clock at the beginning and at the end of its command, whatever became of it
+//     until       the lock_until of the row, if the acquire saw it
+//     ledger      the number of rows of guarded transactions with smaller tokens that the new holder could see at once
+//     trust       until when (monotonic clock) the library trusts its lease; release: when its holder last relied
+//                 on the lock
+//     begun,      run: the server's clock at the beginning and at the end of its command, whatever its outcome
 //     ended
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
 #pragma once
@@ -77,7 +79,7 @@ struct moment {
 struct row {
     std::string name;
     microseconds token;
-    microseconds until; // of an effect: the number of what left it
+    microseconds until; // for an effect: the number of the run or completion
 };
 
 struct operation {
@@ -96,8 +98,8 @@ struct operation {
     int of = 0;
     history::level level = history::level::committed;
     outcome as = outcome::done;    // release
-    bool is_of_run = false;        // what the checker makes of a run
-    bool is_of_completion = false; // ... of a completion
+    bool is_of_run = false;        // the checker has split it off a run
+    bool is_of_completion = false; // ... or a completion
     moment called{};
 
     // The answer.
@@ -119,13 +121,13 @@ struct operation {
 };
 
 struct record {
-    std::vector<std::string> allowed{}; // codes of errors
+    std::vector<std::string> allowed{}; // SQLSTATEs
     bool standby_missing = false;
     bool has_crashes = false;
     bool is_portable = false;
     std::vector<operation> operations{}; // in the order of their calls
 
-    // What the library says is then its answer to the last of several requests.
+    // If so, the library's answer is that to the last of several requests.
     [[nodiscard]] bool loses_replies() const { return !allowed.empty(); }
 };
 
@@ -133,7 +135,7 @@ std::string head_line(record const &, std::string const &seed, int clients);
 std::string call_line(operation const &);
 std::string done_line(operation const &);
 
-// Throws std::runtime_error, with the line, for what it can't read.
+// Throws std::runtime_error with the line that it cannot read.
 record read(std::istream &);
 
 char const *to_text(action);

@@ -1,4 +1,4 @@
-// The format of histories: what is written is read back.
+// The format of histories: reading gives back what was written.
 #include "history.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(history, reads_what_it_writes)
     EXPECT_EQ(history::done_line(record.operations[0]), history::done_line(op));
 }
 
-TEST(history, says_what_it_cannot_read)
+TEST(history, rejects_what_it_cannot_read)
 {
     for (auto const *const text : {"done 1 result=yes at=1 wall=1", "call 1 client=1 do=dance at=1 wall=1",
                                    "call 1 client=1 do=look", "nonsense"}) {

@@ -26,13 +26,13 @@ fate alone(operation const &op)
         return {fates::kept, op.called.at, op.done.at, ever, op.done.at};
     if (is_answered(op))
         return {fates::undone, ever, ever, op.called.at, op.done.at};
-    // Of a run whose command failed for another reason than its own, it is known when it was over.
+    // For a run whose outcome is unknown, it may be known when it had ended.
     auto const settled = op.is_of_run && op.done.at ? op.done.at : ever;
     return {fates::unknown, op.called.at, ever, op.called.at, settled};
 }
 
-// Of all operations in a transaction that ended so. Without an end, the session broke some time after its last answer:
-// the server rolls back, or a prepared transaction is left over.
+// The fate of all operations in a transaction with this end. Without an end, the session broke some time after its last
+// answer, and the server rolls back, or a prepared transaction is left over.
 fate within(operation const *end, microseconds last_alive)
 {
     if (!end)
@@ -88,14 +88,14 @@ void world::find_fates()
     }
     for (auto const &[key, operations] : transactions)
         close_transaction(operations);
-    // For others, and for good, it may never have happened.
+    // For others it may never take effect.
     for (auto const &op : record_.operations)
         if (record_.has_crashes && op.what == action::release && may_be_lost_in_a_crash(op))
             fates_[places_[op.number]].by = ever;
 }
 
-// What is done of a tick is flushed. So is the work of a run or a completion; where nothing came of a run, its session
-// is gone after a crash.
+// A release as done of a run with a tick is flushed, and so is the work of a run or a completion. If a run failed, its
+// session is gone after the crash anyway.
 bool world::may_be_lost_in_a_crash(operation const &release) const
 {
     auto const acquire = places_.find(release.of);
@@ -113,7 +113,7 @@ void world::close_transaction(std::vector<operation const *> const &operations)
         if (is_answered(*op))
             last_alive = op->called.at;
     }
-    std::vector<std::size_t> savepoints; // how many operations there were before
+    std::vector<std::size_t> savepoints; // the number of operations before each
     std::vector<std::size_t> live;
     for (auto const *const op : operations) {
         auto const place = places_[op->number];
@@ -159,7 +159,7 @@ void world::fill_name(std::string const &name, operation const &op)
         about.acquisitions.push_back({&op, fate_of(op), {}});
     if (op.what == action::acquire && !is_answered(op))
         about.unknown.push_back(&op);
-    // Released by force, a lock that nobody held has a new token, too.
+    // A release by force changes the token even of a lock that nobody held.
     if ((op.what == action::revoke && op.result != result::no) || op.what == action::force)
         about.revoked.push_back(&op);
     if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
@@ -196,7 +196,7 @@ microseconds world::settled_at(operation const &op) const
     return fate_of(op).settled;
 }
 
-// A token is the clock's reading, whatever the tick. Java's is the start of its transaction.
+// A token is the time of the clock, whatever the tick. That of a Java client is the start of its transaction.
 bool world::is_exact(operation const &op) const
 {
     return op.what == action::acquire && op.token &&
@@ -204,7 +204,7 @@ bool world::is_exact(operation const &op) const
            *op.token <= op.after.value_or(op.done.wall);
 }
 
-// Java judges by the start of its transaction.
+// Java clients use the start of their transaction as the current time.
 microseconds world::earliest(operation const &op) const
 {
     auto const begun = begun_.find({op.client, op.tx});
@@ -227,7 +227,7 @@ history::level world::level_of(operation const &op) const
 lease world::granted(operation const &op) const
 {
     auto const low = op.until.value_or(earliest(op) + op.at_most);
-    // The library extends once before it says granted, when a reply was lost.
+    // If a reply was lost, the library extends once before it reports the grant.
     auto const last = op.by == maker::library && op.result == result::yes ? op.done.wall : latest(op);
     auto const high = op.until.value_or(last + op.at_most);
     auto const at_least = op.at_least.value_or(0);
@@ -244,12 +244,12 @@ void world::apply(lease &now, operation const &change) const
             now.kept_high = high == ever ? ever : high + *change.at_least;
         }
         now.until_low = std::max(low + change.at_most, change.by == maker::java ? beginning : now.kept_low);
-        // The library trusts less when an earlier request may still be on its way, and cut the lease.
+        // The library trusts the lease for less time if an earlier request may still arrive and shorten it.
         if (change.trust)
             now.until_low = std::min(now.until_low, *change.trust + change.done.wall - change.done.at);
         now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
     } else {
-        // A run that overran its lease had nothing left to release.
+        // A run that outlived its lease had nothing left to release.
         auto const by_lease = change.is_of_run ? now.until_low : ever;
         now.until_low = std::min(std::max(low, now.kept_low), by_lease);
         now.until_high = std::max(high, now.kept_high);
@@ -277,7 +277,7 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
             next.until_high = std::max(next.until_high, now.until_high);
             next.kept_low = std::min(next.kept_low, now.kept_low);
             next.kept_high = std::max(next.kept_high, now.kept_high);
-            // It may have cut what those that came after it kept.
+            // It may have shortened the at_least that later changes kept.
             if (may_be_earlier && change->at_least)
                 next.until_low = std::min(next.until_low, next.kept_low);
         }

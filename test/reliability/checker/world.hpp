@@ -1,6 +1,6 @@
-// What a history says for certain: which operations took effect and when, and until when each acquisition lasted. Where
-// the history leaves something open, as when a reply was lost, both are allowed for; so what is derived from it is
-// sound.
+// What a history proves: which operations took effect and when, and until when each acquisition lasted. If the history
+// leaves something open, for example because a reply was lost, both possibilities are allowed for, so conclusions from
+// it are sound.
 #pragma once
 
 #include "history.hpp"
@@ -15,7 +15,7 @@ using history::operation;
 
 bool in_one_transaction(operation const &, operation const &);
 
-// By how much the wall clock stepped or drifted meanwhile.
+// By how much the wall clock stepped or drifted during the history.
 microseconds drift(history::record const &);
 
 inline constexpr microseconds ever = std::numeric_limits<microseconds>::max();
@@ -23,13 +23,13 @@ inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min
 
 enum class fates { kept, undone, unknown };
 
-// Of an operation that was answered with yes, or not at all.
+// The fate of an operation that was answered with yes, or not at all.
 struct fate {
     fates outcome;
-    microseconds from; // for others it takes effect at some time between these two; ever: it does not
+    microseconds from; // for others it takes effect at some time between `from` and `by`; ever: it does not
     microseconds by;
-    microseconds until; // from then on it may be as if it had never happened; kept: ever
-    // From then on its transaction certainly neither locks nor leaves undecided any row.
+    microseconds until; // from then on it may be as if it had never happened; ever if it is kept
+    // From then on its transaction certainly has no row locked or undecided.
     microseconds settled;
 };
 
@@ -39,28 +39,28 @@ struct lease {
     microseconds until_high;
     microseconds kept_low; // at_least
     microseconds kept_high;
-    bool is_released; // perhaps
+    bool is_released; // possibly
 };
 
 // An extend or release that may have taken effect.
 struct change {
     operation const *op;
-    bool may_be_earlier; // than one that was called before it: by another client, and not answered yet
+    bool may_be_earlier; // it may precede one that was called before it, by another client, and not answered yet
 };
 
-// A name granted by one acquire. An acquire of several names makes several of these.
+// One name granted by an acquire. An acquire of several names makes several of these.
 struct acquisition {
     operation const *op;
     checker::fate fate;
     std::vector<change> changes; // in the order of their calls
 };
 
-// All that happened to one name.
+// Everything that happened to one name.
 struct biography {
     std::vector<acquisition> acquisitions;  // granted, in the order of their calls
     std::vector<operation const *> unknown; // acquires whose answer was lost
-    std::vector<operation const *> revoked; // whatever may have taken the lock away by hand
-    std::vector<operation const *> touched; // whatever may have locked the row or left it undecided
+    std::vector<operation const *> revoked; // operations that may have taken the lock away by hand
+    std::vector<operation const *> touched; // operations that may have locked the row or left it undecided
 };
 
 class world {
@@ -70,17 +70,17 @@ public:
     world &operator=(world const &) = delete;
 
     [[nodiscard]] fate const &fate_of(operation const &) const;
-    // Its COMMIT, if there was one, or the operation itself if it was a transaction of its own.
+    // The operation's COMMIT, if there was one, or the operation itself if it was a transaction of its own.
     [[nodiscard]] operation const *commit_of(operation const &) const;
     [[nodiscard]] acquisition const *acquisition_of(operation const &change, std::string const &name) const;
 
-    // From then on it certainly neither locks nor leaves undecided any row.
+    // From then on it certainly has no row locked or undecided.
     [[nodiscard]] microseconds settled_at(operation const &) const;
 
-    // What that operation, of whatever client, could have found of this acquisition's lease.
+    // The lease of this acquisition as that operation, of whatever client, could have found it.
     [[nodiscard]] lease lease_at(acquisition const &, operation const &observer) const;
 
-    // The server's clock when it judged; for an acquire that was granted, as exactly as the token tells.
+    // The server's clock at the moment of the decision; for an acquire that was granted, as exact as the token.
     [[nodiscard]] microseconds earliest(operation const &) const;
     [[nodiscard]] microseconds latest(operation const &) const;
 
@@ -97,7 +97,7 @@ private:
     void undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when);
     void fill_names();
     void fill_name(std::string const &, operation const &);
-    [[nodiscard]] bool is_exact(operation const &) const; // its token tells when it happened
+    [[nodiscard]] bool is_exact(operation const &) const; // its token says when it happened
     [[nodiscard]] bool may_be_lost_in_a_crash(operation const &release) const;
     [[nodiscard]] lease granted(operation const &) const;
     void apply(lease &, operation const &change) const;

@@ -1,5 +1,5 @@
-# Fault 13. pg_auto_failover: a monitor, a primary and a synchronous standby; the primary dies, the monitor dies, the primary's keeper
-# is paused, an administrator switches over, while a mixed fleet works. make torture only: it takes minutes.
+# Fault 13. pg_auto_failover with a monitor, a primary and a synchronous standby. While a mixed fleet works, the primary dies, the monitor dies,
+# the primary's keeper is paused, and an administrator switches over. Only in make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -51,7 +51,7 @@ sub states
 
 sub is_well { return states() eq 'primary=primary secondary=secondary' }
 
-# The whole family of a keeper: it has a child that keeps the server, and one that talks to the monitor.
+# Signals a keeper and its children: one manages the server, another talks to the monitor.
 sub signal_keeper
 {
 	my ($signal, $node) = @_;
@@ -64,7 +64,7 @@ sub signal_keeper
 	kill $signal, @family;
 }
 
-# The defaults wait 20 seconds here and there, which twenty times makes long.
+# Shorter times than the defaults, some of which are 20 seconds, because there are twenty rounds.
 system_log('pg_autoctl', 'create', 'monitor', @common, '--pgdata', $monitor->{data}, '--pgport', $monitor->{port});
 configure($monitor, 'pgautofailover.health_check_period' => 1000, 'pgautofailover.health_check_timeout' => 1000,
 	'pgautofailover.health_check_retry_delay' => 500, 'pgautofailover.node_considered_unhealthy_timeout' => 4000,
@@ -80,9 +80,9 @@ start_keeper($nodes[1]);
 ok(until_true('a synchronous standby', \&is_well), 'pg_auto_failover runs a primary and a synchronous standby');
 
 run_rounds(13, \@nodes, $folder, \&is_well,
-	[ 'the primary killed, which its keeper starts again',
+	[ 'the primary killed, and started again by its keeper',
 		sub { kill_server($_[0]); return time } ],
-	[ 'the keeper killed, then the primary while its standby is a second behind, both started when the other had been promoted',
+	[ 'the keeper killed, then the primary while its standby is a second behind; both started after the other had been promoted',
 		sub {
 			my ($primary, $other) = @_;
 			signal_keeper('KILL', $primary);
@@ -103,11 +103,11 @@ run_rounds(13, \@nodes, $folder, \&is_well,
 			start_keeper($monitor);
 			return $since + 10;
 		} ],
-	[ "the primary's keeper paused for 10 s, counted from its waking",
+	[ "the primary's keeper paused for 10 s, counted from the end of the pause",
 		sub { signal_keeper('STOP', $_[0]); sleep 10; signal_keeper('CONT', $_[0]); return time } ],
 	[ 'switched over by hand',
 		sub { my $since = time; system_log('pg_autoctl', 'perform', 'failover', '--pgdata', $monitor->{data}); return $since } ]);
 
 kill_and_wait('INT', $_->{keeper}) for @nodes, $monitor;
-kill_server($_) for @nodes, $monitor; # if a keeper left any
+kill_server($_) for @nodes, $monitor; # in case a keeper has left one running
 done_testing();

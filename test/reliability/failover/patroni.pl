@@ -1,5 +1,5 @@
-# Fault 12. Patroni with etcd, a primary and a synchronous standby, synchronous_mode_strict; the primary dies, etcd dies, Patroni is
-# paused, while a mixed fleet works. make torture only: it takes minutes.
+# Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a mixed fleet works, the primary dies,
+# etcd dies, and Patroni is paused. Only in make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -13,7 +13,7 @@ use Managed;
 
 plan skip_all => 'TORTURE is not set' unless $ENV{TORTURE};
 
-my $ttl = 8; # how long a leader that cannot be heard stays leader; short, so that twenty fail-overs take minutes
+my $ttl = 8; # how long an unreachable leader stays leader; short, so that twenty fail-overs take only minutes
 my $folder = Cwd::abs_path(PostgreSQL::Test::Utils::tempdir());
 chomp(my $bin = `pg_config --bindir`);
 
@@ -59,8 +59,8 @@ sub start_patroni
 	$node->{patroni} = spawn("$folder/$node->{name}.log", 'patroni', "$folder/$node->{name}.yml");
 }
 
-# As Patroni has it. That the server calls its standby synchronous is not enough: while Patroni has not written down who that is,
-# synchronous_standby_names is *, and nobody may be promoted.
+# Asks Patroni. It is not enough that the server calls its standby synchronous: until Patroni has recorded which standby that is,
+# synchronous_standby_names is *, and no server may be promoted.
 sub is_well
 {
 	my $answer = HTTP::Tiny->new(timeout => 2)->get("http://127.0.0.1:$nodes[0]{rest}/cluster");
@@ -79,7 +79,7 @@ ok(until_true('a synchronous standby', \&is_well), 'Patroni runs a primary and a
 run_rounds(12, \@nodes, $folder, \&is_well,
 	[ 'the primary killed while its standby is a second behind',
 		sub { kill_ahead_of_standby(@_); return time } ],
-	[ 'the primary and its Patroni killed, and started when the other had been promoted',
+	[ 'the primary and its Patroni killed, and started after the other had been promoted',
 		sub {
 			my ($primary, $other) = @_;
 			kill_and_wait('KILL', $primary->{patroni});
@@ -91,10 +91,10 @@ run_rounds(12, \@nodes, $folder, \&is_well,
 		} ],
 	[ "etcd gone for twice Patroni's ttl, counted from its return",
 		sub { kill_and_wait('KILL', $etcd); sleep 2 * $ttl; start_etcd(); return time } ],
-	[ "the primary's Patroni paused for twice its ttl, counted from its waking",
+	[ "the primary's Patroni paused for twice its ttl, counted from the end of the pause",
 		sub { kill 'STOP', $_[0]{patroni}; sleep 2 * $ttl; kill 'CONT', $_[0]{patroni}; return time } ]);
 
 kill_and_wait('TERM', $_->{patroni}) for @nodes;
 kill_and_wait('TERM', $etcd);
-kill_server($_) for @nodes; # if Patroni left any
+kill_server($_) for @nodes; # in case Patroni has left one running
 done_testing();

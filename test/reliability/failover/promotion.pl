@@ -1,4 +1,4 @@
-# Fail-over by promotion while the standby lags: asynchronous, synchronous, and synchronous with the wait for it cut short.
+# Fail-over by promotion while the standby lags: asynchronous, synchronous, and synchronous with the wait for the standby cut short.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -9,7 +9,7 @@ use Crowd;
 use Effects;
 use ShedLock;
 
-# The primary outlives all promotions; of the standby each round gets a fresh one.
+# The primary survives all promotions; each round gets a fresh standby.
 my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\n", allows_streaming => 1);
 $primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
 my $standby = new_standby($primary, 'standby');
@@ -32,7 +32,7 @@ sub start_standby
 	$standby->stop('immediate') if $standby->{_pid};
 	system_or_bail('rm', '-rf', $data);
 	system_or_bail('cp', '-a', $fresh, $data);
-	set_primary(synchronous_standby_names => ''); # lets go of commits that still wait for the last one
+	set_primary(synchronous_standby_names => ''); # releases commits that still wait for the previous standby
 	$primary->poll_query_until('postgres', 'SELECT count(pg_terminate_backend(pid)) = 0 FROM pg_stat_replication');
 	$standby->start;
 	$primary->wait_for_catchup($standby, 'replay');
@@ -40,7 +40,7 @@ sub start_standby
 	$primary->poll_query_until('postgres', "SELECT sync_state = '$sync_state' FROM pg_stat_replication") or die 'the standby does not stream';
 }
 
-# From now on nothing reaches the standby; to the primary it looks alive.
+# From now on nothing reaches the standby, which still looks alive to the primary.
 sub stall
 {
 	my $sender = on_primary("SELECT pid FROM pg_stat_replication");
@@ -56,7 +56,7 @@ sub promote
 	kill 'CONT', $stalled if $stalled;
 }
 
-# Asynchronous: what the standby has not heard of is granted again, but by a greater token, so fencing holds the first one off.
+# Asynchronous: a lock that the standby does not know of is granted again, but with a greater token, so fencing stops the first holder.
 my ($rounds, $twice) = (often(2, 100), 0);
 for my $n (1 .. $rounds)
 {
@@ -68,21 +68,21 @@ for my $n (1 .. $rounds)
 		used => on_primary("SELECT shedlock_acquire_token('used $n', '1 h')"),
 		new => on_primary("SELECT shedlock_acquire_token('new $n', '1 h')"));
 	promote($stalled);
-	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f', 'asynchronous: what the standby knew is still held');
+	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f', 'asynchronous: a lock that the standby knew of is still held');
 	for my $kind (sort keys %first)
 	{
 		my $second = on_standby("SELECT shedlock_acquire_token('$kind $n', '1 h')");
 		$twice++ if $second;
-		cmp_ok($second, '>', $first{$kind}, "I6 asynchronous: a $kind lock that was forgotten is granted by a greater token");
+		cmp_ok($second, '>', $first{$kind}, "I6 asynchronous: a $kind lock that was forgotten is granted with a greater token");
 		my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nBEGIN; SELECT shedlock_guard_token('$kind $n', $first{$kind}); COMMIT");
-		like($err, qr/SL001/, '... and nothing guarded by the first can be committed');
+		like($err, qr/SL001/, '... and nothing guarded by the first token can be committed');
 	}
 }
-is($twice, 2 * $rounds, 'control: locks that the stalled standby had not heard of were forgotten');
-seen(9, $rounds, "$twice of " . 2 * $rounds . ' locks granted after the standby stalled were granted twice, each by a greater token');
+is($twice, 2 * $rounds, 'control: locks that the stalled standby did not know of were forgotten');
+seen(9, $rounds, "$twice of " . 2 * $rounds . ' locks granted after the standby stalled were granted twice, each with a greater token');
 
-# Synchronous: clients acquire one lock after the other until the primary is gone: killed, or cut off and still there. What they were
-# told is held on the new primary, by the same token.
+# Synchronous: clients acquire one lock after the other until the primary is killed, or cut off but still running. The locks that they
+# were granted are held on the new primary, with the same tokens.
 sub clients
 {
 	my ($n) = @_;
@@ -112,7 +112,7 @@ for my $n (1 .. $rounds)
 	# psql may have been killed in the middle of a line.
 	my %told = map { /^(.+)=(\d{16})\n/ ? ($1, $2) : () } map { -e $_->{told} ? split /^/, slurp_file($_->{told}) : () } @clients;
 	my %held = map { split /=/ } split /\n/, on_standby("SELECT name || '=' || token FROM shedlock_locks WHERE state = 'held'");
-	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, "I7 synchronous, $level: each acquire that a client was told of is on the new primary");
+	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, "I7 synchronous, $level: each acquire that a client got an answer to is on the new primary");
 	my $names = join ',', map { "'$_'" } keys %told;
 	$double += on_standby("SELECT count(*) FROM unnest(ARRAY[$names]::text[]) one WHERE shedlock_acquire(one, '1 h')");
 	$granted += keys %told;
@@ -122,11 +122,11 @@ for my $n (1 .. $rounds)
 	$primary->start;
 }
 is($double, 0, 'I1 synchronous: no lock is granted twice');
-cmp_ok($granted, '>', 0, "control: $granted were granted");
+cmp_ok($granted, '>', 0, "control: $granted locks were granted");
 seen(10, $rounds, "$granted locks granted, $double of them twice");
 
-# Synchronous: schedulers go on with the new primary, for which no session of the old one is alive. That one is killed, or cut off
-# first, so that commits of work are under way which nobody will ever see.
+# Synchronous: schedulers go on with the new primary, for which no session of the old one is alive. The old primary is killed, or cut off
+# first, so that it has commits of work under way that nobody will ever see.
 my $ticks = 30;
 my $either = sprintf 'host=%s,%s port=%s,%s dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
 $rounds = often(2, 100);
@@ -136,7 +136,7 @@ for my $n (1 .. $rounds)
 	on_primary('TRUNCATE effects');
 	my @dying = map { start_run($primary, "$_ $n", $_ eq 'kept' ? '1 hour' : '0') } qw(free kept);
 	held($primary, "free $n", "kept $n") or die 'no run';
-	my $season = start_season($either, $ticks, 'calm'); # to kill one who waits for the standby would let others see what that one has not
+	my $season = start_season($either, $ticks, 'calm'); # killing a scheduler that waits for the standby would let others see a change that is not on the standby
 	announced($season, $ticks / 2) or die 'no schedulers';
 	sleep(rand(0.02));
 	my $stalled = $n % 2 ? undef : stall();
@@ -152,7 +152,7 @@ for my $n (1 .. $rounds)
 	$primary->start;
 }
 
-# The tool goes on with the new primary, and does not take the old one, which is a standby by then.
+# The tool goes on with the new primary, and does not use the old one, which is a standby by then.
 sub tool
 {
 	my (@arguments) = @_;
@@ -175,7 +175,7 @@ sub tool
 	is(on_standby("SELECT token FROM shedlock_locks WHERE name = 'job'"), $token, '... of the same acquisition');
 	is((tool('run', 'job', '--dsn', $either, '--at-most', '1h', '-E', '9', '--', 'false'))[0], 9, '... others are refused');
 	append_to_file($go, '');
-	is(ended($job) . $job->{out}, "0done\n", '... the command ends as it likes');
+	is(ended($job) . $job->{out}, "0done\n", '... the command ends normally');
 	is(on_standby("SELECT state FROM shedlock_locks WHERE name = 'job'"), 'free', '... and its lock is released');
 
 	like((tool('list', '--dsn', $primary->connstr('postgres')))[1], qr/^job +held /m, 'list works on a standby');
@@ -183,14 +183,14 @@ sub tool
 	is($status, 125, '... acquire does not');
 	like($why, qr/read-only|takes no writes/, '... and says why');
 	(undef, undef, $why) = tool('acquire', 'job', '--dsn', $primary->connstr('postgres') . ' target_session_attrs=any', '--at-most', '1h');
-	like($why, qr/on a standby.*target_session_attrs=read-write/, '... also when it was told to take any server');
+	like($why, qr/on a standby.*target_session_attrs=read-write/, '... even if it was told to use any server');
 	$primary->stop;
 	unlink $primary->data_dir . '/standby.signal' or die $!;
 	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
 	$primary->start;
 }
 
-# The crowd goes on with the new primary, too: whatever of it was acknowledged is known there.
+# The crowd goes on with the new primary as well: everything that was acknowledged is known there.
 for my $n (1 .. often(1, 20))
 {
 	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
@@ -204,12 +204,12 @@ for my $n (1 .. often(1, 20))
 	finish_crowd($crowd, 'a synchronous standby promoted');
 	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
 	$primary->start;
-	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts'); # not known to the new primary's
+	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts'); # the new primary's test framework does not know these
 }
 seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
 
-# Synchronous, but the wait is cut short: the lock is committed on the primary, and the standby has not heard of it. A client that
-# does not listen takes it for granted.
+# Synchronous, but the wait is cut short: the lock is committed on the primary, and the standby does not know of it. A client that
+# ignores the warning believes that it has the lock.
 sub told_by
 {
 	my ($kind, $name) = @_;
@@ -250,14 +250,14 @@ for my $batch (1 .. $batches)
 		}
 		$client->{out} eq '' ? $doubts++ : $reported++;
 		next if $client->{kind} eq 'death';
-		is($client->{out}, '', "the wait ended by $client->{kind}: the client never says granted");
-		is($client->{run}->result(0), 125, '... but that it failed');
+		is($client->{out}, '', "the wait ended by $client->{kind}: the client does not report a grant");
+		is($client->{run}->result(0), 125, '... but a failure');
 		like($client->{err}, qr/not certain|not known/, '... and why');
 	}
 	kill 'CONT', $stalled;
 }
 is($reported, 0, 'no client was granted a lock that a fail-over forgot');
-is($fooled, $batches * $each, 'control: each that does not listen took a lock for granted that another was granted, too');
+is($fooled, $batches * $each, 'control: each client that ignores the warning believed in a lock that another was granted, too');
 seen(11, $doubts, "granted never reported ($reported times); a client that ignores the warning was fooled in $fooled of " . $batches * $each);
 
 $standby->stop('immediate');

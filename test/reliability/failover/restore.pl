@@ -1,5 +1,5 @@
-# Histories that go back: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten, as the README
-# says; tokens go on upwards. A server that may not come back whole from a crash: the doctor says so.
+# A server that goes back in time: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten, as the
+# README says, but tokens still grow. If a server may not survive a crash intact, the doctor says so.
 use strict;
 use warnings;
 use File::Spec;
@@ -10,7 +10,7 @@ use ShedLock;
 my $primary = new_server('first', "wal_log_hints = on\nwal_keep_size = 1GB\n", allows_streaming => 1);
 my $standby = new_standby($primary, 'second');
 
-# To before a grant.
+# Recovers to a point before a grant.
 sub recover_to
 {
 	my ($point) = @_;
@@ -35,15 +35,15 @@ SELECT shedlock_acquire_token('lost $n', '1 h');
 SQL
 	my $past = recover_to("point_$n");
 	is($past->safe_psql('postgres', "SELECT shedlock_acquire('kept $n', '1 h'), shedlock_extend_token('kept $n', $kept, '1 h')"), 'f|t',
-		'recovered to a point in time: what was held then is held, by the same token');
+		'recovered to a point in time: a lock that was held then is held, with the same token');
 	cmp_ok($past->safe_psql('postgres', "SELECT shedlock_acquire_token('lost $n', '1 h')"), '>', $lost,
-		'I6 ... what was granted later is forgotten, and granted again by a greater token');
+		'I6 ... a lock that was granted later is forgotten, and granted again with a greater token');
 	$past->stop('immediate');
 	$past->clean_node;
 }
 seen(14, $recoveries, 'recovery to before a grant: it was forgotten, the next token was greater');
 
-# Each is the primary in turn. The other is promoted while the first is still there, both grant; then the first is rewound.
+# The two servers are the primary in turn. One is promoted while the other still runs, and both grant locks; then the other is rewound.
 $standby->start;
 my ($last, $rewinds) = (0, often(1, 10));
 for my $n (1 .. $rewinds)
@@ -53,27 +53,27 @@ for my $n (1 .. $rewinds)
 	$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
 	my $old = $primary->safe_psql('postgres', "SELECT shedlock_acquire_token('job', '1 ms')");
 	my $new = $standby->safe_psql('postgres', "SELECT shedlock_acquire_token('job', '1 h')");
-	ok($last < $old && $old < $new, 'I6 tokens grow from one primary to the next, also past those that only the old one granted');
+	ok($last < $old && $old < $new, 'I6 tokens grow from one primary to the next, even past those that only the old one granted');
 
 	rewind($primary, $standby);
 	$standby->wait_for_catchup($primary, 'replay');
 	is($primary->safe_psql('postgres', "SELECT token || ' ' || state FROM shedlock_locks WHERE name = 'job'"), "$new held",
-		'the old primary, rewound, has the lock of the new one');
+		'after pg_rewind the old primary has the lock of the new one');
 	$last = $standby->safe_psql('postgres', "SELECT shedlock_release_token('job', $new) AS released \\gset\nSELECT shedlock_acquire_token('job', '1 ms')");
-	cmp_ok($last, '>', $new, 'I6 ... and so on');
+	cmp_ok($last, '>', $new, 'I6 ... and the next token is greater again');
 	($primary, $standby) = ($standby, $primary);
 }
-seen(14, $rewinds, 'the old primary after pg_rewind: as the new one, tokens grew');
+seen(14, $rewinds, 'the old primary after pg_rewind: the same as the new one, tokens grew');
 
 sub rewind
 {
 	my ($target, $source) = @_;
 	my $conf = $target->data_dir . '/postgresql.conf';
-	$source->safe_psql('postgres', 'CHECKPOINT'); # or pg_rewind takes it to be on its old timeline
+	$source->safe_psql('postgres', 'CHECKPOINT'); # otherwise pg_rewind believes that it is on its old timeline
 	$target->stop('fast');
 	my $own = slurp_file($conf);
 	command_ok([ 'pg_rewind', '--target-pgdata', $target->data_dir, '--source-server', $source->connstr('postgres') ], 'pg_rewind');
-	unlink $conf; # it is the source's now
+	unlink $conf; # pg_rewind has copied that of the source
 	append_to_file($conf, "$own\nprimary_conninfo = '" . $source->connstr . ' application_name=' . $target->name . "'\n");
 	$target->set_standby_mode;
 	$target->start;

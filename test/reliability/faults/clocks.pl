@@ -1,5 +1,5 @@
-# Clocks that step: the server's under Debian's libfaketime, by a second to a day in both directions, while locks are free, held or
-# kept by at_least; a client's; and a client whose machine slept.
+# Clocks that step: the server's clock, with Debian's libfaketime, by a second to a day in both directions, while locks are free, held or
+# kept by at_least; a client's clock; and a client whose machine was suspended.
 use strict;
 use warnings;
 use File::Spec;
@@ -14,7 +14,7 @@ my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
 die 'package faketime is missing' unless $library;
 my $for_threads = $library =~ s/faketime\.so/faketimeMT.so/r;
 
-# A clock that nothing but its file sets, at once and for every process that was started with these variables.
+# A clock that is set only by its file, immediately and for every process that was started with these variables.
 sub clock_by
 {
 	my ($file, $preload) = @_;
@@ -34,7 +34,7 @@ my $clock = "$tmp/server_clock";
 set_clock($clock, 0);
 my $server = PostgreSQL::Test::Cluster->new('server');
 $server->init;
-# Autovacuum would sleep for the day that it thinks it has slept.
+# Autovacuum is off, because after a step it would sleep for up to a day.
 configure($server, "shared_preload_libraries = 'shedlock'\nautovacuum = off\n");
 {
 	local %ENV = (%ENV, clock_by($clock, $library));
@@ -43,15 +43,15 @@ configure($server, "shared_preload_libraries = 'shedlock'\nautovacuum = off\n");
 sub sql { return $server->safe_psql('postgres', $_[0]); }
 sql(<<'SQL');
 CREATE EXTENSION shedlock;
--- An acquire, and whether it was decided by the lease that was there (I1): granted once lock_until was reached, refused until then.
+-- An acquire, and whether the existing lease decided its outcome (I1): granted once lock_until was reached, refused until then.
 CREATE FUNCTION take(lock text, OUT token bigint, OUT answer text) LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := (SELECT lock_until FROM shedlock_locks WHERE name = lock);
     before timestamptz := clock_timestamp();
 BEGIN
     token := shedlock_acquire_token(lock, '10 min');
-    answer := CASE WHEN token IS NULL AND ends > before THEN 'refused' WHEN token IS NULL THEN 'refused, though free'
-        WHEN ends <= clock_timestamp() THEN 'granted' ELSE 'granted, though held' END;
+    answer := CASE WHEN token IS NULL AND ends > before THEN 'refused' WHEN token IS NULL THEN 'refused, although free'
+        WHEN ends <= clock_timestamp() THEN 'granted' ELSE 'granted, although held' END;
 END $$;
 CREATE VIEW nonsense AS
 SELECT to_jsonb(l) AS what FROM shedlock_locks l
@@ -63,13 +63,13 @@ SQL
 
 my $started = sql('SELECT pg_postmaster_start_time()');
 
-# What the views and the doctor say at this moment; of a locked_at that is minutes ahead the doctor must say something.
+# Checks the views and the doctor, which must report a locked_at that is minutes ahead.
 sub look_around
 {
 	my ($when) = @_;
 	is(sql('SELECT * FROM nonsense'), '', "$when: the views are sane");
 	is(sql("SELECT (SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%acquired in the future%') = count(*) FROM shedlock_locks"
-			. " WHERE locked_at > clock_timestamp() + interval '2 minutes'"), 't', "$when: the doctor says what was acquired in the future");
+			. " WHERE locked_at > clock_timestamp() + interval '2 minutes'"), 't', "$when: the doctor reports what was acquired in the future");
 }
 
 # One step of the clock while one lock is free, one held for half an hour, one released but kept for twenty minutes.
@@ -92,7 +92,7 @@ SQL
 	for my $phase (qw(idle held kept))
 	{
 		my ($new, $answer) = split /\|/, sql("SELECT * FROM take('$phase')");
-		# By a second to and fro, a released lock is free or not yet: take() has seen whether rightly.
+		# After a step of one second back, a released lock may be free or not yet free; take() has checked the answer.
 		like($answer, $by == -1 && $phase eq 'idle' ? qr/^(granted|refused)$/ : $by >= $ends{$phase} ? qr/^granted$/ : qr/^refused$/,
 			"I1 $when: $phase");
 		cmp_ok($new, '>', $token{$phase}, "I6 $when: the token grows") if $new;
@@ -103,7 +103,7 @@ SQL
 	grow("$when and back");
 }
 
-# Who held the lock before the step: it is theirs still, or they are told.
+# The holder before the step still has the lock, or learns that it is lost.
 sub old_holder
 {
 	my ($when, $token, $overtaken) = @_;
@@ -113,7 +113,7 @@ sub old_holder
 	$overtaken ? like($err, qr/SL001/, "I11 $when: its guard fails") : is($err, '', "I11 $when: its guard holds");
 }
 
-# Wherever the clock stands, the next token is greater.
+# Whatever the time, the next token is greater.
 sub grow
 {
 	my ($when) = @_;
@@ -132,14 +132,14 @@ for my $round (1 .. $rounds)
 	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
 }
 my $steps = 8 * $rounds;
-seen(15, $steps, 'exclusion by the clock as it was stepped, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
+seen(15, $steps, 'exclusion held by the stepped clock, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
 
-# I9: a transaction that is an hour old acquires by the clock of this moment.
+# I9: a transaction that is an hour old acquires by the current time.
 my $hours = often(2, 20);
 for my $n (1 .. $hours)
 {
 	set_clock($clock, 0);
-	is(sql(<<"SQL"), 't', 'I9 an acquire in a transaction that is an hour old has its whole lease to come');
+	is(sql(<<"SQL"), 't', 'I9 an acquire in a transaction that is an hour old gets its whole lease');
 BEGIN;
 \\! echo +3600 > $clock.new && mv $clock.new $clock
 SELECT shedlock_acquire('old $n', '10 min') AS granted \\gset
@@ -148,9 +148,9 @@ SELECT remaining > interval '9 min' AND remaining <= interval '10 min' FROM shed
 SQL
 	is(sql("SELECT shedlock_acquire('old $n', '10 min')"), 'f', '... and others are refused');
 }
-seen(15, $hours, 'a transaction an hour old: its lease ran from the acquire, not from its start');
+seen(15, $hours, 'a transaction an hour old: the lease began at the acquire, not at the start of the transaction');
 
-# While somebody waits: how long is not a matter of the wall clock.
+# During a wait, whose length does not depend on the wall clock.
 for my $by (-86400, 86400)
 {
 	set_clock($clock, 0);
@@ -162,10 +162,10 @@ for my $by (-86400, 86400)
 	set_clock($clock, $by);
 	ended($waiting);
 	is($waiting->{out}, $by < 0 ? "f\n" : "t\n", sprintf 'a step of %+d s during a wait: %s', $by,
-		$by < 0 ? 'it ends when its time has passed' : 'the lease has ended, so it is granted');
+		$by < 0 ? 'the wait ends after its time' : 'the lease has ended, so the lock is granted');
 }
 
-# The tool on a server that steps: back is nothing to it, forward beyond the lease is a loss that it notices.
+# The tool on a server whose clock steps: a step back does not matter, a step forward beyond the lease is a loss that it notices.
 sub start_tool
 {
 	my ($env, @arguments) = @_;
@@ -189,9 +189,9 @@ is(ended($run), 124, 'two hours forward: the lease has ended, and the command is
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
 
-# Clients. The server's clock stands still now, so to say; the tool is told another time, or that it slept.
-# All at once: each has its own clock, whose steps must not matter. One that is not extended is stopped when most of its lease has passed by
-# the clock that nobody sets, one that is extended runs on until it is told to end.
+# Clients. The server's clock no longer steps; the clocks of the tools do. The tools run at the same time, each with clocks of its own. Steps
+# of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by the monotonic clock, and one
+# with keep-alive runs on until it is told to end.
 my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
 my $times = often(1, 25);
 for my $round (1 .. $times)
@@ -228,9 +228,9 @@ for my $round (1 .. $times)
 		is(ended($one), 7, "a client's clock steps by $one->{by} s: with keep-alive its command goes on");
 	}
 }
-seen(16, @by * $times, 'steps of the client\'s wall clock: deadline kept, keep-alive kept up');
+seen(16, @by * $times, 'steps of the client\'s wall clock: the deadline was kept, keep-alive went on');
 
-# A machine that slept: its processes stood still, but CLOCK_BOOTTIME went on. The server, which did not sleep, had the lease.
+# A machine that was suspended: its processes did not run, but CLOCK_BOOTTIME went on, and so did the lease on the server.
 my $sleeps = often(1, 25);
 for my $round (1 .. $sleeps)
 {
@@ -242,9 +242,9 @@ for my $round (1 .. $sleeps)
 	$_->{run}->signal('STOP') for @jobs;
 	advance($_->{clock}, 3_600) for @jobs;
 	$_->{run}->signal('CONT') for @jobs;
-	is(ended($_), 124, 'a machine that slept for as long as the lease: the command is stopped when it wakes') for @jobs;
+	is(ended($_), 124, 'a machine that was suspended for as long as the lease: the command is stopped when it resumes') for @jobs;
 }
-seen(16, 4 * $sleeps, 'suspended for the length of the lease: stopped at once on waking');
+seen(16, 4 * $sleeps, 'suspended for the length of the lease: stopped on resuming');
 
 $server->stop;
 done_testing();

@@ -1,5 +1,5 @@
-// What programs for completions.pl have in common: their arguments, where they stop, and that they go on until each
-// tick is done. See completions.py.
+// The common part of the programs for completions.pl: their arguments, the point at which they stop, and the loop that
+// goes on until each tick is done. See completions.py.
 #pragma once
 
 #include "libpqxx.hpp"
@@ -29,7 +29,7 @@ public:
         point_ = count > 5 ? words[5] : "";
     }
 
-    // Stops there, once, if that is the point.
+    // Stops the process once, if this is the given point.
     void at(std::string const &point, int tick)
     {
         if (point != point_ || tick != last_)
@@ -38,8 +38,8 @@ public:
         ::raise(SIGSTOP);
     }
 
-    // Until each tick is done. attempt: whether it is done by now; whatever it throws because the lock or a connection
-    // was lost means no.
+    // Works until each tick is done. `attempt` returns whether its tick is done now; an exception because the lock or a
+    // connection was lost counts as no.
     int work_through(std::function<bool(int tick)> const &attempt)
     {
         for (int tick = first_; tick <= last_; ++tick)
@@ -80,7 +80,7 @@ inline shedlock::instant instant_of(int tick)
     return shedlock::instant{beginning_of_2020 + std::chrono::minutes{tick}};
 }
 
-// Every other lease is long, and ends with the session; the others are short, and may be over before the work is done.
+// Every other lease is long and ends with the session; the others are short, and may end before the work is done.
 inline bool is_long(int tick)
 {
     return tick % 2 != 0;
@@ -102,7 +102,7 @@ template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick
     shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
 }
 
-// Prints any other failure.
+// Runs the program, and prints any other failure.
 inline int run(int count, char **words, std::function<int(program &)> const &work)
 try {
     program mine{count, words};

@@ -1,6 +1,6 @@
 # Row 65: programs that acquire a lock for a tick with retry, write its effect and complete the lock in one transaction.
-# They are killed, stopped, and cut off at each of their steps and at random, and so is the server: each tick has one
-# effect. Nothing here depends on how fast anybody is.
+# They are killed, stopped, and cut off at each of their steps and at random, and the server is restarted: each tick has
+# one effect. Nothing here depends on anybody's speed.
 use strict;
 use warnings;
 use POSIX qw(WNOHANG WUNTRACED WIFSIGNALED WTERMSIG);
@@ -12,14 +12,14 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
-# A commit takes its time, so that others have some for what they do meanwhile.
+# A commit takes some time, so that others have time to act in the meantime.
 sql(<<'SQL');
 CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
 SQL
 sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
 
-# Where a program stops if it is told to; see completions.py. Not every tick is done by a way that comes by all of them.
+# The points at which a program can stop; see completions.py. Not every tick is done in a way that passes all of them.
 my @points = qw(ready acquired begun worked completed committed);
 my $ticks = often(100, 1_000);
 my $patience = 3_600;
@@ -42,7 +42,7 @@ sub start_worker
 	return $pid;
 }
 
-# What has become of it since it was last asked for: stopped, ended, killed or nothing. A program that fails ends the test.
+# What has happened to a worker since the last call: 'stopped', 'ended', 'killed' or ''. A program that fails ends the test.
 sub news_of
 {
 	my ($pid) = @_;
@@ -90,19 +90,18 @@ sub restart
 	$node->start;
 }
 
-# One program comes to that point and is stopped there. Then $strike has its way, and another program sees the tick done.
-# Gives the number of ticks.
+# Stops a program at that point, and then calls $strike, which sees to it that the tick gets done.
 sub strike_at
 {
 	my ($job, $point, $strike) = @_;
 	for my $tick (progress($job) + 1 .. $ticks)
 	{
 		my $pid = start_worker($job, $tick, $tick, $point);
-		next if wait_for($job, $pid) ne 'stopped'; # it does not come by there
+		next if wait_for($job, $pid) ne 'stopped'; # this tick does not pass the point
 		$strike->($job, $pid, $tick, $point);
 		return;
 	}
-	die "never comes to $point";
+	die "no tick passes $point";
 }
 
 sub see_done
@@ -124,7 +123,7 @@ my %strikes = (
 		kill_worker($job, $pid);
 		see_done($job, $tick);
 	},
-	# When a long lease is over nobody waits to see. And on the portable edition a row that is completed stays locked.
+	# Nobody waits for the end of a long lease. And on the portable edition a completed row stays locked until the commit.
 	overslept => sub {
 		my ($job, $pid, $tick, $point) = @_;
 		my $ends = $tick % 2 == 0 || $job->{has_short_leases};
@@ -158,7 +157,7 @@ sub at_every_point
 
 # ---- At random ----
 
-# Left alone it gets done: so there are no more than two strikes without progress, however long that takes.
+# A job that is left alone gets done, so there are at most two strikes without progress, however long that takes.
 sub at_random
 {
 	my ($job) = @_;
@@ -186,7 +185,7 @@ sub at_random
 	}
 }
 
-# Whoever has stopped is killed, or goes on when its lease may be over.
+# Kills a worker that has stopped, or lets it go on when its lease may have ended.
 sub attend_to
 {
 	my ($job, $pid) = @_;
@@ -209,7 +208,7 @@ sub attend_to
 sub strike
 {
 	my ($job) = @_;
-	return 0 unless %workers; # all have just ended
+	return 0 unless %workers; # all of them have just ended
 	my $pid = (keys %workers)[ rand keys %workers ];
 	my $dice = rand();
 	if ($dice < 0.4)
@@ -250,7 +249,7 @@ sub completes
 	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %strikes));
 }
 
-my $python = '/usr/bin/python3'; # Debian's, whichever else is there
+my $python = '/usr/bin/python3'; # Debian's, whatever other Python there is
 SKIP:
 {
 	skip 'no psycopg 3 (Debian: python3-psycopg)', 1 if system("$python -c 'import psycopg' 2>/dev/null") != 0;

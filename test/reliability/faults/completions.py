@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""completions.py CONNECTION JOB FIRST LAST [POINT]: does the ticks FIRST to LAST of a job, each unless it is done.
+"""completions.py CONNECTION JOB FIRST LAST [POINT]: does the ticks FIRST to LAST of a job that are not done yet.
 
 Tick N is N minutes after the beginning of 2020. Its effect is a row of the table effects, written and completed in one
-transaction of one connection; another connection acquires, as where the application has a pool. Every other lease is
-long, and ends with the session that acquired it; the others are short, and may be over before the work is done.
+transaction on one connection; another connection acquires, as in an application with a pool. Every other lease is long
+and ends with the session that acquired it; the others are short, and may end before the work is done.
 
-At POINT of the tick LAST it stops itself, for the driver (completions.pl) to kill it there, or to let it go on later.
-Ends with 0 when each tick is done, by whomever. Losing connections is part of it; any other error is not.
+At POINT of the tick LAST the program stops itself, so that the driver (completions.pl) can kill it there or let it go on
+later. It exits with 0 when each tick is done, by any program. Lost connections are expected; any other error is not.
 """
 import os
 import random
@@ -24,12 +24,12 @@ TICK = "timestamptz '2020-01-01 00:00+00' + %s * interval '1 minute'"
 def at(point, tick):
     global POINT
     if point == POINT and tick == LAST:
-        POINT = None  # once
+        POINT = None  # stops only once
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def is_lost(error):
-    """The connection: the server shut down, crashed, starts, or cut it."""
+    """Whether the connection is lost: the server shut down, crashed, is starting, or cut it."""
     return error.sqlstate is None or error.sqlstate[:3] == '57P' or error.sqlstate[:2] == '08'
 
 
@@ -71,18 +71,18 @@ class Worker:
         at('committed', tick)
 
     def give_up(self, token):
-        """As a client whose time is up before the reply to its COMMIT is there: nobody has told it what came of that."""
+        """Acts like a client that times out before the reply to its COMMIT: it does not know the outcome."""
         self.application.pgconn.send_query(b'COMMIT')
         self.application.close()
         self.fail(token)
         raise psycopg.OperationalError('gave up')
 
     def fail(self, token):
-        """What is done stays done."""
+        """Releases as failed, which does not undo a completion."""
         self.ask('SELECT shedlock_release_token(%s, %s, false)', JOB, token)
 
     def do(self, tick):
-        """Whether it is done by now."""
+        """Returns whether the tick is done now."""
         token = None
         try:
             self.connect()

@@ -1,4 +1,4 @@
-// completions.py by pqxx.hpp: the work and the release are one commit, in each of the ways that it has.
+// completions.py with pqxx.hpp: the work and the release are one commit, in each of the ways that the header has.
 #include "completions.hpp"
 
 #include <memory>

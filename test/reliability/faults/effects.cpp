@@ -1,13 +1,13 @@
-// effects CONNECTION TICKS kills|calm|backlog: schedulers, each a process of its own, of a job that is due once a tick
-// and whose effect is a row of the table effects, which no constraint guards. A further process announces the ticks,
-// one after the other; each scheduler asks for the tick that is due until its effect is there. With backlog all ticks
-// are in the past, and each scheduler asks for the oldest that is not done; when that is refused, it waits and asks
-// what is due by then, and never for the one after it. Unless calm, sessions are killed meanwhile, most of them in the
-// middle of the run. The leases are longer than anybody waits here: only because the lock of a dead session is free
-// does it go on.
+// effects CONNECTION TICKS kills|calm|backlog: schedulers, each a process of its own, of a job that is due once per
+// tick and whose effect is a row of the table effects, which has no constraint. Another process announces the ticks,
+// one after the other, and each scheduler asks for the tick that is due until its effect is there. With backlog all
+// ticks are in the past, and each scheduler asks for the oldest that is not done; if that is refused, it waits and then
+// asks for the oldest again, never for the next one. Unless calm, sessions are killed in the meantime, most of them in
+// the middle of a run. The leases are longer than anybody waits here, so the program goes on only because the lock of a
+// dead session is free.
 //
-// Prints "tick N" when the Nth is announced, or, of a backlog, done, and at the end "count KEY N" lines. Fails if a
-// tick takes ten minutes, or if anything but the loss of a session goes wrong.
+// Prints "tick N" when tick N is announced, or, with backlog, done, and "count KEY N" lines at the end. Fails if a tick
+// takes ten minutes, or if anything other than the loss of a session goes wrong.
 #include "crowd.hpp"
 
 #include "libpqxx.hpp"
@@ -25,12 +25,12 @@ constexpr microseconds distance = 60'000'000; // between the ticks of a backlog
 
 enum class seasons { kills, calm, backlog };
 
-// Through whatever becomes of sessions and servers.
+// A connection that is opened again when a session or server is lost.
 class persistent {
 public:
     explicit persistent(std::string where) : where_{std::move(where)} {}
 
-    // Empty if the session was lost; whether the request was carried out, nobody knows.
+    // nullopt if the session was lost; then it is not known whether the request was carried out.
     std::optional<pqxx::result> ask(std::string const &sql)
     try {
         if (!connection_) {
@@ -48,7 +48,7 @@ public:
         return std::nullopt;
     }
 
-    // Through losses.
+    // Repeats the request after each loss.
     pqxx::result insist(std::string const &sql)
     {
         for (auto const end = crowd::now().at + patience; crowd::now().at < end;)
@@ -64,7 +64,7 @@ private:
 
 using due = std::atomic<microseconds>;
 
-// The tick after the last one that is done. The first of a backlog was announced.
+// The tick after the last one that is done. `first` is the first tick of the backlog, which was announced.
 std::optional<microseconds> oldest_of_backlog(persistent &server, microseconds first, int ticks)
 {
     auto const rows =
@@ -76,13 +76,13 @@ std::optional<microseconds> oldest_of_backlog(persistent &server, microseconds f
     return next < first + ticks * distance ? std::optional{next} : std::nullopt;
 }
 
-// Half of the runs are over in no time, so that they also die where they begin and end.
+// Half of the runs end at once, so that some also die at their beginning and end.
 [[noreturn]] void be_scheduler(std::string const &where, due const &tick, int backlog, std::uint64_t seed)
 try {
     crowd::choices random{seed};
     for (persistent server{where};; crowd::pause(random.between(100, 2000))) {
         if (tick == 0)
-            continue; // none so far
+            continue; // no tick has been announced yet
         auto const wanted = backlog ? oldest_of_backlog(server, tick, backlog) : std::optional{tick.load()};
         if (!wanted)
             continue;
@@ -119,7 +119,7 @@ public:
     }
 
 private:
-    // Later than the run before it, whose effect we have seen.
+    // A new tick is later than the previous run, whose effect we have seen.
     void announce() { tick_ = ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"); }
 
     microseconds ask_for_number(std::string const &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
@@ -156,7 +156,7 @@ private:
         longest_ = std::max(longest_, crowd::now().at - begin);
     }
 
-    // One that runs, as soon as it is seen to, or a little later; or any, at any moment.
+    // Kills a session that is seen to run, at once or a little later; or any session at any moment.
     void strike()
     {
         bool const at_random = random_.one_in(4);

@@ -1,5 +1,5 @@
-# Rows 43 and 60: a command of shedlock_run has one effect a tick, whatever dies in between, and the lock of a run whose
-# session is gone is free, as is any lock that ends with its session. So have ticks of the past, which several workers catch up in ascending order.
+# Rows 43 and 60: a command of shedlock_run has one effect per tick, whatever dies in between. The lock of a run whose session is gone is
+# free, like any lock that ends with its session. Past ticks, which several workers catch up in ascending order, have one effect each as well.
 use strict;
 use warnings;
 use Test::More;
@@ -11,7 +11,7 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# A session that holds locks that end with it: one of its own, and others of tokens.
+# Starts a session that holds locks that end with it: one of its own, and others by token.
 sub start_holder
 {
 	my ($how) = @_;
@@ -23,22 +23,22 @@ sub start_holder
 
 sub token { return sql("SELECT token FROM shedlock_locks WHERE name = '$_[0]'"); }
 
-# Others get the locks that end with the session; the tokens' owners may complete what nobody has taken, but not extend.
+# Others get the locks that end with the session; the tokens' owners may complete locks that nobody has taken, but not extend any.
 sub ends_with_its_session
 {
 	my ($how) = @_;
 	my ($token, $completed, $kept) = map { token("$how, $_") } 'token', 'completed', 'token kept';
 	is(sql("SELECT shedlock_acquire('$how, session', '1 min')"), 't', "$how: a lock that ends with its session is free");
-	is(sql("SELECT shedlock_extend_token('$how, token', $token, '1 min')"), 'f', "$how: a token is not extended when the session has gone that acquired it");
+	is(sql("SELECT shedlock_extend_token('$how, token', $token, '1 min')"), 'f', "$how: a token is not extended after the session that acquired it has gone");
 	is(sql("SELECT shedlock_acquire('$how, token', '1 min')"), 't', "$how: ... and its lock is free");
-	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor within its at_least");
+	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor is one within its at_least");
 	is(sql("SELECT shedlock_acquire('$how, token kept', '1 min')"), 'f', "I5 $how: ... which keeps others away");
-	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, token kept'"), 'kept|ran out', "$how: ... and the view knows");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, token kept'"), 'kept|ran out', "$how: ... and the view shows it");
 	sql("SELECT shedlock_complete_token('$how, completed', $completed)");
-	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, completed'"), 'free|done', "$how: a token that nobody has taken is completed all the same");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, completed'"), 'free|done', "$how: a lock that nobody has taken is still completed by its token");
 }
 
-# Whoever asks next after the session is gone gets the lock; where at_least says so, that much later.
+# The next caller after the session is gone gets the lock, if necessary only after at_least.
 sub dies
 {
 	my ($how, $strike) = @_;
@@ -48,15 +48,15 @@ sub dies
 	sql("SELECT shedlock_acquire('$how, no run', '1 hour')");
 	held($node, keys %at_least, map { "$how, $_" } 'session', 'token', 'completed', 'token kept') or die 'no run';
 	my $began = sql("SELECT token FROM shedlock_locks WHERE name = '$how, kept for a while'");
-	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: while it runs, its lock is held");
+	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: the lock is held during the run");
 	$strike->();
 	gone($node);
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
-	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view knows");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view shows it");
 	is(sql("SELECT shedlock_acquire('$how, kept', '1 min')"), 'f', "I5 $how: its at_least is honoured");
 	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '1 h')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
 	ends_with_its_session($how);
-	is(sql("SELECT shedlock_acquire('$how, no run', '1 min')"), 'f', "$how: what a session holds by itself lasts as long as its lease");
+	is(sql("SELECT shedlock_acquire('$how, no run', '1 min')"), 'f', "$how: a session's ordinary lock lasts until its lease ends");
 	$_->finish for @runs;
 	return;
 }
@@ -66,17 +66,17 @@ dies('terminated', sub { sql("SELECT pg_terminate_backend(pid) $dying") });
 dies('killed', sub { crash_restart($node, (split /\n/, sql("SELECT pid $dying"))[0]) });
 dies('restarted', sub { $node->stop('immediate'); $node->start });
 
-# Who waits already, and has seen the session alive, gets it as well.
+# A caller that already waits, and has seen the session alive, gets the lock as well.
 my $run = start_run($node, 'waited for', '0');
 held($node, 'waited for') or die 'no run';
 my $waiter = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('waited for', '1 min', wait => '1 h')", '-d', $node->connstr('postgres') . ' application_name=waiter');
 $node->poll_query_until('postgres', "SELECT true FROM pg_stat_activity WHERE application_name = 'waiter' AND wait_event_type = '" . (is_portable() ? 'Timeout' : 'Extension') . "'") or die 'it does not wait';
 sql("SELECT pg_terminate_backend(pid) $dying");
 ended($waiter);
-is($waiter->{out}, "t\n", 'who waits for the lock of a run gets it when its session is terminated') or diag($waiter->{err});
+is($waiter->{out}, "t\n", 'a caller that waits for the lock of a run gets it when the session of the run is terminated') or diag($waiter->{err});
 $run->finish;
 
-# Sessions are terminated and killed by the program, servers here: how often, and what the program counted.
+# The program terminates and kills sessions; the server is restarted here. Returns how often, and what the program counted.
 sub dying_season
 {
 	my ($title, $ticks, $how) = @_;
@@ -99,13 +99,13 @@ sub dying_season
 sql('CREATE TABLE effects (tick bigint, place serial)');
 my $ticks = often(300, 10_000);
 my $said = dying_season('dying sessions', $ticks, 'kills');
-seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, its at_least honoured, and so were others that end with their session");
+seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, with its at_least honoured, and so were other locks that end with their session");
 
 sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects");
 my $past = often(200, 5_000);
 $said = dying_season('a backlog', $past, 'backlog');
 is(sql('SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects) one WHERE falls'), 0, 'a backlog: ... in ascending order');
-seen(60, $past, "ticks of the past, caught up by three workers in ascending order, each with exactly one effect, $said");
+seen(60, $past, "past ticks, caught up by three workers in ascending order, each with exactly one effect, $said");
 
 $node->stop;
 done_testing();

@@ -1,6 +1,6 @@
-// extends CONNECTION SECONDS CLIENTS: keep-alive beside guarded jobs. Of each lock, which nobody releases, some clients
-// extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every version of the row.
-// Prints "extends N guarded M lost L": how many were done, and how many were told that the lock was lost.
+// extends CONNECTION SECONDS CLIENTS: keep-alive concurrently with guarded jobs. For each lock, which nobody releases,
+// some clients extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every version of
+// the row. Prints "extends N guarded M lost L": how many succeeded, and how many reported that the lock was lost.
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
@@ -20,7 +20,7 @@ struct tally {
 
 constexpr int locks = 2;
 
-// The name and the token of one of the locks, as arguments. Long rows, so that they change pages often.
+// The name and the token of one of the locks, as arguments. The rows are long, so that they move to other pages often.
 std::string acquire(pqxx::connection &connection, int number)
 {
     pqxx::nontransaction direct{connection};

@@ -1,5 +1,5 @@
-# Row 47, I10: leases are extended beside guarded commits, and nobody is told that a lock is lost. Rows move from page to page under
-# an old snapshot, or by a further index with every write, and a look may meet them on their way.
+# Row 47, I10: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Under an old snapshot, or,
+# with a further index, in every write, rows move from page to page, and a search may meet them on their way.
 use strict;
 use warnings;
 use Test::More;
@@ -8,7 +8,7 @@ use ShedLock;
 my $node = new_server('server', "max_connections = 60\nautovacuum = off\nlog_min_messages = fatal\n");
 my $clients = 24;
 my %sum;
-my $rounds = often(4, 120); # short ones: what an old snapshot keeps makes looks slow
+my $rounds = often(4, 120); # short rounds, because the versions that an old snapshot keeps make searches slow
 for my $round (1 .. $rounds)
 {
 	my $index = $round % 2 ? 'DROP INDEX IF EXISTS shedlock_until' : 'CREATE INDEX shedlock_until ON shedlock (lock_until)';
@@ -18,7 +18,7 @@ for my $round (1 .. $rounds)
 	my %saw = $out =~ /(\w+) (\d+)/g;
 	$sum{$_} += $saw{$_} for keys %saw;
 	ok($ok && $saw{extends} && $saw{guarded}, "round $round, " . ($round % 2 ? 'no further index' : 'an index on lock_until') . ": $out") or diag($err);
-	is($saw{lost}, 0, 'I10 none was told that its lock was lost');
+	is($saw{lost}, 0, 'I10 no call reported that its lock was lost');
 }
 seen(47, $sum{extends} + $sum{guarded}, "$sum{extends} extends and $sum{guarded} guarded commits by $clients clients, half of the time with an index on lock_until: $sum{lost} false losses");
 

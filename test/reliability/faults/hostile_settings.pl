@@ -1,6 +1,6 @@
-# Row 19: what a session inherits from a role, a database or a pooler's stranger. Each setting alone, in torture each
-# pair: the lock functions and the tool give the same result, or say clearly why not; they never grant wrongly. Row 27:
-# the same with parallel query forced.
+# Row 19: settings that a session inherits from a role, a database or another client of its pooler. With each setting, and in torture
+# with each pair of settings, the lock functions and the tool give the same result or say clearly why not; they never grant a lock
+# wrongly. Row 27: the same with parallel query forced.
 use strict;
 use warnings;
 use IPC::Run;
@@ -24,7 +24,7 @@ CREATE VIEW evil.shedlock_locks AS SELECT 'free' AS state;
 SQL
 my $started = sql('SELECT pg_postmaster_start_time()');
 
-# Those that may stop a call, and with which error.
+# The settings that may stop a call, and with which error.
 my %stops = (read_only => '25006', statement_timeout => '57014', lock_timeout => '55P03', idle => '25P03|57P05|57P01');
 my %setting = (
 	async => '-c synchronous_commit=off', search_path => '-c search_path=evil,pg_catalog,public', serializable => '-c default_transaction_isolation=serializable',
@@ -35,7 +35,7 @@ my %setting = (
 my %parallel = (parallel => "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0 -c "
 	  . (sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'") ? 'debug_parallel_query=regress' : 'force_parallel_mode=regress'));
 
-# One session's calls, each with what it must answer if it is not stopped.
+# One session's calls, each with the answer that it must give if it is not stopped.
 my @calls = (
 	[ "SELECT public.shedlock_acquire('held', '1 h')", 'f' ], [ "SELECT public.shedlock_acquire('free', '1 day', '0', '0', '2026-01-01 00:00:00+00')", 't' ],
 	[ "SELECT public.shedlock_acquire('free', '1 h')", 'f' ], [ "SELECT public.shedlock_extend('free', '1 h 1 s')", 't' ], [ "SELECT public.shedlock_guard('free')", '' ],
@@ -45,7 +45,7 @@ my @calls = (
 	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ], [ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ],
 	[ "SELECT extract(epoch FROM public.shedlock_tick('1 day', 'Europe/Berlin', '2026-03-29 12:00Z'))", '1774738800.000000' ]);
 
-# Every row as it is after the calls that went through, none that no call made.
+# Checks that every row is as the successful calls have left it, and that there are no other rows.
 sub rows_are_right
 {
 	my ($answers) = @_;
@@ -67,7 +67,7 @@ sub by_sql
 	for my $i (0 .. $#calls)
 	{
 		my $answer = $answers[$i] // '';
-		# Once stopped, what follows finds another state, but is never granted what is held.
+		# After one call was stopped, the following ones find another state, but must never be granted a held lock.
 		my $was_stopped = "@answers[0 .. $i]" =~ /$may_stop/ || !defined $answers[$i];
 		push @wrong, "$calls[$i][0]: $answer" unless $answer eq $calls[$i][1] || ($may_stop ne 'never' && $was_stopped && ($answer =~ /$may_stop|SL001/ || $answer eq '' || ($answer eq 'f' || $i != 0 && $i != 8 && $calls[$i][0] !~ /held'/)));
 	}
@@ -80,7 +80,7 @@ sub by_sql
 	return @wrong;
 }
 
-# The tool: 0 with the answer, 1 refused, 125 with a line that says why.
+# The tool must exit with the expected status and output, or with 125 and a line that says why.
 sub by_tool
 {
 	my ($options, $may_stop) = @_;
@@ -122,13 +122,13 @@ if ($ENV{TORTURE})
 try_settings('parallel query', $parallel{parallel}, 'parallel');
 try_settings('parallel query, serializable', "$parallel{parallel} $setting{serializable}", 'parallel');
 
-# A function of ours in a query that would be parallel keeps that from being so, in a cursor and under a Gather as well.
+# A query that would be parallel is not if it calls one of our functions, even in a cursor or under a Gather.
 sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
 {
 	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";
 	is(sql("SELECT count(*) FILTER (WHERE shedlock_acquire('row ' || n, '1 h')), count(*) FROM (SELECT n FROM big WHERE n % 100 = 0) s;
 		SELECT sum(n) FROM big WHERE n <= 10 AND shedlock_release('row ' || n * 100)"), "100|100\n55", 'a hundred rows, a hundred locks; some released by a condition');
-	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT; SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"), "t\nt\n2", 'a cursor acquires what is fetched');
+	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT; SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"), "t\nt\n2", 'a cursor acquires the locks of the rows that are fetched');
 	is(sql("SELECT count(*) > 100 FROM shedlock_locks"), 't', 'the view in parallel');
 }
 

@@ -1,5 +1,5 @@
-# Rows 53 and 54: what befell others, done to ours. Candidates for one leadership (leader.cpp) who all bear one name; the checker sees to it
-# that no two count on it at the same time, and that who is late changes and commits nothing.
+# Rows 53 and 54: incidents of other projects, tried on our locks. The candidates for one leadership (leader.cpp) all have the same name; the
+# checker verifies that no two rely on it at the same time, and that a late one changes and commits nothing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -19,7 +19,7 @@ sql($_) for 'GRANT SELECT ON shedlock TO worker', 'ALTER DEFAULT PRIVILEGES GRAN
 my %leaders = (leaders => 'yes', clients => 6, shortest => 30, longest => 150, operations => often(1000, 2000), histories => often(3, 1000), seconds => seconds(6, 600),
 	admin => connection($node->connstr('postgres')));
 
-# While the crowd is at work, as it said it would.
+# Calls $strike again and again while the crowd is at work. Returns how often.
 sub meanwhile
 {
 	my ($crowd, $strike) = @_;
@@ -33,7 +33,7 @@ sub meanwhile
 	return $times;
 }
 
-# Late are those who released what was not theirs any more, and those who then wanted to commit.
+# Counts late candidates: those that released a lock that was no longer theirs, and those that then tried to commit.
 sub late
 {
 	my ($saw) = @_;
@@ -45,8 +45,8 @@ sub late
 	return "$saw->{granted} terms, never two at a time; $releases late releases changed nothing, $commits late commits were refused";
 }
 
-# https://github.com/rails/solid_queue/pull/761: the heartbeats of a worker failed, not the worker. Others took over, and when it came to its
-# end it released what was theirs: in the end a job with a limit of one ran eleven times at once.
+# https://github.com/rails/solid_queue/pull/761: a worker's heartbeats failed, but not the worker. Others took over, and when the worker
+# ended it released their lock. In the end a job with a limit of one ran eleven times at once.
 my $extending = sql("SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE proname = 'shedlock_extend_token'");
 sub shut_out { return sql("REVOKE EXECUTE ON FUNCTION $extending FROM worker"); }
 sub let_in { return sql("GRANT EXECUTE ON FUNCTION $extending TO worker"); }
@@ -58,12 +58,12 @@ my $worker = $node->connstr('postgres') . ' user=worker';
 		sleep(rand(0.4));
 		let_in();
 	});
-	my %saw = finish_crowd($crowd, 'extends fail, their holders live');
+	my %saw = finish_crowd($crowd, 'extends fail, but their holders are alive');
 	met($saw{'state 42501'}, 'control: extends failed');
 	seen(53, $times, 'times nobody could extend: ' . late(\%saw));
 }
 
-# The same with a command that the tool runs: it has ended while the lock is still its own.
+# The same with a command that the tool runs: it has ended while the lock still belongs to it.
 my $commands = often(1, 10);
 for (1 .. $commands)
 {
@@ -74,14 +74,14 @@ for (1 .. $commands)
 	shut_out();
 	advance($clock, $_) for when_an_extend_is_due, after_the_deadline;
 	is(ended($run), 124, 'the command was stopped') or diag($run->{err});
-	is(sql("SELECT token, last_outcome FROM shedlock_locks WHERE name = 'command'"), "$token|failed", 'I1 ... before others could get its lock, which it has released');
+	is(sql("SELECT token, last_outcome FROM shedlock_locks WHERE name = 'command'"), "$token|failed", 'I1 ... and the lock was released before others could get it');
 	let_in();
 }
 seen(53, $commands, 'commands of shedlock run: stopped before others got the lock');
 
-# https://github.com/oban-bg/oban/issues/1488: behind a pooler, a leader whose renewal had failed took itself for one still, and its next
-# renewals, which went by the name of the job alone, extended what was another's by then: two leaders for nineteen days.
-# https://github.com/oban-bg/oban-py/issues/32: the same where renewals go by the host's name, and several bear it.
+# https://github.com/oban-bg/oban/issues/1488: behind a pooler, a leader whose renewal had failed still believed to be the leader. Its next
+# renewals, which used only the name of the job, extended the lock of another: there were two leaders for nineteen days.
+# https://github.com/oban-bg/oban-py/issues/32: the same if renewals use the name of the host, and several hosts have that name.
 {
 	my $pooler = new_pooler($node);
 	my $crowd = start_crowd($node, %leaders, connection => "$pooler->{through} application_name=crowd", pooler => 'yes', faults => 'terminate', pace => 50,
@@ -91,10 +91,10 @@ seen(53, $commands, 'commands of shedlock run: stopped before others got the loc
 	met($saw{'lost in mid-operation'}, 'control: connections failed');
 	seen(54, $saw{'lost in mid-operation'}, "answers lost by candidates of one name over two sessions, PgBouncer restarted $times times: " . late(\%saw));
 
-	# Why the library and whoever is behind a pooler takes a token.
+	# This is why the library, and any client behind a pooler, uses a token.
 	my $through = sub { IPC::Run::run([ 'psql', '-XAtq', '-d', $pooler->{through}, '-c', $_[0] ], '>', \my $out, '2>', \my $err); return $out };
-	is($through->("SELECT shedlock_acquire('session', '1 hour')"), "t\n", 'counter-example: a process has a lock by session');
-	is($through->("SELECT shedlock_release('session')"), "t\n", '... and another, which has the same session by now, releases it');
+	is($through->("SELECT shedlock_acquire('session', '1 hour')"), "t\n", 'counter-example: one process has acquired a lock for its session');
+	is($through->("SELECT shedlock_release('session')"), "t\n", '... and another, which the pooler gives the same session, releases it');
 	stop_pooler($pooler);
 }
 

@@ -1,13 +1,13 @@
 // jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS: what Jepsen did to etcd's locks
-// (https://jepsen.io/analyses/etcd-3.4.3; the programme is lock.clj of github.com/jepsen-io/etcd). Five clients add
-// elements to one set under a lock whose lease of 2 s is kept alive: read the set, sleep for up to 2 s, write it back
-// with one element more. Nobody looks whether the lock is still held. For 5 s out of 10 somebody is stopped: with
-// `sessions` what serves the locks to one client, or to all, as it was there; with `clients` one of the clients. The
-// set is a row, which that does not touch.
+// (https://jepsen.io/analyses/etcd-3.4.3; the program is lock.clj of github.com/jepsen-io/etcd). Five clients add
+// elements to one set under a lock whose lease of 2 s is kept alive: they read the set, sleep for up to 2 s, and write
+// it back with one more element. Nobody checks whether the lock is still held. For 5 s out of every 10, processes are
+// stopped: with `sessions` those that serve the locks to one client or to all, as in the original; with `clients` one
+// of the clients. The set is a row, which is not affected by that.
 //
-// A second lasts SECOND ms, so that a short test keeps the proportions; it goes on for SECONDS of them. Prints "added N
-// lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the set, commits that
-// the guard refused, and how often somebody was stopped.
+// A second lasts SECOND ms, so that a short test keeps the proportions; the test lasts SECONDS of these. Prints "added
+// N lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the set, commits
+// that the guard refused, and how often processes were stopped.
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
@@ -70,8 +70,8 @@ public:
         std::this_thread::sleep_for(how_.second * std::uniform_int_distribution{0, 1999}(random_bits) / 1000);
         write(*lock, before);
         lock->release();
-    } catch (shedlock::lock_lost const &) {        // by the time of the release: it was too late for anything
-    } catch (shedlock::connection_error const &) { // what serves us was stopped
+    } catch (shedlock::lock_lost const &) {        // lost by the time of the release, when nothing can be done
+    } catch (shedlock::connection_error const &) { // our session was stopped
     }
 
 private:
@@ -108,7 +108,7 @@ try {
     ::_exit(1);
 }
 
-// ---- Who stops them ----
+// ---- What stops them ----
 
 class stopper {
 public:
@@ -190,7 +190,7 @@ try {
         fate.resume();
     }
     bool const all_well = processes::end_all(clients);
-    while (!fate.sessions("%").empty()) // what was sent is still carried out
+    while (!fate.sessions("%").empty()) // until the server has carried out the last requests
         std::this_thread::sleep_for(50ms);
     report(how, all, pauses);
     return all_well ? 0 : 1;

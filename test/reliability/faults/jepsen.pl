@@ -1,5 +1,5 @@
-# Row 48: what Jepsen did to etcd's locks in 2020, done to ours: five clients, leases of 2 s that are kept alive, pauses of 5 s, read, sleep,
-# write (jepsen.cpp). There about 18 % of the acknowledged updates were lost.
+# Row 48: what Jepsen did to etcd's locks in 2020, tried on ours: five clients, leases of 2 s that are kept alive, pauses of 5 s; each client
+# reads, sleeps, and writes (jepsen.cpp). With etcd about 18 % of the acknowledged updates were lost.
 use strict;
 use warnings;
 use IPC::Run;
@@ -10,10 +10,10 @@ use ShedLock;
 my $node = new_server('server', "max_connections = 600\nlog_min_messages = fatal\n");
 $node->safe_psql('postgres', 'CREATE TABLE added (name text PRIMARY KEY, elements int[])');
 
-# A tenth of their times keeps the proportions: leases of 200 ms, pauses of 500.
+# The short version keeps the proportions with a tenth of the times: leases of 200 ms, pauses of 500 ms.
 my ($second, $seconds) = (often(100, 1000), often(120, seconds(0, 1200)));
 
-# One lock is worked at one by one, so that many of them at a time are tried.
+# Only one client at a time works under a lock, so several locks are tried at once.
 my %sets = ('unguarded clients' => often(9, 8), 'guarded clients' => often(9, 24), 'unguarded sessions' => often(2, 4), 'guarded sessions' => often(2, 4));
 my @all;
 for my $kind (sort keys %sets)
@@ -37,13 +37,13 @@ for my $set (@all)
 	$sum{ $set->{kind} }{$_} += $saw{$_} for keys %saw;
 }
 
-met($sum{'unguarded clients'}{lost}, 'control: of what the lock alone protects, updates were lost');
+met($sum{'unguarded clients'}{lost}, 'control: updates were lost where only the lock protects them');
 for my $kind ('guarded clients', 'guarded sessions')
 {
 	met($sum{$kind}{added}, "$kind: updates were acknowledged");
 	is($sum{$kind}{lost}, 0, "I11 $kind: none of $sum{$kind}{added} acknowledged updates was lost");
 }
-met($sum{'guarded clients'}{refused}, 'control: clients overslept, and their updates were refused');
+met($sum{'guarded clients'}{refused}, 'control: clients slept beyond their leases, and their updates were refused');
 
 sub lost
 {
@@ -54,7 +54,7 @@ sub lost
 my $guarded = $sum{'guarded clients'}{added} + $sum{'guarded sessions'}{added};
 my $pauses = 0;
 $pauses += $_->{pauses} for values %sum;
-seen(48, $pauses, sprintf('pauses of %g s. Clients stopped: unguarded %s acknowledged updates lost, guarded %s, and %d refused. The sessions that serve the locks stopped, as there: '
+seen(48, $pauses, sprintf('pauses of %g s. Clients stopped: unguarded %s acknowledged updates lost, guarded %s, and %d refused. The sessions that serve the locks stopped, as in the original: '
 	  . 'unguarded %s, guarded %s. Guarded, the rate is below 3/N = %.1g (95 %%)', 5 * $second / 1000, lost('unguarded clients'), lost('guarded clients'),
 	$sum{'guarded clients'}{refused}, lost('unguarded sessions'), lost('guarded sessions'), 3 / ($guarded || 1)));
 

@@ -1,5 +1,5 @@
-# The faults of one server and its clients, while the crowd is at work. Every promise holds in every history; what the faults did
-# is counted by what the clients saw of them.
+# Faults of one server and its clients, while the crowd is at work. Every promise holds in every history; the effects of the faults
+# are counted as the clients saw them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -7,12 +7,12 @@ use Test::More;
 use Crowd;
 use ShedLock;
 
-# REPACK (CONCURRENTLY) decodes the WAL, of which the test framework's servers have the least.
+# REPACK (CONCURRENTLY) decodes the WAL; by default the test framework's servers have wal_level = minimal.
 my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\nwal_level = replica\n");
 $node->safe_psql('postgres', 'CREATE SCHEMA elsewhere');
 my $broken_connection = '57P01,57P02,57P03';
 
-# 4: at random points. A cancelled statement has not happened; of one whose session was terminated nobody knows, until asked.
+# 4: at random points. A cancelled statement has not happened; if its session was terminated, the outcome is unknown until the client asks.
 my %saw = crowd($node, 'sessions terminated, statements cancelled', faults => 'cancel,cancel,terminate', pace => 2, strikes => often(500, 10_000),
 	seconds => seconds(8, 600), allow => "57014,$broken_connection");
 met($saw{'state 57014'}, 'statements were cancelled in mid-operation');
@@ -21,13 +21,13 @@ met($saw{'session gone yes'}, '... and in the middle of runs, whose locks were f
 seen(4, $saw{'fault.cancel'} + $saw{'fault.terminate'}, struck(\%saw, 'state 57014' => 'cancelled in mid-operation',
 	'lost in mid-operation' => 'answers lost') . '; 0 violations: granted or not at all');
 
-# 26: clients set statement_timeout and lock_timeout for themselves, 1 to 50 ms.
+# 26: clients set statement_timeout and lock_timeout for themselves, to 1 to 50 ms.
 %saw = crowd($node, 'statement_timeout and lock_timeout', timeouts => 'yes', histories => often(6, 300), seconds => seconds(6, 300), allow => '57014,55P03');
 my $timed_out = ($saw{'state 57014'} // 0) + ($saw{'state 55P03'} // 0);
 met($timed_out, 'timeouts struck');
-seen(26, $timed_out, struck(\%saw, 'state 57014' => 'statement_timeout', 'state 55P03' => 'lock_timeout, never of an acquire of ours') . '; 0 violations');
+seen(26, $timed_out, struck(\%saw, 'state 57014' => 'statement_timeout', 'state 55P03' => 'lock_timeout, never in one of our acquires') . '; 0 violations');
 
-# 2: clients die where they stand. What they held is granted again when its lease ends, no sooner.
+# 2: clients are killed at any point. Their locks are granted again when the leases end, no sooner.
 %saw = crowd($node, 'clients killed', faults => 'kill', pace => often(5, 10), strikes => often(200, 5_000), seconds => seconds(8, 600), longest => 300);
 met($saw{'killed in mid-operation'}, 'clients were killed in mid-operation');
 seen(2, $saw{'fault.kill'}, struck(\%saw, 'killed in mid-operation' => 'killed in mid-operation', 'prepared transaction left over' => 'prepared transactions left open')
@@ -37,26 +37,26 @@ seen(2, $saw{'fault.kill'}, struck(\%saw, 'killed in mid-operation' => 'killed i
 %saw = crowd($node, 'clients stopped beyond their leases', faults => 'stop', pace => 20, shortest => 20, longest => 300, strikes => often(50, 1_000),
 	seconds => seconds(6, 600));
 met($saw{'fault.stop'}, 'clients were stopped');
-seen(3, $saw{'fault.stop'}, 'stale releases and extends changed nothing, guarded transactions of those who overslept failed; 0 violations');
+seen(3, $saw{'fault.stop'}, 'stale releases and extends changed nothing, guarded transactions of clients that slept beyond their leases failed; 0 violations');
 
-# 34: DDL and worse under load.
+# 34: DDL under load, and deleted rows.
 %saw = crowd($node, 'DDL, deleted rows, the extension dropped', faults => 'ddl,delete', pace => 30, strikes => often(100, 1_600), seconds => seconds(8, 900),
 	connection => connection($node->connstr('postgres'), '-c search_path=public,elsewhere'),
 	admin => connection($node->connstr('postgres'), '-c search_path=public,elsewhere'), allow => '42883,42P01,3F000,usage');
 my %ddl = map { ("fault.$_" => $_) } 'VACUUM', 'VACUUM FULL', 'CLUSTER', 'REINDEX CONCURRENTLY', 'SET SCHEMA', 'ALTER TYPE', 'TRUNCATE',
   'DROP and CREATE EXTENSION', 'delete of a held row', 'delete of a free row', $ENV{SHEDLOCK_SERVER} < 19 ? () : ('REPACK', 'REPACK CONCURRENTLY');
-seen(34, eval { my $n = 0; $n += $saw{$_} // 0 for keys %ddl; $n }, struck(\%saw, %ddl) . '; tokens grew all the same, 0 violations');
+seen(34, eval { my $n = 0; $n += $saw{$_} // 0 for keys %ddl; $n }, struck(\%saw, %ddl) . '; tokens still grew, 0 violations');
 
-# 5: a backend killed: the server resets all sessions and recovers by itself.
+# 5: a backend is killed, so the server resets all sessions and recovers by itself.
 %saw = crowd($node, 'backends killed', crash_options($node), faults => 'backend', pace => 200, operations => 5000, strikes => often(6, 500), seconds => seconds(10, 1200));
 met($saw{'fault.backend'}, 'backends were killed');
 seen(5, $saw{'fault.backend'}, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; no acknowledged grant forgotten, no token repeated');
 
-# How late a lock was granted to one who waited for its lease to end.
+# How late a lock was granted to a client that waited for the lease to end.
 sub lateness
 {
 	my ($counts) = @_;
-	return defined $counts->{'late p99'} ? sprintf('; to one who waits %.0f ms later (99th percentile)', $counts->{'late p99'} / 1000) : '';
+	return defined $counts->{'late p99'} ? sprintf('; to a client that waits %.0f ms later (99th percentile)', $counts->{'late p99'} / 1000) : '';
 }
 
 $node->stop;

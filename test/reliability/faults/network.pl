@@ -1,5 +1,5 @@
-# A network that loses packets, all of them, some, or those of one direction, for good or for a while, while the tool acquires, renews or
-# releases. The kernel drops real packets; TCP does what it does then.
+# A network that loses packets: all of them, some, or those in one direction, for good or for a while, while the tool acquires, renews or
+# releases. The kernel drops real packets, and TCP reacts as usual.
 use strict;
 use warnings;
 use Namespace '--net';
@@ -12,7 +12,7 @@ use ShedLock;
 
 my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 
-# Each case has an address of its own, and what is lost on the way to it and from it is said by sets of addresses.
+# Each case has an address of its own; sets of addresses say which packets to it and from it are lost.
 sub nft { system_or_bail('nft', $_[0]); }
 system_or_bail('ip', 'link', 'set', 'lo', 'up');
 append_to_file("$tmp/rules", <<'NFT');
@@ -42,7 +42,7 @@ sub start_tool
 	launch_by($case->{clock} = boot_clock(), $case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
 }
 
-# Writes down every few milliseconds that it still runs; ends with 7 when told to.
+# Records every few milliseconds that it is still running; exits with 7 when told to.
 my $heartbeat = <<'PERL';
 for (;;) {
     open my $file, ">", "$ARGV[0].new"; printf $file "%.6f", time; close $file; rename "$ARGV[0].new", $ARGV[0];
@@ -50,12 +50,12 @@ for (;;) {
     sleep 0.02;
 }
 PERL
-# Nothing is renewed while it lasts.
+# Whether the lease cannot be renewed during the fault.
 sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
 
-# kind of fault => [ sets, and for how many seconds, from and to, if it ends ]. After five the client gives up waiting for an answer.
+# kind of fault => [ sets, and, if the fault ends, after how many seconds, from and to ]. After five seconds the client gives up waiting for an answer.
 my %faults = (
 	cut => [ [qw(to_server to_client)] ],
 	'requests lost' => [ ['to_server'] ],
@@ -85,24 +85,24 @@ sub finish
 	$count{"$case->{phase} $case->{status}"}++;
 }
 
-# The tool's word on an acquire against the row: nobody else wants this lock, so "refused" would be false as well.
+# Compares the tool's answer to an acquire with the row. Nobody else wants this lock, so "refused" would be wrong as well.
 sub check_acquire
 {
 	my ($case, $title) = @_;
 	my $row = sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'");
 	like($case->{status}, qr/^(0|125)$/, "$title: granted or an error");
 	is("$row\n", $case->{out}, "$title: the token is that of the lock") if $case->{status} == 0;
-	is($case->{out}, '', "$title: no token beside an error") if $case->{status} != 0;
+	is($case->{out}, '', "$title: no token with an error") if $case->{status} != 0;
 }
 
-# Somebody else waits for the lock. By the time they have it, the command is not running any more.
+# Somebody else waits for the lock. Before that client gets it, the command must have ended.
 sub check_run
 {
 	my ($case, $title) = @_;
 	my $is_lethal = is_lethal($case);
 	is($case->{status}, $is_lethal ? 124 : 7, "$title: the command " . ($is_lethal ? 'was stopped' : 'ended by itself'));
-	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token}, "I1 $title: ... while its lease ran") if $is_lethal && $case->{kind} ne 'replies lost';
-	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # its end, if the release was lost
+	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token}, "I1 $title: ... before its lease ended") if $is_lethal && $case->{kind} ne 'replies lost';
+	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # ends it, in case the release was lost
 	ended($case->{next});
 	chomp(my $token = $case->{next}{out});
 	cmp_ok($token, '>', 0, "$title: the lock is free again");
@@ -125,9 +125,9 @@ for my $round (1 .. $rounds)
 		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')", '-d', $server->connstr('postgres'));
 	}
 
-	# The acquires reach the server, and are kept there until their network fails.
+	# The acquires reach the server, and wait there until their network fails.
 	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
-	my $ddl = $server->background_psql('postgres'); # what an acquire waits for (I2's one exception)
+	my $ddl = $server->background_psql('postgres'); # an acquire does wait for this (the only exception of I2)
 	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
 	start_tool($_, 'acquire', '--at-most', '1h') for @acquires;
 	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
@@ -170,7 +170,7 @@ for my $round (1 .. $rounds)
 	}
 }
 my $times = 28 * $rounds;
-seen(17, $times, 'no false grant, commands stopped before others got the lock; phase and exit status: '
+seen(17, $times, 'no false grant, commands stopped before others got the lock; phases and exit statuses: '
 	  . join ', ', map { "$_ ($count{$_})" } sort keys %count);
 
 $server->stop;

@@ -1,4 +1,4 @@
-# A crontab on many hosts: hundreds of "shedlock run --every" at the same moment, and the command runs once.
+# A crontab on many hosts: hundreds of "shedlock run --every" start at the same moment, and the command runs once.
 use strict;
 use warnings;
 use File::Spec;
@@ -11,7 +11,7 @@ my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $crowd = often(80, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
-# Runs that many at once, for the same slot; gives how they ended and the ticks of those whose command ran.
+# Starts that many at once, for the same slot. Returns how often each exit status came up, and the ticks of those whose command ran.
 sub start_all
 {
 	my ($count, $name, $every) = @_;
@@ -30,7 +30,7 @@ sub start_all
 	return (\%ends, [ split /\n/, slurp_file($ran) ]);
 }
 
-# A slot that does not end meanwhile. They are counted from 2001, as all ticks.
+# A slot that does not end during the test. Slots are counted from 2001, like all ticks.
 my ($long) = grep { (time - 978_307_200) % $_ < $_ - 600 } 7 * 86_400, 5 * 86_400, 11 * 86_400;
 my $rounds = often(1, 3);
 for my $n (1 .. $rounds)
@@ -41,7 +41,7 @@ for my $n (1 .. $rounds)
 }
 seen(41, $crowd * $rounds, "parallel starts in $rounds slots: exactly one command ran in each");
 
-# Slots that pass by while more and more are started.
+# Short slots, which pass while more and more tools are started.
 my (@all, $started);
 my $until = time + often(4, 60);
 while (time < $until || @all < 2)

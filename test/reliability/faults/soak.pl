@@ -1,4 +1,4 @@
-# Row 40: for a long time, 16 clients on 100 names. The table stays small, and so do the server's processes. Only in make torture.
+# Row 40: 16 clients use 100 names for a long time. The table and the server's processes stay small. Only in make torture.
 use strict;
 use warnings;
 use Test::More;
@@ -25,7 +25,7 @@ SCRIPT
 
 sub size { return $node->safe_psql('postgres', "SELECT pg_relation_size('shedlock') + pg_indexes_size('shedlock')"); }
 
-# One session for all the time, and what is its own of its memory.
+# Cycles in one session that lives all the time; returns its private memory.
 sub memory
 {
 	my ($session, $loops) = @_;

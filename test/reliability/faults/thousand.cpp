@@ -1,11 +1,11 @@
-// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: a client, by the connection CLIENT, acquires COUNT locks of
-// AT_MOST ms, and more groups if there are more, and keeps them alive. They are called 0, 1, 2, ...; every tenth is of
-// three names: 9, 9b, 9c. Twenty times a second, what it believes is compared with the rows, by the connection
-// OBSERVER.
+// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: a client, on the connection CLIENT, acquires COUNT locks of
+// AT_MOST ms, for each group given, and keeps them alive. They are called 0, 1, 2, ...; every tenth has three names: 9,
+// 9b, 9c. Twenty times per second the client's view is compared with the rows, on the connection OBSERVER.
 //
-// Prints "acquired". Whenever it happens "stopped NAME MS", after its deadline, and "event KIND NAME" (all: of many).
-// Each line of standard input is answered by one that begins with it: report, what was seen since the last; release and
-// destroy, how long that took for all. Until end.
+// Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
+// each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
+// begins with it: "report" by what was seen since the last report; "release" and "destroy" by how long that took for
+// all locks. Ends with "end".
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ double processor(clockid_t which)
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-// Of the library: all but the main thread, which is ours.
+// The library's share: everything except the main thread, which is ours.
 double processor_of_library()
 {
     return processor(CLOCK_PROCESS_CPUTIME_ID) - processor(CLOCK_THREAD_CPUTIME_ID);
@@ -68,7 +68,7 @@ struct kept {
     std::stop_callback<std::function<void()>> when_stopped{lock.stop_token(), [this] { stopped(); }};
 };
 
-// What it said at one moment: held, and until when.
+// The client's view at one moment: held, and until when.
 struct claim {
     kept const &of;
     instant until;
@@ -77,7 +77,7 @@ struct claim {
 void tell(shedlock::event const &what)
 {
     constexpr std::array kinds{"extend_failing", "extend_recovered", "lost", "not_released", "release_unclear"};
-    auto const &names = what.lock.list(); // of many: none
+    auto const &names = what.lock.list(); // empty if the event is about many
     say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << (names.empty() ? "all" : names.front())
           << std::endl;
 }
@@ -88,7 +88,7 @@ shedlock::names names_of(int number)
     return number % 10 == 9 ? shedlock::names{name, name + 'b', name + 'c'} : shedlock::names{name};
 }
 
-// ---- What is so ----
+// ---- What the table says ----
 
 struct row {
     std::int64_t token;
@@ -99,7 +99,7 @@ class observer {
 public:
     explicit observer(std::string where) : where_{std::move(where)} {}
 
-    // All rows; none while there is no server.
+    // All rows; none if there is no server.
     std::unordered_map<std::string, row> look()
     try {
         if (!connection_)
@@ -118,10 +118,10 @@ public:
         return {};
     }
 
-    int connections = 0; // of the client, the most that were seen
+    int connections = 0; // the maximum number of the client's connections so far
 
 private:
-    // The server's clock is that of this machine.
+    // The server runs on this machine, so it has the same clock.
     static instant by_our_clock(std::int64_t since_epoch)
     {
         auto const now = std::chrono::system_clock::now().time_since_epoch();
@@ -139,7 +139,7 @@ public:
     scene(std::string const &where, std::string observed_by, milliseconds timeout)
         : client_{where, {.timeout = timeout, .on_event = tell}}, observer_{std::move(observed_by)}
     {
-        observer_.look(); // has its connection before the client has any
+        observer_.look(); // opens its connection before the client opens any
     }
 
     void acquire(int count, milliseconds at_most)
@@ -164,7 +164,7 @@ public:
         away_ = std::max(away_, now - answered_);
         answered_ = now;
         for (auto const &one : claims)
-            if (now < one.until) // and so it was when the server looked
+            if (now < one.until) // so the claim also held when the server looked
                 check(one, rows);
     }
 

@@ -1,6 +1,6 @@
-# Row 50: one client keeps a thousand locks of an hour by one connection, and all of them are held all the time, also while other rows
-# are locked by hand, and through DDL and restarts of the server. What the client believes is compared with the table (thousand.cpp). The test
-# moves the client's clock, so it takes no hour, and as long as the machine needs.
+# Row 50: one client keeps a thousand locks of an hour alive on one connection, and all of them are held all the time, even while other
+# rows are locked by hand, during DDL, and across restarts of the server. The client's view is compared with the table (thousand.cpp). The
+# test moves the client's clock, so it does not take an hour, but as long as the machine needs.
 use strict;
 use warnings;
 use IPC::Run;
@@ -16,7 +16,7 @@ my $node = new_server('server', "shared_preload_libraries = 'pg_stat_statements'
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 sql($_) for 'CREATE EXTENSION pg_stat_statements', 'CREATE ROLE app LOGIN CONNECTION LIMIT 20', "SELECT shedlock_grant('app')";
 
-# ---- The programme ----
+# ---- The program ----
 
 sub start_client
 {
@@ -31,7 +31,7 @@ sub start_client
 
 sub this_moment { return sql("SELECT timezone('utc', clock_timestamp())"); }
 
-# Until all leases have been extended since then but of those locks.
+# Waits until all leases except those of the stuck locks have been extended since $then.
 sub await_extends
 {
 	my ($then, @stuck) = @_;
@@ -49,7 +49,7 @@ sub move_clock
 	return;
 }
 
-# For longer than a lease lasts that is not extended.
+# Moves the clock by more than the length of a lease, so that leases which are not extended end.
 sub let_lease_pass
 {
 	my ($client, @stuck) = @_;
@@ -57,7 +57,7 @@ sub let_lease_pass
 	return;
 }
 
-# Until it has told so many of that kind.
+# Waits until the program has reported this many of that kind.
 sub hear
 {
 	my ($client, $kind, $count) = @_;
@@ -69,7 +69,7 @@ sub hear
 	}
 }
 
-# What it answers, by key.
+# Returns the program's answer, by key.
 sub ask
 {
 	my ($client, $command) = @_;
@@ -86,11 +86,11 @@ sub end
 	my ($client) = @_;
 	$client->{in} .= "end\n";
 	$client->{run}->finish;
-	is($client->{run}->result(0), 0, 'the programme ended in order') or diag($client->{err});
+	is($client->{run}->result(0), 0, 'the program ended normally') or diag($client->{err});
 	return;
 }
 
-# What it has told of one kind since this was asked last: the number that stands there, by lock.
+# What the program has reported of one kind since the last call: the number in the line, by lock.
 sub told
 {
 	my ($client, $kind) = @_;
@@ -101,7 +101,7 @@ sub told
 
 # ---- Faults ----
 
-# By hand, in a transaction that stays open for as long as the session.
+# Locks rows by hand, in a transaction that stays open as long as the session.
 sub lock_rows
 {
 	my $list = join ',', map { "'$_'" } @_;
@@ -110,13 +110,13 @@ sub lock_rows
 	return $hand;
 }
 
-# Whatever becomes of this programme, they go on.
+# These processes are resumed, however this test ends.
 my @frozen;
 END { kill 'CONT', @frozen; }
 
 # ---- What it costs ----
 
-sub processor # the seconds of it that processes have had
+sub processor # seconds of processor time that these processes have used
 {
 	my $sum = 0;
 	for my $pid (@_)
@@ -127,19 +127,19 @@ sub processor # the seconds of it that processes have had
 	return $sum;
 }
 
-# Each lease is extended, so often.
+# Lets each lease be extended this many times, and measures the cost.
 sub calm
 {
 	my ($client, $times) = @_;
 	my @backends = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE usename = 'app'");
-	ask($client, 'report'); # from here on
+	ask($client, 'report'); # the next report begins here
 	sql('SELECT pg_stat_statements_reset()');
 	my $before = processor(@backends);
 	move_clock($client, when_an_extend_is_due) for 1 .. $times;
 	my $server = processor(@backends) - $before;
 	my %saw = ask($client, 'report');
 	my $statements = sql("SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE userid = 'app'::regrole AND query ~ 'extend_token'");
-	$saw{cost} = sprintf '%d extends by %d statements; of a processor core its sessions had %.1f ms for a thousand', $saw{extends}, $statements, 1e6 * $server / ($saw{extends} || 1);
+	$saw{cost} = sprintf '%d extends by %d statements; its sessions used %.1f ms of a processor core per thousand', $saw{extends}, $statements, 1e6 * $server / ($saw{extends} || 1);
 	return %saw;
 }
 
@@ -149,26 +149,26 @@ sub is_kept_well
 {
 	my ($title, $count, %saw) = @_;
 	is($saw{held}, $count, "$title: $count locks are held");
-	is($saw{wrong}, 0, "$title: ... by the table, too, and for longer than the client says");
-	cmp_ok($saw{rows}, '>', $count, "$title: control: it was compared");
-	cmp_ok($saw{connections}, '<=', 2, "$title: ... by a connection or two");
-	cmp_ok($saw{threads}, '<=', 20, "$title: ... and few threads");
+	is($saw{wrong}, 0, "$title: ... in the table, too, and for longer than the client says");
+	cmp_ok($saw{rows}, '>', $count, "$title: control: the two were compared");
+	cmp_ok($saw{connections}, '<=', 2, "$title: ... on one or two connections");
+	cmp_ok($saw{threads}, '<=', 20, "$title: ... with few threads");
 	return;
 }
 
-# These, and no others, and not before the deadline.
+# These locks are lost, no others, and not before their deadlines.
 sub are_lost
 {
 	my ($client, $title, @names) = @_;
 	hear($client, $_, scalar @names) for 'stopped', 'event lost';
 	my %stopped = told($client, 'stopped');
-	is(join(' ', sort keys %stopped), join(' ', sort @names), "$title: the stop is requested, of what could not be extended");
+	is(join(' ', sort keys %stopped), join(' ', sort @names), "$title: a stop is requested for the locks that could not be extended");
 	is(scalar(grep { $_ < 0 } values %stopped), 0, "$title: ... not before the deadline") if %stopped;
 	my %lost = told($client, 'event lost');
-	is(join(' ', sort keys %lost), join(' ', sort @names), "$title: ... and told");
-	my %word; # the last one about its extends: a row is locked by hand again only a moment after a restart
+	is(join(' ', sort keys %lost), join(' ', sort @names), "$title: ... and reported");
+	my %word; # the last report about a lock's extends: after a restart a row is locked by hand again only a moment later
 	$client->{out} =~ s/^event extend_(failing|recovered) (\w+).*\n/$word{$2} = $1; ''/gem;
-	is(join(' ', sort grep { $word{$_} eq 'failing' } keys %word), join(' ', sort @names), "$title: ... after a warning; all others' have their all-clear");
+	is(join(' ', sort grep { $word{$_} eq 'failing' } keys %word), join(' ', sort @names), "$title: ... after a warning; for all others the all-clear has come");
 	return;
 }
 
@@ -181,7 +181,7 @@ is_kept_well('calm', $locks, %calm);
 cmp_ok($calm{left}, '>', $at_most / 2, "... each is extended in good time: at least $calm{left} ms were left");
 
 my @stuck = ('29', map { 97 * $_ } 1 .. 9);
-my $hand = lock_rows('29b', @stuck[ 1 .. 9 ]); # that is one of three names of a lock
+my $hand = lock_rows('29b', @stuck[ 1 .. 9 ]); # 29b is one of three names of a lock
 let_lease_pass($client, @stuck);
 are_lost($client, 'rows locked by hand', @stuck);
 is_kept_well('rows locked by hand', $locks - @stuck, ask($client, 'report'));
@@ -198,7 +198,7 @@ await_extends($then, @stuck);
 is_kept_well('DDL', $locks - @stuck, ask($client, 'report'));
 are_lost($client, 'DDL');
 
-# Beside a row that is locked by hand whenever there is a server. The extends are due while there is none.
+# Restarts, with one row that is locked by hand whenever there is a server. The extends are due while there is no server.
 my %stuck = (fast => '8', immediate => '18');
 my $left = $locks - @stuck;
 for my $how (qw(fast immediate))
@@ -212,19 +212,19 @@ for my $how (qw(fast immediate))
 	$hand = lock_rows($stuck{$how});
 	push @stuck, $stuck{$how};
 	await_extends($then, @stuck);
-	let_lease_pass($client, @stuck); # it may have been extended before its row was locked again
+	let_lease_pass($client, @stuck); # the stuck lock may have been extended before its row was locked again
 	are_lost($client, "$how restart", $stuck{$how});
 	$hand->quit;
 	is_kept_well("$how restart", --$left, ask($client, 'report'));
 }
 
 my %released = ask($client, 'release');
-is(sql("SELECT count(*) FROM shedlock_locks WHERE state <> 'free'"), 0, "all are released, in $released{ms} ms");
+is(sql("SELECT count(*) FROM shedlock_locks WHERE state <> 'free'"), 0, "all locks are released, in $released{ms} ms");
 end($client);
 
 # ---- Half of the locks locked by hand ----
 
-# Beside them some whose leases are twice as long, so that keep-alive is occupied with them when the others are lost.
+# There are also some with leases twice as long, so that keep-alive is busy with those when the others are lost.
 my @odd = grep { $_ % 2 } 0 .. 99;
 $client = start_client(100, $at_most, 50, 2 * $at_most);
 $hand = lock_rows(@odd, 100 .. 149);
@@ -234,7 +234,7 @@ my %half = ask($client, 'report');
 is_kept_well('half locked by hand', 100, %half);
 $hand->quit;
 hear($client, 'event extend_recovered', 50);
-is_kept_well('half locked by hand, and let go', 100, ask($client, 'report'));
+is_kept_well('half locked by hand, then unlocked', 100, ask($client, 'report'));
 are_lost($client, 'half locked by hand', @odd);
 end($client);
 
@@ -247,10 +247,10 @@ my %destroyed = ask($client, 'destroy');
 end($client);
 kill 'CONT', @frozen;
 my %not_released = told($client, 'event not_released');
-is(scalar keys %not_released, $locks, 'stopped server: it is told that no lock could be released');
+is(scalar keys %not_released, $locks, 'stopped server: an event reports each lock that could not be released');
 note("stopped server: $locks locks are destroyed in $destroyed{ms} ms");
 
-seen(50, $locks, "locks of an hour kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, DDL, restarts: lost were the locks of those rows, no other. Server stopped: all destroyed in $destroyed{ms} ms");
+seen(50, $locks, "locks of an hour kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, DDL, restarts: only the locks of those rows were lost. Server stopped: all destroyed in $destroyed{ms} ms");
 
 if ($ENV{TORTURE})
 {

@@ -1,5 +1,5 @@
-# Undecided rows that stay undecided: a holder that is idle in its transaction until something ends it, prepared transactions, also over a
-# crash of the server. Others are refused at once meanwhile.
+# Rows that stay undecided: a holder that is idle in its transaction until something ends it, and prepared transactions, even across a crash
+# of the server. Until then others are refused at once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -7,7 +7,7 @@ use Test::More;
 use ShedLock;
 
 my $server = new_server('server', "max_prepared_transactions = 40\n", allows_streaming => 1);
-sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '60 s'; $_[0]"); } # an error if anything blocks
+sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '60 s'; $_[0]"); } # if anything blocks, that is an error
 sql(<<'SQL');
 CREATE TABLE work (act text);
 CREATE TABLE asked (granted boolean, took interval);
@@ -24,7 +24,7 @@ BEGIN
 END $$;
 SQL
 
-# A session that acquires, and then does nothing, in its transaction.
+# A session that acquires, and then stays idle in its transaction.
 sub idle_holder
 {
 	my ($name) = @_;
@@ -45,7 +45,7 @@ for my $n (1 .. $rounds)
 {
 	my $kind = $kinds[ $n % @kinds ];
 	my $name = "idle $kind $n";
-	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # else a name that nobody ever used
+	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # otherwise a name that nobody has ever used
 	my $holder = idle_holder($name);
 	sql("CALL ask('$name')");
 	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: others are refused ($kind)");
@@ -56,7 +56,7 @@ for my $n (1 .. $rounds)
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
 seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
 
-# Prepared transactions: what they did => [before, the act itself, of whom nothing is decided, is it held after COMMIT PREPARED, after ROLLBACK PREPARED]
+# Prepared transactions: what they did => [ the statement before, the prepared statement, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
 my %acts = (
 	'acquire of a new name' => [ '', "SELECT shedlock_acquire_token('NAME', '1 h')", 1, 0 ],
 	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],
@@ -93,13 +93,13 @@ for my $n (1 .. $crashes)
 			my $held = $acts{$act}[ $end eq 'COMMIT' ? 2 : 3 ];
 			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't', "I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
 			next unless $held && $end eq 'COMMIT' && $token{"$act $end"} =~ /^\d+$/;
-			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... by the token that it was told');
+			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... with the token that it returned');
 		}
 	}
-	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 the guarded work of the one that was committed is there');
+	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 of the guarded transactions only the work of the committed one is there');
 	sql('DELETE FROM work');
 }
-seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: refused meanwhile, consistent after, no error");
+seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: refused until then, consistent afterwards, no error");
 
 $server->stop;
 done_testing();

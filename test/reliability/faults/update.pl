@@ -1,5 +1,5 @@
-# Fault 39: ALTER EXTENSION UPDATE from every older version gives the catalog that CREATE EXTENSION gives. Older versions are
-# those whose shedlock--VERSION.sql is still there. That a difference is seen is proven by versions made up here.
+# Fault 39: ALTER EXTENSION UPDATE from every older version results in the same catalog as CREATE EXTENSION. Older versions are
+# those whose shedlock--VERSION.sql still exists. Made-up versions prove that a difference is seen.
 use strict;
 use warnings;
 use Cwd 'abs_path';
@@ -13,7 +13,7 @@ my ($version) = slurp_file("$scripts/shedlock.control") =~ /^default_version = '
 my $fresh = slurp_file("$scripts/shedlock--$version.sql");
 my @older = sort grep { $_ ne $version } map { /shedlock--((?:(?!--).)+)\.sql$/ ? $1 : () } glob "$scripts/shedlock--*.sql";
 
-# The made-up versions stand in a copy of what is staged: the server looks there.
+# The made-up versions are put into a copy of the staged files, which the server uses.
 my $copy = abs_path(PostgreSQL::Test::Utils::tempdir());
 system_or_bail('cp', '-r', "$ENV{SHEDLOCK_STAGE}/.", $copy);
 my $settings = $ENV{SHEDLOCK_SETTINGS} =~ s/\Q$ENV{SHEDLOCK_STAGE}\E/$copy/gr;
@@ -22,7 +22,7 @@ $node->init;
 $node->append_conf('postgresql.conf', $settings);
 $node->start;
 
-# Everything that pg_upgrade would carry over, members of the extension included; without numbers that differ anyway.
+# Everything that pg_upgrade would carry over, including members of the extension, but without numbers that always differ.
 sub catalog
 {
 	my ($version, $update) = @_;
@@ -36,7 +36,7 @@ sub catalog
 	return $dump;
 }
 
-# The lines that only one of the two has.
+# The lines that are in only one of the two.
 sub different
 {
 	my %count;
@@ -50,26 +50,26 @@ like($wanted, qr/CREATE FUNCTION public\.shedlock_resume/, 'the catalog of a fre
 is(join("", different($wanted, catalog($version))), "", 'two fresh installations do not differ');
 is(join("", different($wanted, catalog($_, 1))), "", "updated from $_") for @older;
 
-# The version before had no shedlock_resume.
+# The made-up older versions have no shedlock_resume.
 my $resume = join('', $fresh =~ /^(CREATE FUNCTION shedlock_resume.*?;\n).*^(COMMENT ON FUNCTION shedlock_resume.*?';\n)/ms) or die 'no shedlock_resume';
 my $rights = "REVOKE ALL ON FUNCTION shedlock_resume(text) FROM PUBLIC;\n"
 	. "DO \$do\$ BEGIN EXECUTE format('GRANT EXECUTE ON FUNCTION shedlock_resume(text) TO %s', \$owner\$\@extowner\@\$owner\$); END \$do\$;\n";
 my %made_up = (
-	'0.9' => [ $resume . $rights, 1, 'a right update' ],
-	'0.8' => [ $rights =~ s/.*//sr, 0, 'a function is missing' ],
-	'0.7' => [ $resume, 0, 'everybody may execute it' ],
+	'0.9' => [ $resume . $rights, 1, 'a correct update' ],
+	'0.8' => [ $rights =~ s/.*//sr, 0, 'the function is missing' ],
+	'0.7' => [ $resume, 0, 'everybody may execute the function' ],
 	'0.6' => [ $resume =~ s/COMMENT.*//sr . $rights, 0, 'its comment is missing' ],
-	'0.5' => [ $resume =~ s/PARALLEL UNSAFE/PARALLEL SAFE/r . $rights, 0, 'another PARALLEL' ],
-	'0.4' => [ $resume . $rights . "ALTER TABLE shedlock ALTER lock_until DROP NOT NULL;\n", 0, 'another column of the table' ],
-	'0.3' => [ $resume . $rights . "ALTER EXTENSION shedlock DROP VIEW shedlock_stats;\n", 0, 'no longer a member' ]);
+	'0.5' => [ $resume =~ s/PARALLEL UNSAFE/PARALLEL SAFE/r . $rights, 0, 'a different PARALLEL' ],
+	'0.4' => [ $resume . $rights . "ALTER TABLE shedlock ALTER lock_until DROP NOT NULL;\n", 0, 'a column of the table differs' ],
+	'0.3' => [ $resume . $rights . "ALTER EXTENSION shedlock DROP VIEW shedlock_stats;\n", 0, 'a view is no longer a member' ]);
 for my $from (sort keys %made_up)
 {
 	my ($script, $same, $what) = @{ $made_up{$from} };
 	append_to_file("$copy$sharedir/extension/shedlock--$from.sql", "$fresh\nDROP FUNCTION shedlock_resume(text);\n");
 	append_to_file("$copy$sharedir/extension/shedlock--$from--$version.sql", $script);
 	my @difference = different($wanted, catalog($from, 1));
-	($same ? \&is : \&isnt)->("@difference", '', "made up, $what: " . ($same ? 'no difference' : 'seen'));
+	($same ? \&is : \&isnt)->("@difference", '', "made-up version, $what: " . ($same ? 'no difference' : 'the difference is seen'));
 }
 $node->stop;
-seen(39, 1 + @older, 'ALTER EXTENSION UPDATE, from a version that was made up' . (@older ? " and from @older" : ', as there is no older one') . ': the catalog of a fresh installation');
+seen(39, 1 + @older, 'ALTER EXTENSION UPDATE, from a made-up version' . (@older ? " and from @older" : ', because there is no older one yet') . ': the same catalog as a fresh installation');
 done_testing();

@@ -1,5 +1,5 @@
-# Fault 39: pg_upgrade, and pg_dump with a restore, keep locks and tokens (I6), from the server $SHEDLOCK_OLD_BIN, which
-# test/versions/upgrade sets, or else from one of the same version. Database "own" has our own table, "java" an adopted one.
+# Fault 39: pg_upgrade, and pg_dump with a restore, keep locks and tokens (I6). The old server is $SHEDLOCK_OLD_BIN, which
+# test/versions/upgrade sets, or else one of the same version. Database "own" has our own table, "java" an adopted one.
 use strict;
 use warnings;
 use File::Basename;
@@ -12,7 +12,7 @@ my $old_bin = $ENV{SHEDLOCK_OLD_BIN} // $new_bin;
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my (%held, %gone);
 
-# Checksums: from 18 on they are initdb's default, and pg_upgrade wants both servers to have them or none.
+# With checksums, which are initdb's default from 18 on: pg_upgrade requires that both servers have them, or neither.
 sub initialised
 {
 	my ($name, $bin, $settings) = @_;
@@ -31,12 +31,12 @@ sub fill
 		. ' locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)') if $database eq 'java';
 	$node->safe_psql($database, "CREATE EXTENSION shedlock; SELECT shedlock_grant('app'); SELECT shedlock_pause('paused', 'why')");
 	$held{$database} = $node->safe_psql($database, "SELECT shedlock_acquire_token('held', '1 h')");
-	# As after a clock that has stepped back: the next token must be greater than this one all the same.
+	# As if the clock had stepped back: the next token must still be greater than this one.
 	$node->safe_psql($database, "SELECT shedlock_acquire_token('gone', '1 ms');"
 		. " UPDATE shedlock SET locked_at = locked_at + interval '1 day' WHERE name = 'gone'");
 	$gone{$database} = $node->safe_psql($database, "SELECT token FROM shedlock_locks WHERE name = 'gone'");
 	$node->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h', '1 h'), shedlock_release('kept')");
-	is(adoption_findings($node, $database), '0', "$database: the doctor has nothing to say of the table");
+	is(adoption_findings($node, $database), '0', "$database: the doctor finds nothing about the table");
 }
 
 sub adoption_findings
@@ -52,14 +52,14 @@ sub keeps
 	is($ask->("string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks"),
 		'gone free, held held, kept kept, paused paused', "$database $how: every lock is as it was");
 	is($ask->("shedlock_acquire('held', '1 h'), shedlock_acquire('kept', '1 h'), shedlock_acquire('paused', '1 h')"),
-		'f|f|f', "$database $how: what was held is refused");
+		'f|f|f', "$database $how: locks that were held are refused");
 	is($ask->("shedlock_extend_token('held', $held{$database} - 1, '1 h'), shedlock_extend_token('held', $held{$database}, '1 h')"),
-		'f|t', "$database $how: the holder's token holds, no other does");
-	is($ask->("token = $gone{$database} FROM shedlock_locks WHERE name = 'gone'"), 't', "$database $how: the token of a free lock stays");
+		'f|t', "$database $how: only the holder's token is valid");
+	is($ask->("token = $gone{$database} FROM shedlock_locks WHERE name = 'gone'"), 't', "$database $how: the token of a free lock is kept");
 	cmp_ok($ask->("shedlock_acquire_token('gone', '1 ms')"), '>', $gone{$database}, "$database $how: I6 the next token is greater");
 	$gone{$database} = $ask->("token FROM shedlock_locks WHERE name = 'gone'");
 	is($node->safe_psql($database, "SET ROLE app; SELECT shedlock_acquire('by app', '1 h') AND shedlock_release('by app')"), 't',
-		"$database $how: grants come along");
+		"$database $how: grants of privileges are kept");
 	$node->safe_psql($database, "DELETE FROM shedlock WHERE name = 'by app'");
 	$node->poll_query_until($database, "SELECT state = 'free' FROM shedlock_locks WHERE name = 'gone'");
 }
@@ -91,7 +91,7 @@ for my $database (qw(own java))
 $restored->stop;
 $old->stop;
 
-# From 18 on pg_upgrade looks for the library in the server's own folder alone, where a staged one is not.
+# From 18 on pg_upgrade looks for the library only in the server's own folder, where a staged one is not found.
 my ($installed) = map { chomp; "$_/shedlock.so" } `pg_config --pkglibdir`;
 if (`$new_bin/postgres --version` =~ / (\d+)/ && $1 >= 18 && !-e $installed)
 {
@@ -106,12 +106,12 @@ ok(IPC::Run::run([ "$new_bin/pg_upgrade", '-d', $old->data_dir, '-D', $upgraded-
 		'-s', $upgraded->host, '-p', $old->port, '-P', $upgraded->port ], '>&', \$said), "pg_upgrade from $old_bin") or diag($said);
 $upgraded->start;
 keeps($upgraded, $_, 'by pg_upgrade') for qw(own java);
-# pg_upgrade loses that the extension depends on its table. What the doctor says mends it.
+# pg_upgrade loses the extension's dependency on its table. The doctor's hint repairs that.
 for my $database (qw(own java))
 {
-	is(adoption_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor tells what pg_dump does not know");
+	is(adoption_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor reports what pg_dump does not know");
 	$upgraded->safe_psql($database, $upgraded->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'"));
-	is(adoption_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint mends it");
+	is(adoption_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint repairs it");
 	dump_and_restore($upgraded, $database, $upgraded, "${database}_copy", 'after pg_upgrade');
 	is($upgraded->safe_psql("${database}_copy", "SELECT shedlock_acquire('held', '1 h')"), 'f', "$database after pg_upgrade: a dump has the locks");
 }

@@ -1,5 +1,5 @@
-# Row 51: many wait for one lock. A third of its releases tell nobody (the row is edited by hand), some who wait are cancelled by a
-# timeout in every phase of it, some are stopped and continued.
+# Row 51: many sessions wait for one lock. A third of its releases notify nobody (the row is edited by hand), some waiters are cancelled by a
+# timeout in any phase of the wait, and some are stopped and continued.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -30,7 +30,7 @@ SCRIPT
 my $errors = '';
 my $waiting = IPC::Run::start([ 'pgbench', '-n', '-f', "$folder/wait.sql", '-c', $clients, '-T', $seconds, '-h', $node->host, '-p', $node->port, 'postgres' ],
 	'>', '/dev/null', '2>', \$errors);
-# Who is cancelled in vain; what he gets all the same ends by itself.
+# Waiters that are cancelled; if one gets the lock before, its short lease ends by itself.
 append_to_file("$folder/cancelled.sql", join '', map { "SET statement_timeout = " . (1 + int rand 40) . "; SELECT shedlock_acquire_token('one', '2 ms', wait => '1 h');\n" } 1 .. 100_000);
 my @complaints = ('') x 3;
 my @cancelled = map {
@@ -48,21 +48,21 @@ while (time() < $end - 1)
 }
 $_->finish for $waiting, @cancelled;
 my ($cancels, @others) = (0);
-# A timeout that comes as its statement ends is told as a cancel of somebody's: so PostgreSQL says it.
+# PostgreSQL reports a timeout that comes just as its statement ends as a cancel due to user request.
 /canceling statement due to (statement timeout|user request)/ ? $cancels++ : push @others, $_ for map { /^.*ERROR.*$/mg } $errors, @complaints;
-is("@others", '', 'no error but those of the timeouts');
+is("@others", '', 'no errors except those of the timeouts');
 
 my ($runs, $counted) = split /\|/, sql('SELECT (SELECT count(*) FROM taken), n FROM counter');
 is($counted, $runs, "I1 no update is lost in $runs runs");
-met($cancels, 'who waited were cancelled');
-met($stopped, 'who waited were stopped');
+met($cancels, 'waiters were cancelled');
+met($stopped, 'waiters were stopped');
 
-# How long the lock was free after each release, until the next one had it; a look of those who were not told comes within a second.
+# How long the lock was free after each release until the next session had it; waiters that were not notified look again within a second.
 my $gaps = "SELECT told, (SELECT min(t.at) FROM taken t WHERE t.at > f.at) - f.at AS gap FROM freed f";
 my %longest = map { split /\|/ } split /\n/, sql("SELECT told, round(extract(epoch FROM max(gap)) * 1000) FROM ($gaps) g GROUP BY told");
 my ($lost) = sql('SELECT count(*) FROM freed WHERE NOT told');
-note("free for $longest{$_} ms at most while all wait, " . ($_ eq 't' ? 'released' : 'edited')) for sort keys %longest;
-seen(51, $runs, "runs of $clients who wait for one lock: $lost releases told nobody, $cancels waits were cancelled, $stopped sessions stopped; no overlap; free for $longest{f} ms at most");
+note("free for $longest{$_} ms at most while others wait, " . ($_ eq 't' ? 'released' : 'edited')) for sort keys %longest;
+seen(51, $runs, "runs of $clients sessions that wait for one lock: $lost releases notified nobody, $cancels waits were cancelled, $stopped sessions stopped; no overlap; free for $longest{f} ms at most");
 
 $node->stop;
 done_testing();

@@ -1,4 +1,5 @@
-// The errors that arguments make: design.md §4 "Arguments", and what PostgreSQL itself says to values that are none.
+// The errors that arguments cause: "Arguments" in docs/reference.md, and those of PostgreSQL itself for impossible
+// values.
 #include "oracle.hpp"
 
 #include <algorithm>
@@ -8,7 +9,8 @@ namespace {
 constexpr __int128 day = 86'400 * static_cast<__int128>(second);
 constexpr __int128 millisecond = second / 1000;
 
-// Longer than timestamp's range from now on; and where it is our choice, since sums must fit as well.
+// `impossible` exceeds the range of timestamp from now on; beyond `doubtful` both outcomes are allowed, because sums
+// must fit as well.
 constexpr __int128 impossible = 9'222'600'000'000'000'000;
 constexpr __int128 before_history = -200'000'000'000'000'000; // 4713 BC
 constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 140,000 years are promised to work
@@ -27,7 +29,7 @@ bool has_huge_part(interval const &i)
     return i.months != 0 && (is_huge(months) || is_huge(months + i.days * day) || is_huge(i.microseconds));
 }
 
-// 22004, 22023 under the least that is allowed, 22008 beyond timestamp.
+// 22004 if it is NULL, 22023 below the minimum, 22008 beyond the range of timestamp.
 void check_interval(std::optional<interval> const &given, __int128 at_least, circumstances const &about,
                     expected_errors &errors)
 {
@@ -60,7 +62,7 @@ void check_text(std::optional<std::string> const &given, circumstances const &ab
         errors.must("22021");
 }
 
-// A row may bear any name; without one, only a name that can be stored is taken. Administrators may ask for all rows.
+// A row may have any name; without a row, only a name that can be stored is accepted. Administrators may use all rows.
 void check_name(std::optional<std::string> const &name, call const &made, circumstances const &about, rows const &known,
                 expected_errors &errors)
 {
@@ -73,13 +75,13 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     bool const is_too_long =
         is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit;
     if (is_too_long && has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
-        errors.may("22001"); // it takes that for a row that nobody has acquired
+        errors.may("22001"); // the portable edition takes that for a row that nobody has acquired
     if (is_too_long && !has_row) {
-        // Of several names one may be refused, or lost, before this is found.
+        // With several names, another one may be refused, or lost, before this is found.
         bool const is_first = !made.is_array || !about.is_portable;
         errors.may_or_must(is_first, "22001");
         if (made.what == function::complete || made.what == function::complete_token)
-            errors.may("SL001"); // of a name before it
+            errors.may("SL001"); // for an earlier name
     }
 }
 
@@ -106,10 +108,10 @@ void check_names(call const &made, circumstances const &about, rows const &known
         errors.must("22023");
 }
 
-// Timestamps, of which those of a tick can be.
+// The range of timestamps, and so of ticks.
 constexpr moment first = -211'813'488'000'000'000, end = 9'223'371'331'200'000'000; // 4713 BC, 294277 AD
 
-// The portable edition makes a timestamp of the token that a guard or a completion names, and calculates with it.
+// The portable edition converts the token of a guard or a completion to a timestamp, and calculates with it.
 void check_token(std::optional<std::int64_t> token, call const &made, circumstances const &about,
                  expected_errors &errors)
 {
@@ -159,7 +161,8 @@ void check_command(std::optional<std::string> const &sql, expected_errors &error
 length length_of(interval const &i)
 {
     __int128 const rest = i.microseconds + i.days * day;
-    // 30.436875 days on the average of 400 years, and never three days off; one month has 28 to 31.
+    // A month has 30.436875 days on the average of 400 years, and a sum is never three days off; one month has 28
+    // to 31.
     __int128 const average = i.months * (30'436'875 * day / 1'000'000);
     __int128 const least = std::max(average - 3 * day, std::min(i.months * (28 * day), i.months * (31 * day)));
     __int128 const most = std::min(average + 3 * day, std::max(i.months * (28 * day), i.months * (31 * day)));
@@ -207,7 +210,7 @@ expected_errors errors_of(call const &made, session const &caller, circumstances
             if (made.what == function::run)
                 check_command(made.text, errors);
             break;
-        default: // 'l' went with 'm'
+        default: // 'l' is checked with 'm'
             break;
         }
     return errors;

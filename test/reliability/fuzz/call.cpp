@@ -52,14 +52,14 @@ std::string any_name(random_numbers &random, knowledge const &about)
         return of_length(random, about.of_database,
                          static_cast<std::size_t>(random.between(0, 2) ? random.between(0, 300) : 20'000));
     case 6:
-    case 7: // the other one, if blanks did not count
+    case 7: // would be another name's lock if blanks did not count
         return any_blank(random) + random.any_of(about.names);
     case 8:
     case 9:
         return random.any_of(about.names) + any_blank(random);
     case 10:
         return "";
-    case 11: // also what only stands there since somebody put it there
+    case 11: // any name in the table, even one that was inserted by hand
     case 12:
         if (about.known.empty())
             return "";
@@ -78,11 +78,11 @@ void choose_names(random_numbers &random, knowledge const &about, call &made)
         made.names.emplace_back(any_name(random, about));
         return;
     }
-    // As it is in nearly all calls, or the many ways to be wrong would hide each other.
+    // Mostly valid arrays, because otherwise the many kinds of errors would hide each other.
     std::int64_t count = random.one_in(50) ? 0 : random.one_in(500) ? 300 : random.between(1, 4);
     while (count-- > 0)
         made.names.emplace_back(random.any_of(about.names));
-    if (!random.one_in(10)) { // without twins
+    if (!random.one_in(10)) { // without duplicates
         std::sort(made.names.begin(), made.names.end());
         made.names.erase(std::unique(made.names.begin(), made.names.end()), made.names.end());
     }
@@ -166,7 +166,7 @@ bool is_surely_free(knowledge const &about, call const &made)
     });
 }
 
-// A long wait only where none is needed; the others are errors, or over in no time.
+// A long wait only if none is needed; other waits are errors, or very short.
 std::optional<interval> any_wait(random_numbers &random, knowledge const &about, call const &made)
 {
     auto const usual = random.one_in(8) ? interval{random.between(1, 2000), 0, 0} : interval{0, 0, 0};
@@ -205,7 +205,7 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
         return about.now + random.between(0, 50 * second);
     case 6:
         return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
-    case 7: // no tick of its own
+    case 7: // the tick is the row's locked_at
         if (auto const found = found_row(about, made); found != about.known.end())
             return found->second.locked_at;
         return about.now;
@@ -236,7 +236,7 @@ std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &a
     switch (random.between(1, 22)) {
     case 1:
         return std::nullopt;
-    case 21: // that of an earlier acquisition, perhaps, which is known to be done
+    case 21: // possibly that of an earlier acquisition that is known to be done
     case 22:
         if (found != about.known.end() && found->second.last_done_tick)
             return static_cast<std::int64_t>(static_cast<std::uint64_t>(*found->second.last_done_tick) +
@@ -247,19 +247,19 @@ std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &a
     case 3:
         return random.between(INT64_MIN, INT64_MAX) >> random.between(0, 63);
     case 4:
-    case 5: // the one that locked_by tells, which may be another since the row was edited
+    case 5: // the one in locked_by, which may differ if the row was edited
         if (found != about.known.end())
             return std::atoll(found->second.locked_by.substr(found->second.locked_by.rfind('#') + 1).c_str());
         return 0;
     default:
-        // May well overflow where the row was edited by hand.
+        // May overflow if the row was edited by hand.
         return static_cast<std::int64_t>(
             static_cast<std::uint64_t>(found == about.known.end() ? about.now : found->second.locked_at) +
             static_cast<std::uint64_t>(epoch_difference + (random.one_in(10) ? random.between(-1, 1) : 0)));
     }
 }
 
-// The row's own number, or one that is nearly it.
+// The row's own number, or one that nearly matches.
 std::string number_near(random_numbers &random, row const *of)
 {
     auto const token =

@@ -1,4 +1,4 @@
-// One call of a public function, with whatever arguments.
+// One call of a public function, with any arguments.
 #pragma once
 
 #include "text.hpp"
@@ -75,13 +75,13 @@ std::string description(call const &);
 
 struct command {
     char const *sql;
-    char const *sqlstate;              // null: it works
-    char const *on_portable = nullptr; // if it is another
+    char const *sqlstate;              // null if it works
+    char const *on_portable = nullptr; // if it differs there
 };
 command const &any_command(random_numbers &);
 char const *sqlstate_of_command(std::string const &sql, bool is_portable);
 
-// What a caller knows who means harm, or does it.
+// What a caller knows that means harm, or does harm by mistake.
 struct knowledge {
     encoding of_database;
     std::size_t name_limit;

@@ -1,5 +1,5 @@
-// fuzz DATABASE SEED CALLS: makes that many random calls of the public functions, from three sessions, and says of each
-// beforehand what it may answer and write. Ends with 1 and the call at the first that does otherwise. Prints counts.
+// fuzz DATABASE SEED CALLS: makes CALLS random calls of the public functions, from three sessions, and checks each
+// answer and the rows against the oracle. At the first violation it prints the call and exits with 1. Prints counts.
 #include "rules.hpp"
 
 #include <cstdio>
@@ -31,7 +31,7 @@ private:
     std::vector<std::unique_ptr<session>> sessions_;
     circumstances about_;
     std::vector<std::string> names_;
-    std::size_t longest_name_ = 0; // that the table's column takes
+    std::size_t longest_name_ = 0; // that fits into the table's column
     std::unique_ptr<oracle> oracle_;
     std::string last_call_;
     moment now_ = 0;
@@ -64,7 +64,7 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
     oracle_->known = sessions_[0]->all_rows();
 }
 
-// One in each isolation level, one with a default for at_most.
+// One session per isolation level; one has a default for at_most.
 void fuzzer::connect(std::size_t i)
 {
     static constexpr char const *isolation[] = {"read committed", "repeatable read", "serializable"};
@@ -121,7 +121,7 @@ void fuzzer::make_call()
     count(made, seen);
 }
 
-// As somebody with psql and no scruples would.
+// Inserts a row by hand, as somebody with psql might.
 void fuzzer::insert()
 {
     auto const length =
@@ -129,7 +129,7 @@ void fuzzer::insert()
     auto const name = of_length(random_, about_.of_database, std::min(length, longest_name_));
     auto &editor = *random_.any_of(sessions_);
     editor.insert(name);
-    note_edit(editor, name, "a row put in");
+    note_edit(editor, name, "an INSERT by hand");
 }
 
 void fuzzer::edit()
@@ -196,7 +196,7 @@ void fuzzer::edit()
         counts_[std::string{"imitations of "} + to_text(ending_of(found->second))]++;
 }
 
-// Somebody's locked_by, over a row in any state, or one that is held and not released.
+// A locked_by that resembles one of ours, in a row in any state, or one that is held and not released.
 std::string fuzzer::imitation(row const &known)
 {
     auto const text = near_ours(random_, knowledge_now(), &known);

@@ -1,7 +1,7 @@
-# Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases of four encodings. The
-# program fuzz says of each call beforehand what it may answer and write. The server runs with the checks that a stock
-# PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it
-# replays with the primary's, and amcheck looks at the tables afterwards.
+# Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases with four encodings. The
+# program fuzz decides for each call what it may answer and write. The server runs with every check that a stock PostgreSQL
+# has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it replays with the
+# primary's, and amcheck examines the tables afterwards.
 use strict;
 use warnings;
 use JSON::PP;
@@ -35,7 +35,7 @@ started($primary);
 my $standby = new_standby($primary, 'standby');
 $standby->start;
 
-# The portable edition's own parser of locked_by, which must find what the oracle finds.
+# The portable edition's own parser of locked_by, which must agree with the oracle.
 my $portable = slurp_file('extension/portable/shedlock.sql');
 my $parser = join "\n", 'CREATE SCHEMA portable;', map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 } qw(shedlock__number shedlock__token_of shedlock__origin);
 $parser =~ s/\@extschema\@/portable/g;
@@ -44,14 +44,14 @@ $parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
 for my $encoding (@encodings)
 {
 	$primary->safe_psql('postgres', "CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
-	# One with a Java team's table, narrow, with a further column that goes through TOAST, and updates that are not HOT.
+	# One database has a Java team's table, with short names, a further column that is TOASTed, and updates that are not HOT.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'LATIN1';
 CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
 ALTER TABLE shedlock ALTER note SET STORAGE EXTERNAL;
 INSERT INTO shedlock SELECT 'noted ' || n, now(), now(), 'host', repeat('x', 1000 * n) FROM generate_series(1, 20) n;
 CREATE INDEX ON shedlock (lock_until);
 SQL
-	# And one that takes names of any length.
+	# One has a table with names of any length.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
 CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 SQL
@@ -59,7 +59,7 @@ SQL
 }
 my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
-# All four at a time.
+# All four at the same time.
 $ENV{PGHOST} = $primary->host;
 $ENV{PGPORT} = $primary->port;
 my (%run, %out, %err);
@@ -77,15 +77,15 @@ for my $encoding (@encodings)
 
 my @imitated = ('Java', 'tokens', 'tokens that end with a session', 'sessions', 'sessions whose locks end with them', 'administrators');
 
-# A fuzzer that only makes errors, or never meets a lock that is held, has shown nothing.
+# A fuzzer that only causes errors, or never meets a held lock, has shown nothing.
 my @must_have_met = (
 	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 SL001), is_portable() ? () : '55000'), 'warning SL001', 'warning SL002', 'warning 01000', 'edits by hand', 'looks at all', 'the empty name taken', 'names taken that are too long',
 	(map { ("shedlock_$_ true", "shedlock_$_ false") } qw(acquire extend extend_token release release_token force_release pause resume run)),
 	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false', 'shedlock_complete false', 'shedlock_complete_token false',
 	map { "imitations of $_" } @imitated);
-# What chance may leave out of a short run is required of make torture only.
+# A short run may miss some of these by chance, so they are required only in make torture.
 my @not_met = grep { !$count{$_} } @must_have_met;
-$ENV{TORTURE} ? is_deeply(\@not_met, [], 'every function has given each of its answers, every error has been met') : note("not met: @not_met");
+$ENV{TORTURE} ? is_deeply(\@not_met, [], 'every function has given each of its answers, and every error has occurred') : note("not met: @not_met");
 note("$_: $count{$_}") for grep { /^error|^warning|^edits|^looks|^imitations/ } sort keys %count;
 
 is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
@@ -98,16 +98,16 @@ SQL
 }
 $primary->wait_for_catchup($standby);
 is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'), $primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
-	'the standby found every replayed page to be the same');
+	'the standby found every replayed page identical');
 
-# The tool shows each name exactly, in JSON that a parser takes. In SQL_ASCII bytes mean nothing, but JSON is still valid.
+# The tool shows each name exactly, in JSON that a parser accepts. In SQL_ASCII bytes have no meaning, but the JSON is still valid.
 for my $encoding (@encodings)
 {
 	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
-	# Under names that the fuzzer does not use: acquire says 55000 where it left a row whose token cannot grow.
+	# With names that the fuzzer does not use, because acquire fails with 55000 on a row that it left with a token that cannot grow.
 	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
 	$primary->safe_psql("fuzz_\L$encoding\E", q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
-	# Some bytes of EUC_JP are no character of Unicode: the server cannot show them to any client in UTF-8.
+	# Some bytes of EUC_JP are not a character of Unicode: the server cannot send them to a client in UTF-8.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
 DO $$
 DECLARE
@@ -127,7 +127,7 @@ SQL
 	ok($ok, "$encoding: shedlock list --json") or diag($complaint);
 	my $list = eval { JSON::PP->new->utf8->decode($json) };
 	my @locks = $list ? (ref $list eq 'ARRAY' ? @$list : @{ $list->{locks} }) : ();
-	ok($list, "$encoding: a parser takes it") or diag($@);
+	ok($list, "$encoding: a parser accepts it") or diag($@);
 	my @names = $encoding eq 'SQL_ASCII' ? scalar @locks : sort map { my $name = $_->{name}; utf8::encode($name); unpack('H*', $name) } @locks;
 	my $expected = $encoding eq 'SQL_ASCII' ? 'count(*)' : "encode($as_bytes, 'hex')";
 	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM shedlock") ], "$encoding: it has every lock");
@@ -145,15 +145,15 @@ for my $node ($primary, $standby)
 		  and $line !~ /the database system is|terminating (walreceiver|connection|background)|could not (receive|connect)/;
 	}
 }
-is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '', 'no crash, no leak, no complaint of a checker in the logs');
-command_ok([ 'pg_checksums', '--check', '-D', $primary->data_dir ], 'every page has its checksum');
+is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '', 'no crash, no leak, and no complaint of a checker in the logs');
+command_ok([ 'pg_checksums', '--check', '-D', $primary->data_dir ], 'every page has a valid checksum');
 
 my $all = @encodings * $calls;
 seen($_->[0], $_->[1], $_->[2]) for
   [ '30', $all, 'every name was stored and shown exactly, or refused with its error' ],
   [ '31', $count{'error 22021'}, 'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
-  [ '32', $all, 'every interval was taken exactly or refused: 22004, 22008, 22023' ],
+  [ '32', $all, 'every interval was used exactly or refused: 22004, 22008, 22023' ],
   [ '62', eval { my $n = 0; $n += $count{"imitations of $_"} for @imitated; $n },
 	'the functions, the view, the trigger of shedlock_protect and the portable edition took each row for the same kind' ],
-  [ '33', $count{'edits by hand'}, 'functions and views coped, no lock was granted that the row said is held' ];
+  [ '33', $count{'edits by hand'}, 'functions and views worked, and no lock was granted whose row was held' ];
 done_testing();

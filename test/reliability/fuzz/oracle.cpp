@@ -28,7 +28,7 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
     if (good_arguments)
         wrong = judge_result(made, caller, seen, errors);
     if (wrong.empty() && errors.certain && !seen.error)
-        wrong = "no error, where there must be one";
+        wrong = "no error, although there must be one";
     if (wrong.empty() && seen.error)
         wrong = judge_error(made, caller, seen, errors, good_arguments);
     if (!wrong.empty())
@@ -41,7 +41,7 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
     return {};
 }
 
-// It must be one of the errors that are expected, and nothing has happened. But a command that failed did run.
+// It must be one of the expected errors, and nothing may have happened. But a command that failed did run.
 std::string oracle::judge_error(call const &made, session const &caller, outcome const &seen,
                                 expected_errors const &errors, bool good_arguments) const
 {
@@ -52,14 +52,14 @@ std::string oracle::judge_error(call const &made, session const &caller, outcome
     bool const has_run = failed_command && *seen.error == failed_command;
     if (has_run)
         return judge_taken(made, caller, seen);
-    return seen.warnings.empty() ? unchanged(made, seen) : "a warning beside the error";
+    return seen.warnings.empty() ? unchanged(made, seen) : "a warning in addition to the error";
 }
 
 std::string oracle::settle(rows const &all) const
 {
     for (auto const &[name, old] : known)
         if (auto const found = all.find(name); found == all.end() || !(found->second == old))
-            return "the row of \"" + printable(name) + "\" is not what it was";
+            return "the row of \"" + printable(name) + "\" has changed";
     for (auto const &[name, found] : all)
         if (!known.count(name))
             return "there is a row of \"" + printable(name) + "\"";

@@ -1,4 +1,4 @@
-// What a call may answer and do, by the plain words of docs/reference.md, without any of the extension's code.
+// What a call may answer and do, according to docs/reference.md, without using any of the extension's code.
 #pragma once
 
 #include "session.hpp"
@@ -6,14 +6,14 @@
 // The SQLSTATEs with which a call may fail.
 struct expected_errors {
     std::set<std::string> possible{};
-    bool certain = false; // one of them it is
+    bool certain = false; // there must be one of these errors
 
     void must(char const *sqlstate) { certain = true, possible.insert(sqlstate); }
     void may(char const *sqlstate) { possible.insert(sqlstate); }
     void may_or_must(bool is_certain, char const *sqlstate) { is_certain ? must(sqlstate) : may(sqlstate); }
 };
 
-// How long it may be: months have 28 to 31 days.
+// The possible length of an interval: months have 28 to 31 days.
 struct length {
     __int128 least, most; // microseconds
 };
@@ -28,7 +28,7 @@ struct circumstances {
     bool is_portable = false;
 };
 
-// Of the arguments, and of names that have no row.
+// Errors because of the arguments, and of names that have no row.
 expected_errors errors_of(call const &, session const &, circumstances const &, rows const &known, moment before,
                           moment after);
 
@@ -36,13 +36,13 @@ class oracle {
 public:
     explicit oracle(circumstances const &about) : about_(about) {}
 
-    // The names of a call whose rows it could change, as far as they can be names.
+    // The valid names of a call, whose rows it could change.
     std::set<std::string> names_of(call const &) const;
 
-    // Empty, or what is wrong. Takes the rows found for known.
+    // Returns what is wrong, or an empty string; then the rows that were found become the known ones.
     std::string judge(call const &, session const &, outcome const &);
 
-    // The whole table: nothing has changed but what the calls had to change.
+    // Checks the whole table: nothing has changed except what the calls had to change.
     std::string settle(rows const &all) const;
 
     rows known{};
@@ -64,14 +64,14 @@ private:
     circumstances about_;
 };
 
-// Whether those sessions are said to be alive that are, of texts like those in locked_by. Empty, or what is wrong.
+// Checks shedlock_session_alive with texts like those in locked_by. Returns what is wrong, or an empty string.
 std::string judge_sessions(session &, std::vector<std::string> const &texts);
 
-// What the view says of the rows, and whether shedlock_doctor can look at them. Empty, or what is wrong.
+// Checks how the view shows the rows, and that shedlock_doctor works. Returns what is wrong, or an empty string.
 std::string judge_view(session &, rows const &known, circumstances const &);
 
-// Which rows shedlock_protect keeps from others' SQL. Empty, or what is wrong.
+// Checks which rows shedlock_protect protects from SQL of others. Returns what is wrong, or an empty string.
 std::string judge_protection(session &, rows const &known);
 
-// What the portable edition, in schema portable, reads from locked_by. Empty, or what is wrong.
+// Checks how the portable edition, in schema portable, parses locked_by. Returns what is wrong, or an empty string.
 std::string judge_portable_parser(session &, rows const &known);

@@ -13,15 +13,15 @@ verdict is_ours_and_live(row const &found, call const &made, session const &call
 {
     if (is_forever(found.lock_until) || !is_ours(found, made, caller) || is_released(found))
         return verdict::no;
-    // Its at_least, too, keeps only others away when it has ended with its session.
+    // If the lease has ended with its session, its at_least only keeps others away.
     auto const past = is_past(found.lock_until, seen), gone = is_abandoned(found);
     return past == verdict::yes || gone == verdict::yes ? verdict::no
            : past == verdict::no && gone == verdict::no ? verdict::yes
                                                         : verdict::either;
 }
 
-// Whether the row says that the caller's acquisition was released as done: it still bears it, or its token is the last
-// tick that was done.
+// Whether the row shows that the caller's acquisition was released as done: it is still that acquisition's row, or its
+// token is the last tick that was done.
 bool is_known_to_be_done(row const &found, call const &made, session const &caller)
 {
     if (is_by_token(made.what) && token_of(found.locked_at) > *made.token)
@@ -29,7 +29,7 @@ bool is_known_to_be_done(row const &found, call const &made, session const &call
     return is_ours(found, made, caller) && !is_forever(found.lock_until) && !found.lock_at_least_until;
 }
 
-// Of all names: whether a caller that was refused hears that it has lost one, or that all the others were done.
+// For all names of a call that fails: whether the warning is that one is lost, or that all the others were done.
 struct complaint {
     verdict ours = verdict::yes; // and live
     bool is_lost = false, may_be_lost = false, is_done = false;
@@ -51,7 +51,7 @@ complaint complaint_of(rows const &known, std::set<std::string> const &names, ca
         result.ours = both(result.ours, ours);
         result.is_done |= is_done;
         result.is_lost |= ours == verdict::no && !is_done;
-        bool const is_no_token = made.token == INT64_MIN || made.token == INT64_MAX; // but some row may have it
+        bool const is_no_token = made.token == INT64_MIN || made.token == INT64_MAX; // but an edited row may have it
         result.may_be_lost |= ours != verdict::yes && (!is_done || is_no_token);
     }
     return result;
@@ -76,7 +76,8 @@ std::string oracle::judge_change(call const &made, session const &caller, outcom
     if (seen.error)
         return {};
     if (!allows(expected.ours, seen.is_true()))
-        return seen.is_true() ? "done, though it was not ours and live" : "not done, though it was ours and live";
+        return seen.is_true() ? "done, although the lock was not ours and live"
+                              : "not done, although the lock was ours and live";
     if (seen.is_true() ? !seen.warnings.empty() : seen.warnings.size() != 1 || !expected.allows(seen.warnings[0]))
         return "the warnings are wrong";
     if (!seen.is_true())
@@ -91,7 +92,7 @@ std::string oracle::judge_change(call const &made, session const &caller, outcom
             keep = {seen.before + length_of(*made.at_least).least, seen.after + length_of(*made.at_least).most};
         if (!(now.locked_at == old.locked_at || (is_forever(now.locked_at) && is_forever(old.locked_at))) ||
             now.locked_by != old.locked_by)
-            return "another acquisition";
+            return "the acquisition has changed";
         auto const least = std::max(seen.before + lease.least, keep.least),
                    most = std::max(seen.after + lease.most, keep.most);
         if (!is_within(now.lock_until, least, most) &&
@@ -103,7 +104,7 @@ std::string oracle::judge_change(call const &made, session const &caller, outcom
             return "lock_at_least_until is wrong";
         if (!is_extend && *made.done ? !was_done(now, old.last_tick, seen)
                                      : !has_history(now, {old.last_tick, old.last_done_tick, old.last_done_at}))
-            return "what it tells of its runs is wrong";
+            return "the row's history of runs is wrong";
     }
     return {};
 }
@@ -112,7 +113,7 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
                                 expected_errors &errors) const
 {
     auto const found = known.find(made.names.front().value());
-    // Whoever knows the token may guard what a session acquired.
+    // A caller that knows the token may guard even a lock that a session acquired.
     bool const ours = found != known.end() &&
                       (is_by_token(made.what)
                            ? token_of(found->second.locked_at) == *made.token && ending_of(found->second).is_of_run()
@@ -126,7 +127,7 @@ std::string oracle::judge_guard(call const &made, session const &caller, outcome
 std::string oracle::judge_complete(call const &made, session const &caller, outcome const &seen,
                                    expected_errors &errors) const
 {
-    std::size_t least = 0, most = 0; // that have overrun
+    std::size_t least = 0, most = 0; // how many leases have ended
     for (auto const &name : names_of(made)) {
         auto const found = known.find(name);
         if (found == known.end() || is_forever(found->second.lock_until) || is_released(found->second) ||
@@ -141,7 +142,7 @@ std::string oracle::judge_complete(call const &made, session const &caller, outc
     if (seen.error)
         return {};
     if (errors.certain)
-        return "completed, though it was not ours, or had been released";
+        return "completed, although the lock was not ours, or had been released";
     if (seen.warnings.size() < least || seen.warnings.size() > most ||
         std::any_of(seen.warnings.begin(), seen.warnings.end(), [](auto const &one) { return one != "01000"; }))
         return "the warnings are wrong";
@@ -157,10 +158,10 @@ std::string oracle::judge_force(call const &made, outcome const &seen) const
     auto const &name = made.names.front().value();
     auto const old = known.find(name);
     if (seen.error || old == known.end())
-        return seen.error || !seen.is_true() ? unchanged(made, seen) : "freed what is not there";
+        return seen.error || !seen.is_true() ? unchanged(made, seen) : "freed a lock that does not exist";
     auto const past = is_over(old->second, seen);
     if (past != verdict::either && seen.is_true() != (past == verdict::no))
-        return "whether it was held is wrong";
+        return "the answer whether it was held is wrong";
     auto const &now = seen.found.at(name);
     bool const grew = is_forever(old->second.locked_at) || now.locked_at > old->second.locked_at;
     auto const end = "*" + std::to_string(token_of(now.locked_at));
@@ -181,7 +182,7 @@ std::string oracle::judge_resume(call const &made, outcome const &seen) const
         return {};
     if (seen.is_true() != was_paused ||
         seen.warnings != (was_paused ? std::vector<std::string>{} : std::vector<std::string>{"01000"}))
-        return "whether it was paused is wrong";
+        return "the answer whether it was paused is wrong";
     if (!was_paused)
         return unchanged(made, seen);
     auto const &now = seen.found.at(name);

@@ -2,7 +2,7 @@
 
 namespace {
 
-// Ticks are compared with ticks. With retry the last one is due until it is done.
+// Ticks are compared with ticks. With retry the last tick is due until it is done.
 bool is_due(history const &past, moment tick, bool retry)
 {
     if (!past.last_tick || (tick > *past.last_tick && !is_forever(*past.last_tick)))
@@ -46,7 +46,7 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
     if (!seen.warnings.empty() && !granted)
         return "a warning";
     if (!allows(is_free, granted) || (granted && is_endless))
-        return granted ? "granted, though it is not free" : "refused, though it is free";
+        return granted ? "granted, although the lock is not free" : "refused, although the lock is free";
     return granted ? judge_taken(made, caller, seen) : unchanged(made, seen);
 }
 
@@ -71,7 +71,7 @@ std::string oracle::expected_holder(call const &made, session const &caller, mom
 
 namespace {
 
-// What an acquisition of ours, or a run, has written of its tick and of how it ended.
+// Checks the history that our acquisition, or a run, has written.
 bool is_history_after(row const &now, row const *before, call const &made, outcome const &seen, bool is_done,
                       bool is_raised)
 {
@@ -82,7 +82,7 @@ bool is_history_after(row const &now, row const *before, call const &made, outco
         past.last_tick = *made.tick;
     } else if (!is_raised) {
         past.last_tick = later(past.last_tick, now.locked_at);
-    } else if (!is_same(now.last_tick, past.last_tick)) { // the clock was read, but the token does not tell when
+    } else if (!is_same(now.last_tick, past.last_tick)) { // the time of the clock, which the token does not show
         if (!now.last_tick || !is_within(*now.last_tick, seen.before, seen.after) || now.last_tick < past.last_tick)
             return false;
         past.last_tick = now.last_tick;
@@ -114,18 +114,19 @@ std::string oracle::judge_taken(call const &made, session const &caller, outcome
         auto const is_clocks = [&](moment t) {
             return is_within(t, std::max<__int128>(seen.before, raised), std::max<__int128>(seen.after, raised));
         };
-        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // which it never equals
+        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // since it never equals the tick
         if (!(is_clocks(locked_at) || (follows_tick && is_clocks(*made.tick))) ||
             (has_tick && locked_at == *made.tick) || locked_at != token.value_or(locked_at))
             return "locked_at is " + std::to_string(locked_at);
         token = locked_at;
         if (made.what == function::acquire_token && token_of(locked_at) != seen.number())
-            return "the token is not the row's";
+            return "the token is not that of the row";
         auto const *const before = old == known.end() ? nullptr : &old->second;
         if (after->second.locked_by != expected_holder(made, caller, locked_at))
             return "locked_by is \"" + printable(after->second.locked_by) + "\"";
 
-        // A run may have overrun a short lease. It says so; if it failed, the release does, unless the error is that.
+        // A run may have outlived a short lease. Then it warns; if it failed, the release warns, unless the error is
+        // SL001.
         bool const failed = seen.error.has_value(), is_pause = made.what == function::pause;
         bool const overran = failed && !is_released(after->second), is_run = made.what == function::run && !overran;
         if (!is_explained(seen, made.what == function::run, overran, lock_until))
@@ -141,9 +142,9 @@ std::string oracle::judge_taken(call const &made, session const &caller, outcome
         if (is_run || is_pause ? lock_at_least_until != ended
                                : !lock_at_least_until ||
                                      !is_within(*lock_at_least_until, seen.before + keep.least, seen.after + keep.most))
-            return "lock_at_least_until is not what at_least says, or the end of the run";
+            return "lock_at_least_until fits neither at_least nor the end of the run";
         if (!is_history_after(after->second, before, made, seen, is_run && !failed, locked_at == raised))
-            return "what it tells of its runs is wrong";
+            return "the row's history of runs is wrong";
     }
     return {};
 }

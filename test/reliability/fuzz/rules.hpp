@@ -1,4 +1,4 @@
-// What the oracle's parts have in common: whose a row is, what it tells of its runs, and when a time has passed.
+// The common part of the oracle: who owns a row, its history of runs, and when a time has passed.
 #pragma once
 
 #include "oracle.hpp"
@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-// Tokens count from 1970, so the last thirty years of timestamp's range are no different from infinity.
+// Tokens count from 1970, so the last thirty years of the range of timestamp are treated like infinity.
 inline bool is_forever(moment t)
 {
     return t > infinity - epoch_difference;
@@ -18,7 +18,7 @@ inline std::int64_t token_of(moment locked_at)
     return locked_at == minus_infinity ? INT64_MIN : is_forever(locked_at) ? INT64_MAX : locked_at + epoch_difference;
 }
 
-// Instants that are no different for the extension.
+// Instants between which the extension does not distinguish.
 inline bool is_same(std::optional<moment> a, std::optional<moment> b)
 {
     return a == b || (a && b && is_forever(*a) && is_forever(*b));
@@ -26,7 +26,7 @@ inline bool is_same(std::optional<moment> a, std::optional<moment> b)
 
 enum class kinds { java, token, session, administrator };
 
-// How locked_by ends, if the row is one of ours: with the row's own locked_at, behind what tells the kind.
+// The end of locked_by if the row is one of ours: the mark of its kind, then the row's own locked_at.
 struct ending {
     kinds kind = kinds::java;
     bool ends_with_session = false;
@@ -63,7 +63,7 @@ inline bool is_released(row const &r)
     return r.lock_at_least_until.value_or(minus_infinity) == minus_infinity;
 }
 
-// What is known of the runs of a lock. A Java run counts as done, for a tick at the instant of its acquisition.
+// What is known about the runs of a lock. A Java run counts as done, for a tick at the instant of its acquisition.
 struct history {
     std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
 };
@@ -94,7 +94,7 @@ inline bool is_within(moment t, __int128 low, __int128 high)
     return t >= low && t <= high;
 }
 
-// After a release as done of a run of that tick.
+// Whether the row is as after a release as done of a run for that tick.
 inline bool was_done(row const &r, std::optional<moment> tick, outcome const &seen)
 {
     return is_same(r.last_tick, tick) && is_same(r.last_done_tick, tick) && r.last_done_at &&
@@ -115,7 +115,7 @@ inline verdict both(verdict a, verdict b)
                                                     : verdict::either;
 }
 
-// The clock is read at some moment in between.
+// The server reads the clock at some moment between seen.before and seen.after.
 inline verdict is_past(moment t, outcome const &seen)
 {
     return t <= seen.before ? verdict::yes : t <= seen.after && !is_forever(t) ? verdict::either : verdict::no;
@@ -126,12 +126,12 @@ inline std::string process_of(std::string const &session)
     return session.substr(1, session.find('.') - 1);
 }
 
-// Whether that session, as it is in locked_by, is gone. Leading zeros make no other session. One of another server
-// counts as alive, and one whose beginning is not known as long as some session has its process id.
+// Whether the session, written as in locked_by, is gone. Leading zeros make no difference. A session of another server
+// counts as alive, and one whose start is unknown counts as alive while some session has its process id.
 inline verdict is_gone(std::string const &session)
 {
     static std::regex const leading_zeros{"([/.])0+([0-9])"};
-    auto const server = session.size() - 9; // with what is before it
+    auto const server = session.size() - 9; // including the separator before it
     auto const asked = std::regex_replace(session.substr(0, server), leading_zeros, "$1$2") + session.substr(server);
     auto const &all = session::sessions();
     auto const dot = asked.size() - 9;
@@ -144,11 +144,11 @@ inline verdict is_gone(std::string const &session)
     auto const pid = process_of(asked);
     bool const is_open = std::any_of(all.begin(), all.end(),
                                      [&](auto const &one) { return one.second && process_of(one.first) == pid; });
-    constexpr int most = 4'194'304; // of Linux
+    constexpr int most = 4'194'304; // the limit of Linux
     return is_open ? verdict::no : pid == "0" || pid == "1" || std::stoi(pid) > most ? verdict::yes : verdict::either;
 }
 
-// Whether it is a lock that was to end with a session that is gone, and that was not released.
+// Whether the lock should have ended with a session that is gone, and was not released.
 inline verdict is_abandoned(row const &r)
 {
     auto const end = ending_of(r);

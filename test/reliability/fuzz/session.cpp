@@ -25,7 +25,7 @@ std::int64_t from_big_endian(std::string_view bytes)
     return static_cast<std::int64_t>(result);
 }
 
-// array_send's format.
+// The format of array_send.
 std::string encoded_array(std::vector<std::optional<std::string>> const &elements, std::int32_t dimensions,
                           std::int32_t lower_bound)
 {
@@ -119,7 +119,7 @@ std::string value_of(PGresult const *result, int line, int column)
     return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
 }
 
-// `columns`, from the column `first` on.
+// Reads `columns`, which begin at the column `first`.
 rows rows_of(PGresult const *result, int first)
 {
     rows found;
@@ -161,7 +161,7 @@ session::session(std::string const &database, std::string const &isolation, std:
         fail("cannot connect");
     PQsetNoticeReceiver(connection_.get(), hear, &warnings_);
     query("SELECT set_config('client_encoding', getdatabaseencoding(), false)");
-    // A lock that is wrongly waited for must not hang the test.
+    // A call that wrongly waits for a lock must not hang the test.
     query("SET statement_timeout = '5min'; SET client_min_messages = warning; SET default_transaction_isolation = '" +
           isolation + "'");
     if (!default_at_most_setting.empty())
@@ -223,12 +223,12 @@ result_pointer session::next_result()
     return result;
 }
 
-// After its result: nothing more of it, and the synchronisation.
+// After the statement's result there must be nothing else of it, and then the synchronisation.
 void session::finish_statement()
 {
     result_pointer const end{PQgetResult(connection_.get()), &PQclear};
     if (end || PQresultStatus(next_result().get()) != PGRES_PIPELINE_SYNC)
-        fail("a reply too many");
+        fail("an unexpected reply");
 }
 
 outcome session::make(call const &made, std::set<std::string> const &to_look_at)

@@ -1,4 +1,4 @@
-// A connection that calls the functions with arguments in binary, so that any bytes get to the server as they are.
+// A connection that passes arguments in binary, so that any bytes reach the server unchanged.
 #pragma once
 
 #include "call.hpp"
@@ -27,18 +27,18 @@ public:
     session(session const &) = delete;
     session &operator=(session const &) = delete;
 
-    // By their marks, whether they are open; one that was closed may take a while to be gone.
+    // All sessions by their marks, and whether they are open. A session that was closed may take a while to be gone.
     static std::map<std::string, bool> &sessions();
 
     outcome make(call const &, std::set<std::string> const &to_look_at);
 
-    // Plain statements, whose values come as text. They must work.
+    // Executes plain statements, which must succeed, and returns the values as text.
     std::vector<std::vector<std::string>> query(std::string const &sql);
-    void edit(std::string const &name, std::string const &assignments); // of the row, by hand
-    void insert(std::string const &name);                               // a free row, unless there is one
+    void edit(std::string const &name, std::string const &assignments); // updates the row by hand
+    void insert(std::string const &name);                               // inserts a free row, unless there is one
     rows all_rows();
 
-    std::string const &mark() const { return mark_; } // "/pid.start.server", as in the locked_by of what it acquires
+    std::string const &mark() const { return mark_; } // "/pid.start.server", as in the locked_by of its locks
     std::optional<interval> default_at_most{};
 
 private:

@@ -13,7 +13,7 @@ bool is_in(std::string_view text, std::size_t i, unsigned low, unsigned high)
     return byte >= low && byte <= high;
 }
 
-// How many of the following bytes continue an UTF-8 character: RFC 3629, table 3-7 of Unicode. 0: none.
+// The length of the first UTF-8 character, by RFC 3629 and table 3-7 of Unicode; 0 if it is invalid.
 std::size_t utf8_size(std::string_view text)
 {
     auto const first = static_cast<unsigned char>(text[0]);
@@ -45,7 +45,7 @@ std::size_t euc_jp_size(std::string_view text)
     return is_in(text, 0, 0xa1, 0xfe) && is_in(text, 1, 0xa1, 0xfe) ? 2 : 0;
 }
 
-// Of the first character; 0 if it is none.
+// The length of the first character; 0 if it is invalid.
 std::size_t character_size(encoding e, std::string_view text)
 {
     if (text[0] == 0)
@@ -206,7 +206,7 @@ std::string nasty_text(random_numbers &random)
 std::string any_bytes(random_numbers &random)
 {
     std::string result(static_cast<std::size_t>(random.between(0, 40)), '\0');
-    bool const is_text = random.one_in(2); // else most of them would be invalid in UTF8
+    bool const is_text = random.one_in(2); // otherwise most of them would be invalid in UTF8
     for (auto &byte : result)
         byte = static_cast<char>(is_text ? random.between(1, 127) : random.between(0, 255));
     return result;

@@ -1,4 +1,4 @@
-// Bytes as a database in some encoding takes them, by the encodings' own definitions.
+// Which bytes a database with some encoding accepts, by the definitions of the encodings.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ encoding encoding_named(std::string_view name); // as in getdatabaseencoding(); 
 bool is_valid(encoding, std::string_view text);                          // no NUL, every character whole
 std::size_t count_characters(encoding, std::string_view text);           // of a valid text
 std::string_view cut(encoding, std::string_view text, std::size_t most); // to that many characters
-std::string printable(std::string_view text);                            // for people: \x.. where needed
+std::string printable(std::string_view text);                            // for people to read, with \x.. if needed
 
-// The same numbers for the same seed with any library.
+// Gives the same numbers for the same seed with any library.
 class random_numbers {
 public:
     explicit random_numbers(std::uint64_t seed) : state_(seed) {}
@@ -31,5 +31,5 @@ private:
 };
 
 std::string nasty_text(random_numbers &); // valid UTF-8 that has broken other programs
-std::string any_bytes(random_numbers &);  // of every value, up to 40
+std::string any_bytes(random_numbers &);  // up to 40 bytes of any value
 std::string of_length(random_numbers &, encoding, std::size_t characters);

@@ -26,14 +26,14 @@ std::string holder_of(row const &known)
     return known.locked_by.substr(0, known.locked_by.size() - ending_of(known).length);
 }
 
-// None where it would be beyond bigint.
+// No token if it would exceed bigint.
 std::string shown_token_of(row const &known)
 {
     bool const has_one = known.locked_at != minus_infinity && !is_forever(known.locked_at);
     return has_one ? std::to_string(token_of(known.locked_at)) : "";
 }
 
-// As the view shows it.
+// Whether the view shows the instant correctly.
 bool is_shown(std::optional<moment> known, std::string const &shown)
 {
     return known && is_forever(*known) ? shown == "Infinity" || (!shown.empty() && is_forever(std::stoll(shown)))
@@ -63,7 +63,7 @@ bool is_session(std::string const &text)
     return std::regex_match(text, form);
 }
 
-// What is said of a session; none if that is not known, since it is another server's.
+// What the view shows for a session; empty if that is not known, because it is a session of another server.
 std::string alive_text(std::string const &session)
 {
     auto const own = session::sessions().begin()->first;
@@ -102,11 +102,11 @@ std::string judge_view(session &any, rows const &known, circumstances const &abo
             continue;
         if (line[8] != (end.session.empty() ? "" : std::to_string(std::stoi(process_of(end.session)))) ||
             line[9] != alive_text(end.session))
-            return "the view says of the session of \"" + printable(line[0]) + "\": " + line[8] + ", " + line[9];
+            return "the view says about the session of \"" + printable(line[0]) + "\": " + line[8] + ", " + line[9];
         if (line[15] != (end.is_of_run() ? end.ends_with_session ? "t" : "f" : ""))
-            return "the view says that \"" + printable(line[0]) + "\" ends with its session: " + line[15];
+            return "the view says whether \"" + printable(line[0]) + "\" ends with its session: " + line[15];
         if (line[11] != outcome_of(found->second, line[1]))
-            return "the view says that \"" + printable(line[0]) + "\" was last " + line[11];
+            return "the view says that the last outcome of \"" + printable(line[0]) + "\" is " + line[11];
         if (line[1] != state_of(found->second, before) && line[1] != state_of(found->second, after))
             return "the view says that \"" + printable(line[0]) + "\" is " + line[1];
         if (line[2] != holder_of(found->second))
@@ -117,8 +117,8 @@ std::string judge_view(session &any, rows const &known, circumstances const &abo
         bool const is_endless = found->second.locked_at != infinity && is_forever(found->second.locked_at);
         if (!is_shown(past.last_done_at, line[12]) ||
             (!is_endless && (!is_shown(past.last_tick, line[13]) || !is_shown(past.last_done_tick, line[14]))))
-            return "the view says of the runs of \"" + printable(line[0]) + "\": " + line[12] + ", " + line[13] + ", " +
-                   line[14];
+            return "the view says about the runs of \"" + printable(line[0]) + "\": " + line[12] + ", " + line[13] +
+                   ", " + line[14];
     }
     return {};
 }
@@ -130,7 +130,7 @@ std::string judge_sessions(session &any, std::vector<std::string> const &texts)
         if (is_session(text) && is_gone(text) == verdict::either)
             continue;
         if (said != (is_session(text) ? alive_text(text) : ""))
-            return "shedlock_session_alive says of " + text + ": " + said;
+            return "shedlock_session_alive of " + text + " is " + said;
     }
     return {};
 }

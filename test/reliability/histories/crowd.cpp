@@ -1,7 +1,8 @@
-// crowd [--OPTION=VALUE]...: makes histories and checks each. Prints a line a history, what is wrong with its proof,
-// and at the end counts, "count KEY N" each. Exits with 1 if a promise was broken. See usage below.
+// crowd [--OPTION=VALUE]...: makes histories and checks each. Prints one line per history, every violation with the
+// operations that prove it, and at the end the counts as "count KEY N". Exits with 1 if a promise was broken. The
+// options are explained in usage below.
 //
-// crowd check FILE...: checks what was written down before.
+// crowd check FILE...: checks histories that were kept.
 #include "checker.hpp"
 #include "lateness.hpp"
 #include "libpqxx.hpp"
@@ -17,16 +18,16 @@ namespace crowd {
 namespace {
 
 char const *const usage = R"(options, all with a value:
-    connection   of the clients; admin: of the nemesis, by default the same
+    connection   of the clients; admin: the nemesis's, by default the same
     seed histories operations clients (at most) names (at most)
     shortest longest        leases, in milliseconds
-    faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two
-    allow                   codes of errors that these faults give
+    faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two faults
+    allow                   codes of the errors that these faults may cause
     only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes
     standby=missing crashes=yes edition=portable: as in the history's head
-    folder                  for histories; those that are good are deleted
+    folder                  for the histories; those without a violation are deleted
     until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
-SIGTERM: the history that is being made is the last.
+SIGTERM: the history that is being made becomes the last one.
 )";
 
 options read_options(std::vector<std::string> const &arguments)
@@ -61,7 +62,8 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_java = !given.contains("java");
     made.has_guards = !given.contains("guards");
     made.through_pooler = given.contains("pooler");
-    made.has_runs = !made.only_library && !made.through_pooler; // behind it another's session would be asked for
+    // Behind a pooler a run would ask the session of another client.
+    made.has_runs = !made.only_library && !made.through_pooler;
     made.needs_leases = given.contains("leases");
     // REINDEX CONCURRENTLY would wait for the old snapshot.
     bool const has_ddl = given.contains("faults") && given.at("faults").find("ddl") != std::string::npos;
@@ -84,7 +86,7 @@ void prepare_database(std::string const &connection)
 {
     pqxx::connection to_server{connection};
     pqxx::nontransaction direct{to_server};
-    direct.exec("SELECT pg_advisory_lock(1)"); // crowds may begin at the same time
+    direct.exec("SELECT pg_advisory_lock(1)"); // other crowds may do the same at the same time
     direct.exec(preparations);
 }
 

@@ -1,5 +1,5 @@
-// A crowd of clients of one server: each a process of its own that does random things to a few locks and writes down
-// what it asks and what it is told. The seed decides what they ask; what they are told depends on how they meet.
+// A crowd of clients of one server. Each is a process of its own that does random things to a few locks and writes down
+// what it asks and what the server answers. The seed decides what they ask; the answers depend on how they meet.
 #pragma once
 
 #include "history.hpp"
@@ -26,29 +26,28 @@ struct scene {
     int clients = 0;
     int operations = 0;
     std::vector<std::string> names{};
-    std::vector<std::string> tick_names{}; // Java's clients know nothing of ticks, so they stay away from these
+    std::vector<std::string> tick_names{}; // not for the Java clients, since ShedLock has no ticks
     microseconds shortest = 0;             // leases
     microseconds longest = 0;
     bool has_timeouts = false; // clients set statement_timeout and lock_timeout for themselves
     bool only_library = false;
-    bool is_led = false; // all they do is to contend for one leadership
+    bool is_led = false; // the clients do nothing but contend for one leadership
     bool has_java = true;
     bool has_guards = true;
     bool has_runs = true;
     bool through_pooler = false;
-    bool needs_leases = false;     // the faults are about who holds: fewer releases
+    bool needs_leases = false;     // the faults concern locks that are held, so clients release less often
     bool is_shared = false;        // clients use each other's tokens, mostly to extend and to guard
-    bool has_index = false;        // a further one, on lock_until, so that no update is HOT
-    bool has_old_snapshot = false; // held open elsewhere, so that nothing is pruned
+    bool has_index = false;        // there is another index, on lock_until, so that no update is HOT
+    bool has_old_snapshot = false; // another session holds one, so that nothing is pruned
 };
 
 // Shared by the processes of a history.
 struct tally {
     std::atomic<int> next_number{1};
     std::atomic<int> left{0};
-    std::array<std::atomic<int>, 32>
-        latest{}; // by place of a name: the number of an acquire of it whose token others may use
-    std::array<std::atomic<microseconds>, 1 << 15> tokens{}; // by number
+    std::array<std::atomic<int>, 32> latest{}; // of each name: the number of an acquire whose token others may use
+    std::array<std::atomic<microseconds>, 1 << 15> tokens{}; // by the number of the acquire
 };
 
 class choices {
@@ -56,7 +55,7 @@ public:
     explicit choices(std::uint64_t seed) : random_{seed} {}
     std::int64_t between(std::int64_t low, std::int64_t high);
     bool one_in(int count) { return between(1, count) == 1; }
-    microseconds lease(scene const &); // short ones as often as long ones
+    microseconds lease(scene const &); // each order of magnitude is as likely as the next
     template <typename Some> auto const &one_of(Some const &some)
     {
         return some[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(some.size()) - 1))];
@@ -70,10 +69,10 @@ private:
 class recorder {
 public:
     recorder(int file, tally &, int client);
-    [[nodiscard]] bool may_go_on();
+    [[nodiscard]] bool may_go_on(); // false once the history is over
     void call(operation &);
     void done(operation &);
-    // Tokens that clients share, by the place of a name: the latest, and its number.
+    // The latest token that clients share, and the number of its acquire. place: of the name in scene::names.
     void share(std::size_t place, operation const &granted);
     [[nodiscard]] std::pair<int, microseconds> shared(std::size_t place) const;
     [[nodiscard]] int client() const { return client_; }
@@ -85,7 +84,6 @@ private:
     int client_;
 };
 
-// Whether the history is over; a client that cannot connect gives up then.
 using unique_client = std::unique_ptr<class client>;
 
 class client {
@@ -96,9 +94,9 @@ public:
 
 unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
 unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
-unique_client make_leader(scene const &, recorder &, history::maker, std::uint64_t seed); // by token or the library
+unique_client make_leader(scene const &, recorder &, history::maker, std::uint64_t seed); // by token or by the library
 
-// An acquire with arguments by chance; with a tick if there are names for that.
+// An acquire with random arguments; with a tick if there are names for ticks.
 operation random_acquire(choices &, scene const &, history::maker, bool with_tick);
 
 } // namespace crowd

@@ -1,4 +1,4 @@
-# I1-I12 in random histories: a crowd of clients of all kinds on a few locks, and a checker that knows nothing but what they were told.
+# I1-I12 in random histories: a crowd of clients of all kinds uses a few locks, and the checker knows nothing but the answers they got.
 use strict;
 use warnings;
 use Test::More;
@@ -6,7 +6,7 @@ use Crowd;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
-# Several at once, since clients also sleep; each with a table of its own, which not always has the same indexes.
+# Several crowds at once, since clients also sleep. Each has a table of its own, not always with the same indexes.
 $node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
 my @crowds = map {
 	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(50, 2_500),
@@ -27,10 +27,10 @@ met($saw{$_}, "seen: $_")
 my $bound = sprintf '%.2g', 3 / $saw{histories};
 seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
 	  . "the rate of histories with a violation is below $bound (95 %)");
-seen(43, $saw{'session run yes'}, 'runs done in these histories, beside ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
-seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, beside ' . ($saw{'session complete error'} + $saw{'token complete error'})
+seen(43, $saw{'session run yes'}, 'runs done in these histories, and ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
+seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, and ' . ($saw{'session complete error'} + $saw{'token complete error'})
 	  . ' that were refused: the work was there if and only if its transaction was committed, and no tick had two effects');
-seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java's statements in these histories: no overlap");
+seen(42, $saw{'by java'}, "$saw{'by java'} operations by ShedLock's statements in these histories: no overlap");
 seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
 
 $node->stop;

@@ -1,14 +1,14 @@
-// How long those who waited for a lease to end were kept waiting after its end.
+// How long clients that waited for a lease to end had to wait after its end.
 #pragma once
 
 #include "history.hpp"
 
 namespace crowd {
 
-// Of each name granted to one who waited for a lease that was neither extended nor released.
+// One entry per name granted to a client that waited for a lease that was neither extended nor released.
 std::vector<history::microseconds> lateness(history::record const &);
 
-// The 99th percentile; 0 if there is nothing.
+// 0 if the list is empty.
 history::microseconds percentile_99(std::vector<history::microseconds>);
 
 } // namespace crowd

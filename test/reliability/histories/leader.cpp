@@ -1,6 +1,7 @@
-// Candidates for one leadership who all call themselves the same, as two processes of one host behind a pooler do. Who
-// is granted the lock leads for as long as he may count on it. Then he is late: he goes on for a while as if he had not
-// noticed, extends, works, and in the end releases what may long be another's. The release tells until when he led.
+// Candidates for one leadership that all use the same holder, as two processes of one host behind a pooler do. A
+// candidate that is granted the lock leads for as long as it may rely on it. Then it is late: it goes on for a while as
+// if it had not noticed, extends, works, and in the end releases a lock that may long belong to another. The history
+// says with the release until when the candidate led.
 #include "crowd.hpp"
 #include "statements.hpp"
 
@@ -15,7 +16,7 @@ using history::result;
 
 namespace {
 
-char const *const everybody = "web-1"; // holder
+char const *const everybody = "web-1"; // the holder they all use
 
 class leader : public client {
 public:
@@ -39,7 +40,7 @@ protected:
     virtual void guard_and_commit(operation &) = 0;
     virtual void complete_and_commit(operation &) = 0;
     virtual void ask_to_release(operation &) = 0;
-    virtual bool still_leads() = 0; // extends, if that is the application's to do
+    virtual bool still_leads() = 0; // extends, unless the library does that itself
 
     void recorded(operation &op, std::function<void()> const &ask)
     {
@@ -93,7 +94,7 @@ private:
 
     void lead()
     {
-        std::optional<microseconds> last; // none if the answer came when the lease was over
+        std::optional<microseconds> last; // none if the lease was over when the answer came
         auto const tired = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
         for (auto time = now().at; time < tired && recorder_.may_go_on() && still_leads(); time = now().at) {
             last = time;
@@ -117,7 +118,7 @@ private:
             recorded(guarded, [&] { guard_and_commit(guarded); });
     }
 
-    // Then the release finds nothing left to do.
+    // After this the release has nothing left to do.
     void complete()
     {
         auto completed = about_term(action::complete);
@@ -131,7 +132,7 @@ private:
     choices random_;
 };
 
-// Extends whenever a third of the lease has passed, and leads until its end, from before it was asked for.
+// Extends whenever a third of the lease has passed, and leads until the lease ends, counted from before the request.
 class token_leader final : public leader {
 public:
     using leader::leader;
@@ -229,12 +230,12 @@ private:
         is_unclear_ = false;
         lock_->release();
         if (is_unclear_)
-            op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+            op.result = result::lost; // asked twice, and the lock is free, but perhaps not because of this release
         if (is_completed_)
-            op.result = result::no; // by which it was inert
+            op.result = result::no; // the completion had released the lock
     }
 
-    std::atomic<bool> is_unclear_ = false; // by any thread of the library
+    std::atomic<bool> is_unclear_ = false; // set by any thread of the library
     shedlock::client locks_;
     std::optional<shedlock::lock> lock_;
     bool is_completed_ = false;

@@ -1,4 +1,4 @@
-// The one place that knows which libpqxx this is: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
+// The only file that depends on the version of libpqxx: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
 #pragma once
 
 #include <shedlock/types.hpp>
@@ -18,7 +18,7 @@ namespace shedlock::libpqxx {
 
 using parameters = std::vector<std::optional<std::string>>;
 
-// What a result gives: pqxx::row and pqxx::field, from 8.0 on pqxx::row_ref and pqxx::field_ref.
+// The elements of a result: pqxx::row and pqxx::field, from 8.0 on pqxx::row_ref and pqxx::field_ref.
 using row = std::remove_cvref_t<decltype(std::declval<pqxx::result const &>()[0])>;
 using field = std::remove_cvref_t<decltype(std::declval<row const &>()[0])>;
 
@@ -30,7 +30,7 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
         pointers.push_back(value ? value->c_str() : nullptr);
     return transaction.exec_params(sql, pqxx::prepare::make_dynamic_params(pointers));
 #else
-    // Views: the library copies the list, and copying a variant with a string in it crashes in libstdc++ 13 and 14 when
+    // zview, because libpqxx copies the list: copying a variant with a string in it crashes in libstdc++ 13 and 14 when
     // memory runs out.
     pqxx::params list;
     for (auto const &value : values)
@@ -43,7 +43,7 @@ inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const 
 #endif
 }
 
-// 6.4 opens a lost connection again behind our back: a request would be repeated that may have been granted.
+// libpqxx 6.4 silently reopens a lost connection, and would repeat a request that may have been granted.
 inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 {
 #if SHEDLOCK_LIBPQXX < 700
@@ -54,7 +54,7 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 #endif
 }
 
-// Empty: the server did not say it. Not every version keeps the code of an error that it has a type for.
+// Empty if the server did not send it. Not every version of libpqxx keeps the code of an error that has a type.
 inline std::string sqlstate(pqxx::failure const &failure)
 {
     auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
@@ -69,7 +69,7 @@ inline std::string sqlstate(pqxx::failure const &failure)
     return {};
 }
 
-// Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, also if it comes from a commit of libpqxx's own.
+// Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, even if the error comes from libpqxx's own commit.
 template <typename Work> void or_lost(Work const &work)
 try {
     work();
@@ -79,7 +79,7 @@ try {
     throw;
 }
 
-// What the server says beside its answers; on no account on stderr.
+// The notices the server sends in addition to its answers, which libpqxx would print to stderr.
 class remarks {
 public:
     void forget() noexcept
@@ -96,7 +96,7 @@ public:
     }
 
 protected:
-    // Called through libpq, which knows no exceptions.
+    // libpq calls this, and it is C: an exception must not pass through it.
     void add(std::string_view text) noexcept
     try {
         texts_.emplace_back(text);
@@ -109,7 +109,7 @@ private:
     bool is_complete_ = true;
 };
 
-// Collects them for as long as it lives.
+// Collects them during its lifetime.
 #if SHEDLOCK_LIBPQXX < 710
 class notices final : public remarks, pqxx::errorhandler {
 public:

@@ -28,7 +28,7 @@ std::chrono::sys_time<std::chrono::microseconds> time_of(microseconds tick)
     return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{tick}};
 }
 
-// On the harness's clock.
+// On the clock of the harness.
 microseconds trusted_until(shedlock::lock const &lock)
 {
     return now().at + (lock.deadline() - shedlock::clock::now()).count();
@@ -92,7 +92,7 @@ private:
         drop(memory);
     }
 
-    // Whether a destructor has released is not known.
+    // A destructor does not report whether it has released the lock.
     void drop(std::size_t most)
     {
         while (held_.size() > most) {
@@ -126,12 +126,12 @@ private:
         record(recorder_, op, [&] {
             mine->lock.release();
             if (is_unclear_)
-                op.result = result::lost; // asked twice, and it is free, but perhaps not by this release
+                op.result = result::lost; // asked twice, and the lock is free, but perhaps not because of this release
         });
         held_.erase(mine);
     }
 
-    // Work that is guarded, or completes, in a transaction of the application's own.
+    // Guarded work, or work that completes the lock, in a transaction of the application.
     void work(action how)
     {
         auto &mine = held_.back();
@@ -158,7 +158,7 @@ private:
         }
     }
 
-    // What is completed has the number of the completion.
+    // A row of work that completes the lock has the number of the completion.
     static void work_within(pqxx::work &work, shedlock::lock &lock, operation const &op)
     {
         shedlock::libpqxx::parameters values{op.names[0], std::to_string(number_of(lock.token())), std::nullopt};
@@ -174,7 +174,7 @@ private:
     scene const &scene_;
     recorder &recorder_;
     choices random_;
-    std::atomic<bool> is_unclear_ = false; // by any thread of the library
+    std::atomic<bool> is_unclear_ = false; // set by any thread of the library
     shedlock::client locks_;
     int transactions_ = 0;
     std::vector<held> held_;

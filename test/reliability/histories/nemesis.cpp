@@ -15,7 +15,7 @@ std::string const some_session =
     " FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'crowd' AND pid <> pg_backend_pid()";
 std::string const by_chance = " ORDER BY random() LIMIT 1) one";
 
-// Each with the name it is counted by. Those that empty the table are faults of their own.
+// Each has the name under which it is counted. If it empties the table, that is recorded as a fault of its own.
 struct table_change {
     char const *name;
     std::vector<std::string> statements;
@@ -26,13 +26,13 @@ std::vector<table_change> const table_changes{
     {"VACUUM FULL", {"VACUUM FULL shedlock"}, false},
     {"CLUSTER", {"CLUSTER shedlock USING shedlock_pkey"}, false},
     {"REINDEX CONCURRENTLY", {"REINDEX TABLE CONCURRENTLY shedlock"}, false},
-    // From PostgreSQL 19 on; before, they are syntax errors.
+    // From PostgreSQL 19 on; syntax errors before.
     {"REPACK", {"REPACK shedlock USING INDEX shedlock_pkey"}, false},
     {"REPACK CONCURRENTLY", {"REPACK (CONCURRENTLY) shedlock"}, false},
     {"SET SCHEMA",
      {"ALTER EXTENSION shedlock SET SCHEMA elsewhere", "ALTER EXTENSION shedlock SET SCHEMA public"},
      false},
-    // Of a column that the locks do without; the others' types the server does not change, for a view uses them.
+    // Of a column that the locks do not need: a view uses the others, so the server refuses to change their types.
     {"ALTER TYPE",
      {"ALTER TABLE shedlock ADD IF NOT EXISTS note int", "ALTER TABLE shedlock ALTER note TYPE text",
       "ALTER TABLE shedlock DROP IF EXISTS note"},
@@ -63,7 +63,7 @@ void nemesis::strike(std::vector<pid_t> const &clients)
     try {
         strike_one(random_.one_of(faults_), clients);
     } catch (pqxx::failure const &) {
-        connection_.reset(); // its turn, too
+        connection_.reset(); // the nemesis may hit its own session
     }
 }
 
@@ -95,7 +95,7 @@ void nemesis::kill_client(std::vector<pid_t> const &clients)
     asleep_.erase(victim);
 }
 
-// Most leases end meanwhile.
+// Most leases end while the client is stopped.
 void nemesis::stop_client(std::vector<pid_t> const &clients)
 {
     auto const victim = random_.one_of(clients);
@@ -105,7 +105,7 @@ void nemesis::stop_client(std::vector<pid_t> const &clients)
     asleep_[victim] = now().at + scene_.longest / 2 + random_.between(0, scene_.longest * 5 / 2);
 }
 
-void nemesis::wake_who_slept_enough()
+void nemesis::wake_sleepers()
 {
     std::erase_if(asleep_,
                   [](auto const &one) { return one.second <= now().at && (::kill(one.first, SIGCONT), true); });
@@ -121,7 +121,7 @@ pqxx::result nemesis::ask(std::string const &sql)
     return direct.exec(sql);
 }
 
-// One that is in the middle of something.
+// Of a session in the middle of a statement.
 void nemesis::signal_backend(std::string const &function, std::string const &fault)
 {
     auto const done = ask("SELECT " + function + "(pid)" + some_session + " AND state = 'active'" + by_chance);
@@ -135,7 +135,7 @@ void nemesis::kill_backend()
     connection_.reset();
 }
 
-// Whatever comes of it, the history says that it may have happened, unless the work says that it has not.
+// If the work fails, the history says that it may have happened.
 void nemesis::revoke(action what, std::vector<std::string> const &names, std::function<bool()> const &work)
 {
     operation op{.what = what, .names = names};
@@ -157,7 +157,7 @@ void nemesis::delete_row()
                               "' RETURNING lock_until > timezone('utc', clock_timestamp())");
         if (!rows.empty())
             ++counts_[rows[0][0].as<bool>() ? "fault.delete of a held row" : "fault.delete of a free row"];
-        return !rows.empty(); // one that was inserted but is not committed is not seen
+        return !rows.empty(); // the DELETE does not see a row whose INSERT is not committed
     });
 }
 
@@ -182,8 +182,8 @@ void nemesis::change_table()
                     done = true;
                 } catch (pqxx::sql_error const &) {
                     if (&statement == &change.statements.front() || !recorder_.may_go_on())
-                        throw; // nothing has happened, or nobody is there any more; a half must be made whole
-                } catch (pqxx::broken_connection const &) { // its turn, too
+                        throw; // nothing has happened, or the history is over; otherwise the change must be finished
+                } catch (pqxx::broken_connection const &) { // another nemesis hit this session
                     connection_.reset();
                     if (!recorder_.may_go_on())
                         throw;

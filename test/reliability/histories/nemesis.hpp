@@ -1,5 +1,5 @@
-// What befalls the clients and the server while a history is made. Strikes from the outside: by signals and by SQL of
-// its own.
+// What befalls the clients and the server while a history is made. The nemesis strikes from outside: by signals and by
+// SQL of its own.
 #pragma once
 
 #include "crowd.hpp"
@@ -15,14 +15,14 @@ using counts = std::map<std::string, std::int64_t>;
 
 class nemesis {
 public:
-    // connection: an administrator's, straight to the server, which runs under the same user of the system as we do.
+    // connection: an administrator's, directly to the server, which runs as the same operating-system user as we do.
     nemesis(std::string connection, std::vector<std::string> faults, scene const &, recorder &, counts &,
             std::uint64_t seed);
-    ~nemesis(); // wakes whom it stopped
+    ~nemesis(); // wakes the clients that it stopped
 
-    // One fault, of those that were asked for. clients: their processes.
+    // One of the faults that were asked for. clients: their processes.
     void strike(std::vector<pid_t> const &clients);
-    void wake_who_slept_enough();
+    void wake_sleepers();
 
 private:
     void strike_one(std::string const &fault, std::vector<pid_t> const &clients);

@@ -1,4 +1,4 @@
-// A programme whose clients are processes of its own: what they share, and their end.
+// For a program whose clients are child processes: the memory that they share, and how they are ended.
 #pragma once
 
 #include <csignal>
@@ -10,7 +10,7 @@
 
 namespace processes {
 
-// Of this process and of those that it forks from now on.
+// Shared by this process and all that it forks from now on.
 template <typename Shared> Shared &shared_memory()
 {
     void *const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -19,7 +19,7 @@ template <typename Shared> Shared &shared_memory()
     return *new (memory) Shared{};
 }
 
-// Whether all were still at work.
+// Whether all of them were still running.
 inline bool end_all(std::span<pid_t const> all)
 {
     bool all_well = true;

@@ -21,7 +21,7 @@ constexpr int patience = 20;
 
 } // namespace
 
-// Both at one instant: the checker takes it for a step of the wall clock when they drift apart.
+// Both clocks at one instant: when they drift apart, the checker takes that for a step of the wall clock.
 history::moment now()
 {
     for (int i = 0;; ++i) {
@@ -74,7 +74,7 @@ void recorder::done(operation &op)
     write(history::done_line(op));
 }
 
-// A client may be killed in between: the token is there before its number says so.
+// The token is written before its number, since the client may be killed in between.
 void recorder::share(std::size_t place, operation const &granted)
 {
     auto const number = static_cast<std::size_t>(granted.number);
@@ -102,15 +102,15 @@ operation random_acquire(choices &random, scene const &scene, history::maker by,
     operation op{.what = history::action::acquire, .by = by};
     if (with_tick && !scene.tick_names.empty()) {
         op.names = {random.one_of(scene.tick_names)};
-        // This slot, or the next one: a schedule whose clock is a little ahead. Or one that was missed, or had its
-        // turn.
+        // This slot; or the next one, as of a scheduler whose clock is a little ahead; or a past one, which was missed
+        // or has already run.
         op.tick = now().wall / slot * slot;
         if (random.one_in(4))
             op.tick = *op.tick + slot;
         else if (random.one_in(3))
             op.tick = *op.tick - slot * random.between(1, 3);
         op.retry = by != history::maker::library && random.one_in(2);
-        if (random.one_in(8)) { // started by hand, say
+        if (random.one_in(8)) { // as if started by hand
             op.tick.reset();
             op.retry = false;
         }

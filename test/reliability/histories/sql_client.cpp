@@ -1,4 +1,4 @@
-// Clients that speak SQL: our functions by session or by token, or Java's statements.
+// Clients that send SQL: our functions by session or by token, or the statements of ShedLock for Java.
 #include "crowd.hpp"
 #include "statements.hpp"
 
@@ -21,7 +21,7 @@ struct held {
     microseconds at_least;
 };
 
-// The row can be read back where each statement has a snapshot of its own.
+// The row can be read back only where each statement has a snapshot of its own.
 struct isolation_level {
     char const *name;
     bool sees_row;
@@ -44,7 +44,7 @@ struct link {
     shedlock::libpqxx::notices heard{to_server};
 };
 
-// What of ours there may be to release; most of it has long been lost.
+// How many acquisitions a client remembers, to extend or release them; most of them have long been lost.
 constexpr std::size_t memory = 8;
 
 bool is_lost(pqxx::failure const &failure, link const *connection)
@@ -71,7 +71,7 @@ public:
     }
 
 private:
-    // Ours for what the connection lasts; a later connection is another session, another host.
+    // A client holds its locks only as long as the connection lasts: the next one is another session and another host.
     bool connect()
     try {
         held_.clear();
@@ -113,7 +113,7 @@ private:
             transact();
     }
 
-    // In an acquisition of another client.
+    // Uses the token of another client's acquisition.
     void take_part()
     {
         auto const place = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
@@ -138,7 +138,7 @@ private:
         plain("SET lock_timeout = " + time());
     }
 
-    // What is not part of the history. False: it failed; then there is no transaction any more.
+    // A statement that is no part of the history. False if it failed; then there is no transaction any more.
     bool plain(std::string const &sql)
     try {
         send(sql);
@@ -155,7 +155,7 @@ private:
         return values.empty() ? direct.exec(sql) : shedlock::libpqxx::exec(direct, sql, values);
     }
 
-    // Asks and writes down. False: a transaction would have to be rolled back.
+    // Asks, and writes down the answer. False if the transaction, if there is one, has to be rolled back.
     template <typename Ask> bool recorded(operation &op, Ask const &ask)
     {
         recorder_.call(op);
@@ -174,7 +174,7 @@ private:
         return op.result == result::yes || op.result == result::no;
     }
 
-    // What the command of a run says of itself, whatever becomes of it.
+    // The command of a run reports its begin and its end by notices, which arrive even if the run fails.
     void hear(operation &op)
     {
         long long time = 0, token = 0;
@@ -191,7 +191,7 @@ private:
     bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
     {
         return recorded(op, [&] {
-            auto const made = make_statement(op, token, manner); // has the number that the operation has by now
+            auto const made = make_statement(op, token, manner); // here, since only now the operation has its number
             auto rows = send(made.sql, made.values);
             if (manner.how == wrapping::cursor) {
                 rows = send("FETCH FROM one_row");
@@ -221,7 +221,7 @@ private:
         return went_well;
     }
 
-    // Where there are no guards sessions do not wait for the disk, and only what is done of a tick outlives a crash.
+    // Where there are no guards, sessions do not wait for the disk, and only runs of a tick outlive a crash.
     void run_something()
     {
         auto op = random_acquire(random_, scene_, maker::session, !scene_.has_guards || random_.one_in(2));
@@ -242,7 +242,7 @@ private:
             std::erase_if(held_, [&](auto const &one) { return one.names[0] == op.names[0]; });
     }
 
-    // A session that was terminated, say, has things to do before it is gone.
+    // Even a terminated session takes some time before it is gone.
     void watch_it_go()
     {
         operation op{.what = action::gone, .by = maker::session, .of = orphan_->number};
@@ -258,7 +258,7 @@ private:
             pause(2000);
     }
 
-    // What a session or a Java host owns of a name is its latest acquisition; a token stands for itself.
+    // A session or a Java host owns only its latest acquisition of a name; tokens are independent of each other.
     void remember(operation const &op)
     {
         if (by_ != maker::token)
@@ -285,7 +285,7 @@ private:
 
     held one_of_mine() { return random_.one_in(3) ? random_.one_of(held_) : held_.back(); }
 
-    // Where one is shared, there is more to be seen while it is held.
+    // Clients that share a token forget it as soon as it is lost: they find out more while it is held.
     void forget_lost(operation const &op)
     {
         bool const is_lost = op.result == result::no || op.state == "SL001";
@@ -328,7 +328,7 @@ private:
         return went_well;
     }
 
-    // Its work, which is the row, and its release as done are one.
+    // The work, which is a row, and the release as done are one statement.
     bool complete(int tx)
     {
         if (held_.empty() || by_ == maker::java || !scene_.has_guards)
@@ -339,7 +339,7 @@ private:
         operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         bool const went_well = statement_of(op, mine.token, {});
-        // Some are asked for again, and answer that they are done.
+        // Some complete again later, and the answer must be that they are done.
         if (went_well && op.names == mine.names && !random_.one_in(4))
             std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
         forget_lost(op);
@@ -358,7 +358,7 @@ private:
         auto const before = held_;
         int const tx = ++transactions_;
         if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name, level.level)) {
-            if (connection_ && !plain("ROLLBACK")) // a cancelled BEGIN has begun
+            if (connection_ && !plain("ROLLBACK")) // a cancelled BEGIN may have begun a transaction
                 connection_.reset();
             return;
         }
@@ -401,12 +401,12 @@ private:
             return control(tx, action::keep, "RELEASE SAVEPOINT one");
         bool const undone = control(tx, action::undo, "ROLLBACK TO SAVEPOINT one");
         restore(before);
-        // Forgotten, so that a later one in this transaction counts what the checker counts.
+        // The savepoint is released, so that the next one in this transaction has the depth that the checker counts.
         return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
     }
 
-    // What a session or a Java host owns of a name is its acquisition before again. A token that was rolled back is not
-    // used either: where the clock stands still, the next one may get the same.
+    // A session or a Java host owns its previous acquisition of the name again. A token that was rolled back is not
+    // used either: if the clock stands still, the next acquisition may get the same one.
     void restore(std::vector<held> const &before)
     {
         if (connection_)
@@ -416,7 +416,7 @@ private:
     void roll_back(int tx, std::vector<held> const &before)
     {
         if (!control(tx, action::rollback, "ROLLBACK"))
-            connection_.reset(); // cancelled even in this
+            connection_.reset(); // even the ROLLBACK was cancelled
         restore(before);
     }
 
@@ -424,7 +424,7 @@ private:
     {
         if (!scene_.has_timeouts && random_.one_in(6))
             return prepare(tx, before);
-        // A commit that takes its time.
+        // Makes the commit slow.
         if (random_.one_in(2) && !scene_.through_pooler &&
             !plain("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0")) {
             if (connection_)
@@ -432,7 +432,7 @@ private:
             return;
         }
         if (connection_ && !control(tx, action::commit, "COMMIT")) {
-            if (connection_ && !plain("ROLLBACK")) // cancelled before it began, it leaves a transaction that has failed
+            if (connection_ && !plain("ROLLBACK")) // a COMMIT cancelled before it began leaves a failed transaction
                 connection_.reset();
             restore(before);
         }
@@ -447,7 +447,7 @@ private:
                 roll_back(tx, before);
             return;
         }
-        // Java would wait for itself.
+        // ShedLock's statements would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
             random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));
         if (!connection_)
@@ -460,7 +460,7 @@ private:
         }
     }
 
-    // A prepared transaction outlives a cancelled attempt to end it.
+    // If the attempt to end a prepared transaction is cancelled, the transaction is still there.
     void insist(int tx, action what, std::string const &sql)
     {
         for (int tries = 0; connection_ && tries < 5; ++tries)
@@ -490,14 +490,14 @@ private:
     maker by_;
     choices random_;
     std::unique_ptr<link> connection_;
-    int process_ = 0; // that ran the last command
+    int process_ = 0; // the backend that ran the last command
     std::optional<orphan> orphan_;
     int connections_ = 0;
     int transactions_ = 0;
     std::string host_;
     std::vector<held> held_;
-    std::map<std::string, int> latest_seen_; // by name: the number of what others let us take part in
-    std::map<std::string, bool> known_;      // names that this JVM has a row of
+    std::map<std::string, int> latest_seen_; // by name: the number of the last shared acquisition we used
+    std::map<std::string, bool> known_;      // names whose row this "JVM" has inserted or updated before
 };
 
 unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)

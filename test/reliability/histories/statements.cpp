@@ -32,7 +32,7 @@ BEGIN
 EXCEPTION WHEN division_by_zero THEN
     RAISE;
 END $$;
--- What runs do. INFO reaches the client at once, and whatever becomes of the work. The token is absent when others have the lock.
+-- The command of a run. INFO reaches the client at once, even if the work fails later. There is no token while another client has the lock.
 CREATE OR REPLACE FUNCTION work(lock_name text, run int, seconds float8, fails boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := (SELECT (extract(epoch FROM locked_at) * 1000000)::bigint FROM shedlock
@@ -70,7 +70,7 @@ std::string seconds(microseconds time)
     return std::to_string(static_cast<double>(time) / 1e6);
 }
 
-// One name as text, several as an array: both kinds of functions are called.
+// One name as text, several as an array, so that both variants of each function are called.
 std::string names_value(operation const &op)
 {
     if (op.names.size() == 1)
@@ -159,7 +159,7 @@ statement guard(operation const &op, std::optional<microseconds> token)
             {op.names[0], std::to_string(token.value_or(0))}};
 }
 
-// Its work is a row, which has the number of the completion.
+// The work is a row that has the number of the completion.
 statement complete(operation const &op, std::optional<microseconds> token)
 {
     auto const call = (op.by == maker::session ? "shedlock_complete($1::" : "shedlock_complete_token($1::") +
@@ -168,7 +168,7 @@ statement complete(operation const &op, std::optional<microseconds> token)
             {names_value(op), op.names[0], std::to_string(token.value_or(0)), std::to_string(op.number)}};
 }
 
-// Word for word what ShedLock sends, but for RETURNING, by which we learn what was written.
+// Word for word what ShedLock sends, except for RETURNING, which tells us what was written.
 #define JAVA_NOW "timezone('utc', CURRENT_TIMESTAMP)"
 constexpr char const *java_returning =
     " RETURNING (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM lock_until) * 1000000)::bigint";
@@ -273,7 +273,7 @@ void record(recorder &paper, operation &op, std::function<void()> const &ask)
     } catch (shedlock::lock_lost const &) {
         op.result = op.what == action::acquire ? result::lost : result::no;
     } catch (shedlock::connection_error const &) {
-        op.result = result::lost; // in doubt, too
+        op.result = result::lost; // or at least in doubt
         pause(5000);
     } catch (shedlock::error const &failure) {
         op.result = result::error;

@@ -91,7 +91,6 @@ void trial::make()
     final_look(own);
 }
 
-// How many promises were broken.
 std::size_t trial::judge()
 {
     std::ifstream in{path_};
@@ -153,13 +152,13 @@ try {
     return 1;
 }
 
-// Until the clients are through. Whom the nemesis killed is replaced.
+// Until the clients have used up the history's operations. Those that the nemesis kills are replaced.
 void trial::watch(nemesis &fate)
 {
     auto const pace = std::stoll(given_.at("pace")) * 1000;
     auto const end = now().at + 60'000'000;
     for (auto next = now().at + pace; !clients_.empty();) {
-        fate.wake_who_slept_enough();
+        fate.wake_sleepers();
         if (now().at > end)
             shared_->left = 0;
         if (shared_->left > 0 && now().at >= next) {
@@ -173,7 +172,8 @@ void trial::watch(nemesis &fate)
     }
 }
 
-// Java's may be waiting for a prepared transaction whose client is dead. Nobody has a reason to wait for longer.
+// A Java client may be waiting for a prepared transaction whose own client is dead, until that is cleaned up. Nothing
+// justifies waiting for three minutes.
 void trial::say_goodbye()
 {
     auto const begin = now().at;
@@ -206,7 +206,7 @@ void trial::reap()
         ++counts_["client failed"];
 }
 
-// What the rows and the ledger say when all is over; by then nobody acquires any more.
+// Reads the rows and the ledger after the last client has ended.
 void trial::final_look(recorder &own)
 {
     operation look{.what = history::action::look, .names = scene_.names};
@@ -231,7 +231,7 @@ void trial::look_at(operation &op, recorder &own, std::string const &rows)
     own.done(op);
 }
 
-// Through restarts of the server.
+// Tries again while the server restarts.
 bool trial::insist(std::function<void()> const &work)
 {
     for (int tries = 0; tries < 200; ++tries)
@@ -260,7 +260,7 @@ try {
     return false; // no server at this moment
 }
 
-// Prepared transactions that a killed client left, as an administrator would end them.
+// Rolls back the prepared transactions that killed clients left, as an administrator would.
 void trial::clean_up()
 {
     pqxx::connection connection{given_.at("admin")};

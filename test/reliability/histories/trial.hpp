@@ -1,4 +1,4 @@
-// One history: its file, its processes, the nemesis, and what the checker says in the end.
+// One history: its file, its processes, the nemesis, and the verdict of the checker.
 #pragma once
 
 #include "nemesis.hpp"
@@ -16,7 +16,7 @@ public:
 
     void make();
 
-    // How many promises were broken; says which on stdout, and leaves the file then.
+    // The number of broken promises. If there are any, prints the first of them and keeps the file.
     std::size_t judge();
 
 private:
@@ -46,6 +46,6 @@ private:
     std::vector<pid_t> clients_;
 };
 
-std::vector<std::string> list(std::string const &text); // of what stands between commas
+std::vector<std::string> list(std::string const &text); // splits it at commas
 
 } // namespace crowd

@@ -1,5 +1,5 @@
-# Row 38: the n-th allocation fails, for every n: in the backend, while a lock function runs and its transaction commits;
-# in the C++ client, while it acquires, extends and releases.
+# Row 38: the n-th allocation fails, for every n: in the backend while a lock function runs and its transaction commits,
+# and in the C++ client while it acquires, extends and releases.
 use strict;
 use warnings;
 use IPC::Run;
@@ -30,7 +30,7 @@ END \$\$;
 SQL
 my $started = sql('SELECT pg_postmaster_start_time()');
 
-# What runs while memory is short; in a transaction block if it has more than one statement.
+# The statements that run out of memory. With a COMMIT at the end they run in a transaction block.
 my %scenario = (
 	'acquire' => q{SELECT shedlock_acquire('free', '1 h');},
 	'acquire a new name' => q{SELECT shedlock_acquire('new', '1 h');},
@@ -50,8 +50,8 @@ my %scenario = (
 	'views' => q{SELECT count(*) FROM shedlock_locks, shedlock_stats;},
 	'doctor' => q{SELECT count(*) FROM shedlock_doctor();});
 
-# All in one session, as a pooler's: what one failure left behind, the next would meet. Then in new ones, whose caches
-# are emptier. 0 is how it goes with enough memory.
+# First all attempts in one session, as behind a pooler: the next attempt would meet what a failure left behind. Then each in
+# a new session, whose caches are emptier. With 0 nothing fails, for comparison.
 sub attempts
 {
 	my ($name, $statement, $session, @numbers) = @_;
@@ -60,7 +60,7 @@ sub attempts
 	for my $n (@numbers)
 	{
 		$script .= "\\c\n" if $session eq 'new';
-		# psql keeps the last error until it is told otherwise; in a transaction block that is 25P02. What fails in arming and disarming is nobody's concern.
+		# psql keeps the last error until it is reset; in a transaction block that is 25P02. Failures while arming and disarming do not matter.
 		$script .= <<"PSQL";
 CALL reset();
 SELECT state AS before FROM state \\gset
@@ -86,42 +86,42 @@ PSQL
 my $errors = '';
 for my $name (sort keys %scenario)
 {
-	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these make thousands, most of them while they are planned
+	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these make thousands of allocations, most of them in the planner
 	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(8, $step) * $_ } 1 .. often(24, 600));
 	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(23, 3) * $_ } 1 .. often(5, 1000));
 }
 like($errors, qr/ERROR:  53200/, 'memory ran out');
 
-is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
-# The server's hash tables say so in words of their own.
+is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
+# The server reports a hash table that it cannot create as XX000.
 my $hash_tables = () = slurp_file($node->logfile) =~ /ERROR:  failed to initialize hash table/g;
-is(sql("SELECT count(*) FROM outcome WHERE sqlstate = 'XX000'"), $hash_tables, 'a table of the server is not made');
+is(sql("SELECT count(*) FROM outcome WHERE sqlstate = 'XX000'"), $hash_tables, 'every XX000 is a hash table that the server could not create');
 is(sql("SELECT DISTINCT sqlstate FROM outcome WHERE sqlstate NOT IN ('00000', '53200', 'XX000') AND NOT (scenario LIKE 'run and fail%' AND sqlstate = '22012')"), '',
-	'no other error came of it');
-# An error has undone everything, or came when everything was done and committed, from the server's own business.
+	'there was no other error');
+# After an error everything is undone, or the error came from the server's own work after the commit.
 is(sql("SELECT scenario, n, before, after FROM outcome o WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'
-    AND shape(after) NOT IN (SELECT shape(d.after) FROM outcome d WHERE d.scenario = o.scenario AND d.sqlstate = '00000') LIMIT 3"), '', 'an error has undone everything');
+    AND shape(after) NOT IN (SELECT shape(d.after) FROM outcome d WHERE d.scenario = o.scenario AND d.sqlstate = '00000') LIMIT 3"), '', 'after an error everything is undone, or all of it is done');
 cmp_ok(sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'"), '<',
-	sql("SELECT count(*) / 20 + 5 FROM outcome WHERE sqlstate = '53200'"), '... before it was committed, nearly always');
-is(sql("SELECT scenario, n FROM outcome WHERE sqlstate = '00000' AND (before = after) <> (scenario ~ 'vain|views|doctor')"), '', 'no error has done everything');
-# A run commits before and after its command: whatever became of it, the others' locks are as they were, the command was
-# done once or not at all, and its lock is free, or held no longer than its lease.
-is(sql(<<'SQL'), '', 'a run has left no more than a lease behind');
+	sql("SELECT count(*) / 20 + 5 FROM outcome WHERE sqlstate = '53200'"), '... and in nearly all cases it is undone');
+is(sql("SELECT scenario, n FROM outcome WHERE sqlstate = '00000' AND (before = after) <> (scenario ~ 'vain|views|doctor')"), '', 'without an error everything is done');
+# A run commits before and after its command. Whatever happened to it, all other locks are as they were, the command was
+# done once or not at all, and the run's lock is free, or held until its lease ends.
+is(sql(<<'SQL'), '', 'a failed run leaves nothing behind but its lease');
 SELECT scenario, n, sqlstate, before, after FROM outcome
  WHERE scenario LIKE 'run%' AND (regexp_replace(before, '[(]free[^)]*[)]| work .*', '', 'g') <> regexp_replace(after, '[(]free[^)]*[)]| work .*', '', 'g') OR after !~ '[(]free,.* work [01]$'
     OR (scenario LIKE 'run and fail%' AND after NOT LIKE '% work 0') OR (sqlstate = '00000' AND scenario LIKE 'run,%' AND after NOT LIKE '% work 1'));
 SQL
 my $ended = sql("SELECT string_agg(scenario, ', ') FROM (SELECT scenario FROM outcome WHERE scenario LIKE '%, one session' GROUP BY 1 HAVING NOT bool_or(reached = 'no')) s");
-is($ended, '', 'every allocation of each statement has had its turn') if $ENV{TORTURE};
+is($ended, '', 'every allocation of each statement has failed once') if $ENV{TORTURE};
 is(sql("SELECT count(*) FROM memory WHERE ours > 0"), 0, 'no memory context of ours is left behind');
-is(sql(<<'SQL'), '', 'what a session has got does not grow with the failures');
+is(sql(<<'SQL'), '', 'the memory of a session does not grow with the failures');
 SELECT scenario, first, last FROM (SELECT DISTINCT scenario, first_value(bytes) OVER w AS first, last_value(bytes) OVER w AS last FROM memory WHERE scenario LIKE '%, one session' AND n > 20
     WINDOW w AS (PARTITION BY scenario ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)) m WHERE last > first + 500000;
 SQL
 my $failures = sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200'");
 note("$_") for split /\n/, sql("SELECT scenario, count(*) FILTER (WHERE sqlstate = '53200') AS failed, count(*) AS attempts FROM outcome GROUP BY 1 ORDER BY 1");
-# "AbortTransaction while in COMMIT state" and the like are the server's own way to say that it ran out of memory while
-# committing, while beginning a subtransaction, or in an abort, where it asks for 0 bytes.
+# With "AbortTransaction while in COMMIT state" and the like the server says that it ran out of memory while committing,
+# while beginning a subtransaction, or in an abort, where it asks for 0 bytes.
 my @trouble = grep { /PANIC|TRAP|terminated by signal|leak|still referenced|WARNING/ && !/WARNING:  (?:lock "|there is no transaction in progress|Abort(?:Sub)?Transaction while in [A-Z]+ state)/ } split /\n/, slurp_file($node->logfile);
 is("@trouble[0 .. ($#trouble < 4 ? $#trouble : 4)]", '', 'nothing leaked, nothing crashed');
 
@@ -130,8 +130,8 @@ my $client_out = '';
 IPC::Run::run([ program('starved_client'), $node->connstr('postgres'), 1, often(3, 1) ], '>', \$client_out, '2>&1');
 note($client_out);
 my @wrong = grep { /^allocation/ } split /\n/, $client_out;
-is("@wrong", '', 'the client neither crashes nor forgets a lock, nor that its lease ends');
-like($client_out, qr/^\d+ times, one of the caller's: bad_alloc$/m, '... and was told');
+is("@wrong", '', 'the client does not crash, forgets no lock, and notices when its lease ends');
+like($client_out, qr/^\d+ times, one of the caller's: bad_alloc$/m, '... and its caller gets bad_alloc');
 my $client_failures = 0;
 $client_failures += $_ for $client_out =~ /^(\d+) times/mg;
 $node->stop;

@@ -1,6 +1,6 @@
-// starve(n): the n-th allocation that this backend makes from now on fails, once; 0: none. starve_left(): how many are
-// left before that. The server has no hook for it, so the table of functions behind its memory contexts is changed, in
-// this process only.
+// starve(n): of the allocations that this backend makes from now on, the n-th fails, once; with 0, none. starve_left():
+// how many are left until then. The server has no hook for this, so the module changes the table of functions behind
+// the memory contexts, in this process only.
 #include <cstdint>
 
 extern "C" {

@@ -1,8 +1,9 @@
-// starved_client DSN FIRST STEP: what becomes of locks when memory runs out: when the FIRST allocation fails, the FIRST
-// + STEPth ..., until none is left to fail; each time in a process of its own. Either of the thread that calls, which
-// acquires, extends, releases, loses a lock; or of the one that keeps a lease alive. Either that one allocation fails,
-// or the next few as well, or all that follow. Prints how often and how it ended, and one line for each that ended
-// wrong. Where libpq by itself crashes, it says so, and a crash is not wrong.
+// starved_client DSN FIRST STEP: what happens to locks when memory runs out. First allocation number FIRST fails, then
+// FIRST + STEP, and so on until a run makes fewer allocations than that; each time in a new process. The allocation is
+// one of the calling thread, which acquires, extends, releases and loses a lock, or one of the thread that keeps a
+// lease alive. Either that one allocation fails, or the next few as well, or all that follow. Prints how often each
+// result occurred, and one line for each wrong one. If libpq crashes even without us, says so, and does not count
+// crashes as wrong.
 #include <shedlock/shedlock.hpp>
 
 #include <atomic>
@@ -35,7 +36,7 @@ constexpr famine famines[] = {{"one of the caller's", true, 1},
 
 thread_local bool is_caller = false;
 famine now{};
-std::atomic<std::int64_t> left = 0; // until one fails; 0: none does
+std::atomic<std::int64_t> left = 0; // allocations until one fails; 0: none does
 std::atomic<int> struck = 0;
 std::atomic<long> ahead = 0; // seconds that the clock of leases is ahead of the machine's
 
@@ -50,7 +51,7 @@ bool is_to_fail()
 
 } // namespace
 
-// In place of the C library's, for libpq as well as for operator new.
+// These replace the C library's functions, for libpq as well as for operator new.
 extern "C" {
 int clock_gettime(clockid_t which, timespec *time) noexcept
 {
@@ -96,7 +97,7 @@ constexpr char const *words[] = {"as if nothing had happened",
                                  "lease not kept alive any more",
                                  "not told to stop when the lease ended"};
 
-// The server says beside its answer why a lock was lost.
+// The server sends a notice that says why the lock was lost, which takes memory, too.
 void lose(shedlock::client &locks, std::string const &name)
 try {
     auto lock = locks.try_acquire(name, {.at_most = 1h});
@@ -127,7 +128,7 @@ try {
     return is_warned ? warned : failed;
 }
 
-// Before minutes have passed.
+// Waits for it, but no longer than three minutes.
 template <typename Condition> bool becomes_true(Condition const &condition)
 {
     using std::chrono::steady_clock;
@@ -136,8 +137,8 @@ template <typename Condition> bool becomes_true(Condition const &condition)
     return condition();
 }
 
-// The lease is of an hour, and it is this program that lets time pass. When a third of it has passed it is extended, also if that
-// fails at first.
+// The lease is an hour, and it is this program that moves the clock. Once a third of the lease has passed, the keeper
+// must extend it, even if that fails at first.
 outcome keep(shedlock::client &locks, std::string const &name)
 {
     auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
@@ -149,7 +150,7 @@ outcome keep(shedlock::client &locks, std::string const &name)
     if (struck == 0)
         return no_failure;
     if (now.strikes == no_end) {
-        ahead = 2 * 3595; // however far it was extended before
+        ahead = 2 * 3595; // the lease is over even if it was extended before
         return becomes_true([&] { return stop.stop_requested(); }) ? ok : untold;
     }
     becomes_true([&] {
@@ -177,7 +178,7 @@ bool is_wrong(outcome result, bool is_held)
     return result == dropped || result == untold || (is_held && !may_be_held);
 }
 
-// When an allocation fails while it connects, without anything of ours. Version 16.15 does, in PQfinish.
+// Whether libpq alone crashes when an allocation fails while it connects. Version 16.15 does, in PQfinish.
 bool is_libpq_to_crash(char const *dsn)
 {
     for (std::int64_t n = 1;; ++n) {

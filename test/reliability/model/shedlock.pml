@@ -1,6 +1,6 @@
-/* One lock, two sessions of ours, runs or not, one Java client, a clock, and a nemesis: the protocol of extension/,
- * step by step. What is one step here is one step there: done under the page's lock, or seen by nobody in between.
- * README.md says what is modelled and what is not. -DBREAK_... gives the broken variants, ./check runs them all.
+/* The protocol of extension/, step by step: one lock, two of our sessions, which do runs or not, one Java client, a clock
+ * and a nemesis. One step here is one step there: it is done under the page's lock, or nobody can see it half done.
+ * README.md says what is modelled and what is not. -DBREAK_... gives the broken variants; ./check runs them all.
  */
 #ifndef HORIZON
 #define HORIZON 4 /* the clock's last reading */
@@ -23,15 +23,16 @@
 #define LATE 4 /* another connection of the client of session 1 */
 #define CLIENTS 5
 
-/* So many of our sessions do nothing but runs, with ticks and retry: shedlock_run, or, BY_TOKEN, what a client does with
- * a token that it completes. Its lease does not end with a session, and it may give up on a commit (late). */
+/* This many of our sessions do nothing but runs, with ticks and retry. A run is a shedlock_run or, with BY_TOKEN, a client
+ * that acquires a token, works and completes; its lease does not end with a session, and it may give up on a commit
+ * (late). */
 #ifndef RUNS
 #define RUNS 0
 #endif
 #define IS_RUN(who) (who && who <= RUNS)
 
-byte killed; /* bit by client: its connection is gone, its transaction aborted; nobody goes on before it knows */
-#if defined(SINGLE) /* of ours */
+byte killed; /* one bit per client: its connection is gone, its transaction aborted; all wait until it has noticed */
+#if defined(SINGLE) /* only one of our sessions */
 #define EVERYBODY (1 << 1 | 1 << JAVA)
 #elif defined(NO_JAVA)
 #define EVERYBODY (1 << 1 | 1 << 2)
@@ -40,7 +41,7 @@ byte killed; /* bit by client: its connection is gone, its transaction aborted; 
 #endif
 #define IS_KILLED(who) (killed & (1 << who))
 
-/* I2 is the absence of deadlock: an acquire may decide that everybody else stands still until it is done. */
+/* I2 is the absence of deadlock: an acquire may decide that everybody else stops until it is done. */
 #ifdef ALONE
 byte alone = NOBODY;
 #define MAY_STEP(who) (!killed && (alone == NOBODY || alone == who))
@@ -50,8 +51,8 @@ byte alone = NOBODY;
 
 byte now = 1;
 
-/* The row's committed version, and the one that `writer`, in progress, has put above it. keep is lock_at_least_until,
- * by is locked_by; last and done are last_tick and last_done_tick, where there are runs. 0: NULL. */
+/* The row's committed version, and the version that `writer`, whose transaction is in progress, has put above it. keep is
+ * lock_at_least_until, by is locked_by; with runs, last and done are last_tick and last_done_tick. 0: NULL. */
 #define DONE 0       /* NULL */
 #define NOT_DONE 255 /* -infinity */
 #define IS_UNRELEASED(its_keep) (its_keep != DONE && its_keep != NOT_DONE)
@@ -66,17 +67,17 @@ byte writer = NOBODY;
 bool acquires; /* the new version is an acquisition, */
 bool flushes;  /* ... or something else that must survive a crash */
 
-/* A release that only memory knows of: what a crash would bring back. */
+/* While a release is only in memory: the values that a crash would bring back. */
 bool unflushed;
 byte disk_until, disk_keep, disk_done;
 
-byte taker = NOBODY;   /* who has the lock on the name that exists for microseconds */
+byte taker = NOBODY;   /* the session that has the lock on the name, which exists for microseconds */
 bool shared[CLIENTS];  /* share locks on the row, of guarded transactions that are committing */
-byte sight[CLIENTS];   /* whether the row is still what this session saw and is about to change */
+byte sight[CLIENTS];   /* whether the row that this session saw and is about to change is still the same */
 #define SAME 1
 #define CHANGED 2
 
-/* What clients know. */
+/* What the clients know. */
 byte token[CLIENTS];     /* of the latest acquisition that was committed, 0: none */
 byte new_token[CLIENTS]; /* of the one in this transaction */
 byte guarded[CLIENTS];   /* the token that this transaction guards */
@@ -89,17 +90,18 @@ byte stage[CLIENTS]; /* of its transaction */
 #define COMPLETES 3  /* the commit has begun, and has looked at the row */
 #define IS_AT_WORK(who) (stage[who] == WORKS || stage[who] == COMPLETES)
 
-/* What nobody knows, for the properties only. A client counts on its lease from its call on, whatever is written. */
+/* What no client knows: this is for the properties only. A client relies on its lease from its call on, whatever is
+ * written. */
 byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
 byte greatest;                /* token of all acquisitions that were committed */
-byte latest = NOBODY;         /* who made the latest of them */
-byte effects;                 /* bit by tick: its work is committed, by a run or by Java */
+byte latest = NOBODY;         /* the client of the latest of them */
+byte effects;                 /* one bit per tick: its work is committed, by a run or by Java */
 bool has_effect;              /* ... by the latest acquisition */
 
 #define IS_LIVE(who) (live_until[who] > now || new_live_until[who] > now)
 
-/* As a dirty snapshot has it. */
+/* What a dirty snapshot shows. */
 #define UNDECIDED(me) (writer != NOBODY && writer != me)
 #define LOCKED(me) ((me != 1 && shared[1]) || (me != 2 && shared[2]))
 #define SEEN(me, committed, mine) (writer == me -> mine : committed)
@@ -125,7 +127,7 @@ inline promise_growth(next)
     fi
 }
 
-/* I11, a little more strictly: nobody is about to have acquired it either. A run promises it for its work. */
+/* I11, a little stricter: nobody else may be about to commit an acquisition either. A run promises this for its work. */
 inline promise_fencing(me)
 {
     if
@@ -175,7 +177,7 @@ inline forget_new_version()
     writer = NOBODY; acquires = false; flushes = false
 }
 
-/* Its new version was never there, and its locks are gone. */
+/* As if its new version had never been there; its locks are gone. */
 inline abort(me)
 {
     if
@@ -200,7 +202,7 @@ inline remember_what_disk_has(is_kept)
     fi
 }
 
-/* A transaction of a run that completes is its last; without that, a procedure has committed inside. */
+/* The last transaction of a run is the one that completes; a commit without completing is one inside a procedure. */
 #ifdef BREAK_DONE_AFTER
 #define ENDS_WORK IS_AT_WORK
 #else
@@ -230,7 +232,7 @@ inline commit(me)
             greatest = LARGER(greatest, at); latest = me; has_effect = false;
 #if RUNS
             if
-            :: me == JAVA -> effects = effects | (((2 << at) - 1) & (1 << 1 | 1 << 3)) /* its ticks, as far as it has come */
+            :: me == JAVA -> effects = effects | (((2 << at) - 1) & (1 << 1 | 1 << 3)) /* the ticks that the clock has reached */
             :: else
             fi
 #endif
@@ -252,8 +254,8 @@ inline commit(me)
 
 #define LATEST_TOKEN(me) (new_token[me] -> new_token[me] : token[me])
 
-/* lease.cpp: standing_of, in the form of token functions. A session function's claim is as good: what bears the pid of
- * a session is its latest acquisition. */
+/* lease.cpp: standing_of, as for token functions. The claim of a session function is equivalent: a row with the pid of a
+ * session is that session's latest acquisition. */
 #define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
 #ifdef BREAK_RELEASE
 #define IS_MINE_TO_RELEASE(me) true
@@ -295,16 +297,15 @@ inline commit(me)
 #define CLOCK now
 #endif
 
-/* Between an acquire and its release, or the death of its run, the clock moves: by microseconds, which are the unit of
- * this one. */
+/* Between an acquire and its release, or the death of its run, the clock advances: real clocks count microseconds. */
 #ifdef COARSE
 #define HAS_MOVED(since) true
 #else
 #define HAS_MOVED(since) (now > since)
 #endif
 
-/* The lock of shedlock_run whose session is gone is free, but not before its at_least. A session comes back without
- * token. */
+/* The lock of a shedlock_run whose session is gone is free, but not before its at_least is over. A session comes back
+ * without a token. */
 #ifdef BY_TOKEN
 #define IS_OF_SESSION(who) false
 #else
@@ -312,7 +313,7 @@ inline commit(me)
 #endif
 #ifdef WRONGLY_DEAD
 #define IS_GONE(who, its_token) true
-#define COUNTS_ON(me, its_until) (IS_RUN(me) -> new_keep : its_until) /* a run on its at_least alone */
+#define COUNTS_ON(me, its_until) (IS_RUN(me) -> new_keep : its_until) /* a run relies on its at_least alone */
 #else
 #define IS_GONE(who, its_token) (token[who] != its_token)
 #define COUNTS_ON(me, its_until) its_until
@@ -349,7 +350,7 @@ inline commit(me)
 #define IS_DUE(me) (tick[me] > seen_last || (tick[me] == seen_last && seen_done < seen_last))
 #endif
 
-/* lease.cpp: history_of. A Java run counts as done, for the instant of its acquisition. */
+/* lease.cpp: history_of. A Java run counts as done, at the instant of its acquisition. */
 #if defined(BREAK_JAVA_IGNORED)
 #define WITH_JAVA(stored) stored
 #elif defined(BREAK_JAVA_TAKES_BACK)
@@ -358,14 +359,14 @@ inline commit(me)
 #define WITH_JAVA(stored) (seen_by == JAVA -> LARGER(stored, seen_at) : stored)
 #endif
 
-/* lease.cpp: begun. Without a tick, what the clock reads, or later. */
+/* lease.cpp: begun. Without a tick, the reading of the clock, unless the last tick is later. */
 #ifdef BREAK_NO_TICK
 #define BEGUN(me) (tick[me] -> tick[me] : instant)
 #else
 #define BEGUN(me) (tick[me] -> tick[me] : LARGER(seen_last, instant))
 #endif
 
-/* acquisition.cpp: attempt, and lock_table::take. One option of a do; every atomic is one step. */
+/* acquisition.cpp: attempt, and lock_table::take. This is one option of a do; each atomic is one step. */
 inline acquire(me)
 {
     atomic {
@@ -413,7 +414,7 @@ look_again:
         :: seen_there && IS_HELD -> printf("%d is refused: held\n", me); goto refused
 #endif
         :: tick[me] && seen_there && !IS_DUE(me) ->
-            printf("%d is refused: tick %d had its turn\n", me, tick[me]); goto refused
+            printf("%d is refused: tick %d has had its turn\n", me, tick[me]); goto refused
         :: else
         fi;
 #if RUNS
@@ -439,7 +440,7 @@ look_again:
     };
 #endif
 #endif
-    atomic { /* heap_update, or a speculative insertion: it yields to whoever is there */
+    atomic { /* heap_update, or a speculative insertion, which gives up if another has written the row */
 #ifdef BREAK_SELECT
         MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me); /* an UPDATE by name waits */
 #else
@@ -464,13 +465,13 @@ look_again:
         flushes = FLUSH;
         new_token[me] = new_at;
         new_live_until[me] = COUNTS_ON(me, LARGER(instant, called) + AT_MOST);
-        taker = NOBODY; /* a step of its own there, but one that makes no difference: the row is undecided anyway */
+        taker = NOBODY; /* in the extension a separate step, which makes no difference: the row is undecided anyway */
         goto refused; /* or rather, granted */
 next_round:
         round++;
         if
         :: round < ROUNDS -> goto look_again
-        :: else -> printf("%d is refused: a crowd\n", me)
+        :: else -> printf("%d is refused: too many attempts\n", me)
         fi;
 refused:
         tick[me] = (writer == me -> tick[me] : 0);
@@ -482,7 +483,8 @@ refused:
     }
 }
 
-/* change.cpp: try_to_change, until it is done or not ours. What another keeps undecided is waited for. */
+/* change.cpp: try_to_change, until it has succeeded or the lock is not ours. It waits while another transaction keeps the
+ * row undecided. */
 #define LOOK_AT(me, is_mine) \
     sight[me] = SAME; \
     instant = CLOCK; \
@@ -522,7 +524,7 @@ extended:
 #define KEPT LARGER
 #endif
 
-/* A run completes in the transaction of its work. After that was rolled back it releases as not done. */
+/* A run completes in the transaction of its work. If that was rolled back, the run releases as not done. */
 #ifdef BREAK_DONE_BEFORE
 #define MAY_RELEASE(me) (!IS_RUN(me) || (tick[me] && !IS_AT_WORK(me) && writer != me))
 #else
@@ -590,7 +592,7 @@ released:
 #define IS_RELEASED (!IS_UNRELEASED(keep))
 #endif
 
-/* guard.cpp: complete, at the commit of a run's work. Its lease may be over, unless somebody has taken the lock, or is
+/* guard.cpp: complete, at the commit of a run's work. The lease may be over, as long as nobody has taken the lock or is
  * about to. */
 inline commit_completing(me)
 {
@@ -631,7 +633,7 @@ completed:
     }
 }
 
-/* guard.cpp: seize_if_ours, before the commit. The row stays locked until that is done. */
+/* guard.cpp: seize_if_ours, before the commit. The row stays locked until the commit is done. */
 inline commit_guarded(me)
 {
     atomic {
@@ -685,13 +687,13 @@ end:
         :: atomic {
             MAY_STEP(me) && (guarded[me] || writer == me);
             if
-            :: stage[me] == WORKS -> abort(me); stage[me] = HAS_FAILED /* commit_completing is not broken off by this */
+            :: stage[me] == WORKS -> abort(me); stage[me] = HAS_FAILED /* this does not interrupt commit_completing */
             :: else -> abort(me)
             fi;
             started = 0;
             printf("%d rolls back\n", me)
            }
-        :: atomic { /* run.cpp: its acquisition is committed, or what a procedure commits inside */
+        :: atomic { /* run.cpp: after its acquisition was committed, or after a commit inside a procedure */
             MAY_STEP(me) && tick[me] && !stage[me] && writer != me;
             stage[me] = WORKS; guarded[me] = GUARDED_BY_RUN(me);
             printf("%d works for tick %d\n", me, tick[me])
@@ -709,8 +711,8 @@ end:
 }
 
 #ifdef BY_TOKEN
-/* The client of session 1 has waited too long for its commit. It does not know what becomes of that, and releases as not
- * done, over another connection. What it has heard of, it does not count on any more. */
+/* The client of session 1 has waited too long for its commit. It does not know how the commit will end, and releases as
+ * not done, over another connection. Once it has heard of that release, it does not rely on the lease any more. */
 proctype late()
 {
     byte its_token, instant;
@@ -753,9 +755,9 @@ gave_up:
 }
 #endif
 
-/* Java's statements, each a transaction: CURRENT_TIMESTAMP is its start. An UPDATE judges what its snapshot shows,
- * waits for whoever has the row undecided or locked, and judges anew if that changed it. INSERT … ON CONFLICT judges the
- * newest. */
+/* Each statement of the Java client is a transaction, and CURRENT_TIMESTAMP is its start. An UPDATE judges the version in
+ * its snapshot, waits for any other transaction that is writing or locking the row, and judges again if the row has
+ * changed. INSERT … ON CONFLICT judges the newest version. */
 proctype java()
 {
     byte started;
@@ -822,7 +824,7 @@ end:
         MAY_STEP(CLIENTS) && now < HORIZON;
         now++;
         printf("the clock reads %d\n", now);
-        /* What is over is forgotten, which is to keep the number of states down. */
+        /* Leases that are over are forgotten, to keep the number of states down. */
         live_until[1] = (live_until[1] > now -> live_until[1] : 0);
         live_until[2] = (live_until[2] > now -> live_until[2] : 0);
         live_until[JAVA] = (live_until[JAVA] > now -> live_until[JAVA] : 0)
@@ -830,7 +832,8 @@ end:
     od
 }
 
-/* A client counts on its lease even then. Not so a run, whose work was in this session; at_least holds all the same. */
+/* A client relies on its lease even without the session. A run does not, since its work was in the session; its at_least
+ * still holds. */
 inline lose_session(client)
 {
     abort(client);
@@ -861,7 +864,7 @@ proctype nemesis()
 {
 end:
     do
-    /* A client dies, with its session. It comes back as another. */
+    /* A client dies, and its session with it. It comes back as a new one. */
     :: d_step { MAY_STEP(CLIENTS) -> crash(1) }
 #ifndef SINGLE
     :: d_step { MAY_STEP(CLIENTS) -> crash(2) }
@@ -870,7 +873,7 @@ end:
     :: d_step { MAY_STEP(CLIENTS) -> crash(JAVA) }
 #endif
 #ifdef SERVER_CRASHES
-    /* The server dies, and what was not flushed is lost. Clients live on, and know their tokens, but not their runs. */
+    /* The server dies, and what was not flushed is lost. Clients live on and know their tokens, but runs are over. */
     :: d_step {
         MAY_STEP(CLIENTS);
         survive(1); survive(2); survive(JAVA);
@@ -884,7 +887,7 @@ end:
     :: d_step { MAY_STEP(CLIENTS) && unflushed -> remember_what_disk_has(true); printf("the WAL writer flushes\n") }
 #endif
 #ifdef DELETES
-    /* Somebody deletes a row that is free. */
+    /* A row that is free is deleted by hand. */
     :: d_step {
         MAY_STEP(CLIENTS) && there && writer == NOBODY && !LOCKED(NOBODY) && until <= now;
         there = false; until = 0; at = 0; keep = 0; by = 0; last = 0; done = 0;

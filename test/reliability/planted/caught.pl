@@ -1,5 +1,5 @@
-# Whether the crowd catches what is wrong with this build: run by test/reliability/planted/check, which builds it so. $PLANTED says in which
-# kind of histories it must show. Without it there is nothing to do.
+# Whether the crowd catches the bug in this build. Run by test/reliability/planted/check, which plants the bug; $PLANTED says in which
+# kind of histories it must show. Without $PLANTED this file does nothing.
 use strict;
 use warnings;
 use Test::More;
@@ -11,7 +11,7 @@ plan skip_all => 'run by test/reliability/planted/check' unless $ENV{PLANTED};
 my $node = new_server('broken', crowd_settings() . "wal_writer_delay = 10s\n");
 my %histories = (histories => 200, until => 'violation');
 
-# Crashes while sessions do not wait for the disk.
+# The server crashes while sessions do not wait for the disk.
 sub crashing
 {
 	my $crowd = start_crowd($node, %histories, crash_options($node, '-c synchronous_commit=off'));

@@ -1,5 +1,5 @@
-// Answers that are wrong by themselves: refused for no reason, done for one who was not the holder, failed with a code
-// that nobody expects.
+// Answers that are wrong in themselves: refused without a reason, done for a caller that was not the holder, or failed
+// with an unexpected SQLSTATE.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_plain_refusal(operation const &op)
 
 namespace {
 
-// The last change of the name that was over when the refused one was called; on the monotonic clock.
+// When the last change of the name had ended before the refused call began; on the monotonic clock.
 microseconds free_since(world const &world, biography const &about, operation const &refused)
 {
     auto since = beginning;
@@ -35,7 +35,7 @@ bool overlap(world const &world, operation const &one, operation const &other)
     return one.called.at <= world.settled_at(other) && other.called.at <= world.settled_at(one);
 }
 
-// Of ours only one at a time takes a name, but Java's may change the row in between.
+// Only one of our calls takes a name at a time, but a Java client may change the row in between.
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
@@ -44,9 +44,9 @@ bool was_overtaken(world const &world, biography const &about, operation const &
     });
 }
 
-// Was at it at that time, or may still be. One who was refused, too, may have been just trying to take the name, if
-// others explain why it did not: it found it free at an earlier time, or was overtaken. And one of the library's may
-// have had it for a while, but learned only of its end.
+// Whether the other call was under way at that time and can explain the refusal. If it was refused as well, it may have
+// been about to take the name, provided there is a reason why it did not: it found the name free at an earlier time, or
+// was overtaken. And a call of the library may have held the lock for a while, but learned only of its end.
 bool is_in_the_way(world const &world, biography const &about, operation const &other, operation const &refused,
                    microseconds since)
 {
@@ -64,7 +64,7 @@ bool may_be_held(world const &world, biography const &about, operation const &re
     auto const &all = about.acquisitions;
     return std::any_of(all.rbegin(), all.rend(), [&](auto const &one) {
         if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
-            return false; // while it was open it was in the way
+            return false; // is_in_the_way() covers the time while it was open
         if (may_still_be_extended(world, one, refused))
             return true;
         auto const until = world.lease_at(one, refused).until_high;
@@ -79,9 +79,9 @@ bool may_be_done(acquisition const &one)
     });
 }
 
-// A run without a tick uses up those that the clock has reached; and if it is done, so is a tick ahead of the clock
-// that had been tried before it. A retry of its own tick uses up only what is not done. Pauses and releases by force
-// use up none.
+// A run without a tick uses up the ticks that the clock has reached, and if it is done, also a tick ahead of the clock
+// that was tried before it. With retry, a run of the same tick uses it up only if it is done. Pauses and releases by
+// force use up no tick.
 bool may_have_had_its_turn(world const &world, biography const &about, operation const &refused)
 {
     auto const &all = about.acquisitions;
@@ -117,13 +117,13 @@ void refusals_have_reasons(world const &world, std::string const &, biography co
         for (auto const *const other : about.touched)
             if (other != op && overlap(world, *other, *op))
                 proof.push_back(*other);
-        all.push_back({"unexplained", "refused although it was free all the time", proof});
+        all.push_back({"unexplained", "refused, although the lock was free all the time", proof});
     }
 }
 
 namespace {
 
-// Somebody else's acquisition that came in between, and stayed.
+// Another acquisition in between that was not rolled back.
 acquisition const *successor(biography const &about, acquisition const &mine, operation const &change)
 {
     auto const found = std::find_if(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &other) {
@@ -148,7 +148,7 @@ operation const *earlier_release(world const &world, acquisition const &mine, op
     return nullptr;
 }
 
-// The library says of a lock that was released as done before that it is released. So it does after a completion whose
+// For a lock that was already released as done the library reports success. It does the same after a completion whose
 // answer was lost.
 bool may_have_been_completed(world const &world, acquisition const &mine, operation const &change)
 {
@@ -164,16 +164,17 @@ void must_not_be_done(world const &world, biography const &about, acquisition co
 {
     if (!mine) {
         if (change.of == 0)
-            all.push_back({"I4", "done for one who never acquired it", {change}});
+            all.push_back({"I4", "done for a caller that never acquired the lock", {change}});
     } else if (may_have_been_completed(world, *mine, change)) {
         return;
     } else if (mine->fate.outcome == fates::undone && mine->fate.until <= change.called.at &&
                mine->fate.settled != ever) {
         all.push_back({"I12", "done for an acquisition that was rolled back", {*mine->op, change}});
     } else if (auto const *const other = successor(about, *mine, change)) {
-        all.push_back({"I4", "done, although another had acquired it since", {*mine->op, *other->op, change}});
+        all.push_back(
+            {"I4", "done, although somebody else had acquired the lock since then", {*mine->op, *other->op, change}});
     } else if (auto const *const before = earlier_release(world, *mine, change)) {
-        all.push_back({"I4", "done, although it had been released", {*mine->op, *before, change}});
+        all.push_back({"I4", "done, although the lock had been released", {*mine->op, *before, change}});
     } else if (auto const until = world.lease_at(*mine, change).until_high;
                !change.is_of_completion && until != ever && until + world.tolerance < world.earliest(change)) {
         all.push_back({"I4", "done, although its lease had ended", {*mine->op, change}});
@@ -186,7 +187,7 @@ void only_holders_change(world const &world, std::string const &name, biography 
 {
     for (auto const *const op : about.touched) {
         if ((op->what != action::extend && op->what != action::release) || op->by == maker::java || op->is_of_run)
-            continue; // what a run says of its release, its guard vouches for
+            continue; // the guard of a run covers its release
         if (op->result == result::yes)
             must_not_be_done(world, about, world.acquisition_of(*op, name), *op, all);
     }
@@ -194,8 +195,8 @@ void only_holders_change(world const &world, std::string const &name, biography 
 
 namespace {
 
-// In SERIALIZABLE, a statement of Java's reads the row that ours writes. If it has to fail for that and cannot, being
-// prepared, the server fails our commit ("conflict in from prepared pivot").
+// In SERIALIZABLE, a statement of Java may read the row that we write. If Java's transaction would have to fail for
+// that, but is prepared already, the server lets our commit fail ("conflict in from prepared pivot").
 bool may_meet_prepared_java(history::record const &record, operation const &op)
 {
     return std::any_of(record.operations.begin(), record.operations.end(), [&](auto const &other) {
@@ -203,12 +204,12 @@ bool may_meet_prepared_java(history::record const &record, operation const &op)
     });
 }
 
-// Java's clients wait for others, and fail in higher isolation levels; that is why ours do not.
+// Java clients wait for other transactions, and fail at higher isolation levels; ours do neither.
 bool is_expected(world const &world, history::record const &record, operation const &op)
 {
     if (world.is_portable() && is_expected_of_portable(world, op))
         return true;
-    if (op.state == "22012") // the command was told to
+    if (op.state == "22012") // a command that fails on purpose
         return op.is_of_run;
     if (op.state == "SL001")
         return op.what == action::guard || op.what == action::commit || op.what == action::prepare;
@@ -217,7 +218,7 @@ bool is_expected(world const &world, history::record const &record, operation co
     if (op.state == "40001" && (op.what == action::commit || op.what == action::prepare))
         return may_meet_prepared_java(record, op);
     bool const never_waits = op.what == action::acquire && op.by != maker::java;
-    // Release and extend wait for one who is changing the same row: Java, who may be waiting for us.
+    // Release and extend wait for a transaction that is changing the same row, and a Java client may be waiting for us.
     if (op.state == "40P01" && op.tx && !never_waits)
         return true;
     if (op.state == "55P03" && never_waits)
@@ -234,7 +235,7 @@ void errors_are_expected(world const &world, history::record const &record, foun
             all.push_back({op.what == action::acquire ? "I2" : "unexplained", "failed with " + op.state, {op}});
 }
 
-// Where replies get lost, the client may have asked again, and its lease began later than the token says.
+// If replies get lost, the client may have asked again, and its lease may have begun later than the token says.
 void clients_do_not_trust_too_long(world const &world, history::record const &record, found &all)
 {
     if (world.loses_replies())
@@ -242,7 +243,7 @@ void clients_do_not_trust_too_long(world const &world, history::record const &re
     for (auto const &op : record.operations) {
         if (op.what != action::acquire || !op.trust)
             continue;
-        auto const last = op.keep_alive ? op.done.wall : world.latest(op); // it may have been extended by then
+        auto const last = op.keep_alive ? op.done.wall : world.latest(op); // keep-alive may have extended it by then
         auto const ends = last + op.at_most - (op.done.wall - op.done.at);
         if (*op.trust > ends + world.tolerance)
             all.push_back({"I1", "the client trusts its lease longer than it lasts", {op}});
@@ -255,7 +256,7 @@ void nothing_is_acknowledged_without_standby(history::record const &record, foun
         return;
     for (auto const &op : record.operations)
         if (op.what == action::acquire && op.result == result::yes)
-            all.push_back({"I7", "acknowledged, although no standby has it", {op}});
+            all.push_back({"I7", "acknowledged, although no standby has the change", {op}});
 }
 
 } // namespace checker

@@ -4,7 +4,7 @@ namespace {
 
 using namespace by_hand;
 
-TEST(checker, I4_sees_a_release_by_one_who_lost_the_lock)
+TEST(checker, I4_sees_a_release_by_a_holder_that_has_lost_the_lock)
 {
     auto const release = [](int at) {
         auto const t = std::to_string(at);
@@ -20,7 +20,7 @@ TEST(checker, I4_sees_a_release_by_one_who_lost_the_lock)
         << "twice";
 }
 
-TEST(checker, I4_sees_a_change_by_one_who_never_had_it)
+TEST(checker, I4_sees_a_change_by_a_client_that_never_had_the_lock)
 {
     EXPECT_EQ(
         broken(first + "call 3 client=2 do=extend by=session names=a at_most=5 at=200\ndone 3 result=yes at=210\n"),
@@ -29,7 +29,7 @@ TEST(checker, I4_sees_a_change_by_one_who_never_had_it)
         broken(first + "call 3 client=2 do=extend by=session names=a at_most=5 at=200\ndone 3 result=no at=210\n"), "");
 }
 
-TEST(checker, I12_sees_a_release_of_what_was_rolled_back)
+TEST(checker, I12_sees_a_release_of_an_acquisition_that_was_rolled_back)
 {
     EXPECT_EQ(broken(R"(history seed=1
 call 1 client=1 tx=1 do=start at=90
@@ -56,28 +56,28 @@ TEST(checker, sees_a_refusal_without_a_reason)
                "\ndone 6 result=no at=2000\n";
     };
     EXPECT_EQ(broken(first + other(1000) + refused(1111)), "")
-        << "another saw an earlier state, and had its hand on it";
-    EXPECT_EQ(broken(first + refused(1200) + other(1190)), "unexplained") << "that one saw the same";
+        << "another call saw an earlier state, and was about to take the lock";
+    EXPECT_EQ(broken(first + refused(1200) + other(1190)), "unexplained") << "the other call saw the same state";
     auto const java = [](int at) {
         return "call 7 client=5 do=acquire by=java names=a at_most=5 at=" + std::to_string(at) +
                "\ndone 7 result=yes token=" + std::to_string(at) + " until=" + std::to_string(at + 5) +
                " at=" + std::to_string(at + 20) + '\n';
     };
     EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(1300)), "")
-        << "that one had its hand on the row until one of Java's, which does not care, got in before it";
-    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained") << "too late for that";
+        << "the other call was about to take the lock until a Java client overtook it";
+    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained") << "Java came too late for that";
     EXPECT_EQ(broken(first + other(1190) + refused(1200) +
                      "call 7 client=0 do=force names=a at=1300\ndone 7 result=no at=1320\n"),
               "")
-        << "or a release by force";
-    EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained") << "too early";
-    EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had it";
+        << "a release by force may overtake it as well";
+    EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained") << "Java came too early";
+    EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had the lock";
     std::string const library =
         "call 8 client=6 do=acquire by=library names=a at_most=5 at=95\ndone 8 result=no at=120\n";
     auto const next = second("117", 112);
     EXPECT_EQ(broken("history seed=1\n" + library + refused(100) + next), "unexplained");
     EXPECT_EQ(broken("history seed=1 allow=57P01\n" + library + refused(100) + next), "")
-        << "granted for 5 microseconds, perhaps, and the reply was lost";
+        << "the lock may have been granted for 5 microseconds, and the reply lost";
     EXPECT_EQ(broken(first + refused(1110)), "") << "the lease ends in this microsecond";
     EXPECT_EQ(broken(first + refused(1111)), "unexplained") << "it has just ended";
     EXPECT_EQ(
@@ -95,10 +95,10 @@ TEST(checker, sees_a_refusal_without_a_reason)
     EXPECT_EQ(broken("history seed=1\n" + refused(100) +
                      "call 6 client=1 do=acquire by=java names=a at_most=5 at=95\ndone 6 result=no at=120\n"),
               "")
-        << "one of Java's had the row locked";
+        << "a Java client had locked the row";
 }
 
-TEST(checker, I2_sees_errors_that_nobody_expects)
+TEST(checker, I2_sees_unexpected_errors)
 {
     auto const failing = [](char const *what, char const *by, char const *state) {
         return std::string{"history seed=1 allow=57014\ncall 1 client=1 do="} + what + " by=" + by +
@@ -109,9 +109,9 @@ TEST(checker, I2_sees_errors_that_nobody_expects)
     EXPECT_EQ(broken("history seed=1 allow=55P03\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\ndone 1 "
                      "result=error state=55P03 at=110\n"),
               "I2")
-        << "it never waits, so no lock_timeout can end its wait";
-    EXPECT_EQ(broken(failing("acquire", "token", "57014")), "") << "allowed by the head";
-    EXPECT_EQ(broken(failing("acquire", "java", "40001")), "") << "Java's do";
+        << "acquire never waits, so no lock_timeout can end its wait";
+    EXPECT_EQ(broken(failing("acquire", "token", "57014")), "") << "allowed by the head of the history";
+    EXPECT_EQ(broken(failing("acquire", "java", "40001")), "") << "Java clients do fail like this";
     EXPECT_EQ(broken(failing("guard", "token", "SL001")), "");
     EXPECT_EQ(broken(failing("acquire", "token", "SL001")), "I2");
 
@@ -120,11 +120,11 @@ TEST(checker, I2_sees_errors_that_nobody_expects)
         return std::string{"call 1 client=2 tx=1 do=prepare by="} + by + " at=90\ndone 1 result=yes at=95\n";
     };
     EXPECT_EQ(broken("history seed=1\n" + prepared("java") + committing), "")
-        << "it cannot fail any more, so ours does";
+        << "the prepared transaction can no longer fail, so ours does";
     EXPECT_EQ(broken("history seed=1\n" + prepared("token") + committing), "unexplained");
 }
 
-TEST(checker, lets_the_portable_edition_fail_where_rows_have_changed)
+TEST(checker, lets_the_portable_edition_fail_if_rows_have_changed)
 {
     auto const failing = [](char const *level, char const *what, char const *state) {
         return std::string{"history seed=1 edition=portable\ncall 1 client=1 tx=1 do=start at=80"} + level +
@@ -135,13 +135,13 @@ TEST(checker, lets_the_portable_edition_fail_where_rows_have_changed)
         EXPECT_EQ(broken(failing(" level=repeatable", what, "40001")), "") << what;
         EXPECT_EQ(broken(failing("", what, "40001")), "unexplained") << what;
     }
-    EXPECT_EQ(broken(failing(" level=repeatable", "acquire", "40001")), "I2") << "it is refused";
+    EXPECT_EQ(broken(failing(" level=repeatable", "acquire", "40001")), "I2") << "it should be refused";
     EXPECT_EQ(broken(failing(" level=serializable", "acquire", "40001")), "");
     EXPECT_EQ(broken(failing("", "acquire", "40P01")), "I2");
     EXPECT_EQ(broken(failing("", "acquire", "55P03")), "I2");
 }
 
-TEST(checker, lets_the_portable_edition_guard_against_others_only)
+TEST(checker, lets_the_portable_edition_guard_only_against_others)
 {
     auto const again = guarded(1500, "result=yes");
     auto const commit = again.find("call 13");
@@ -152,7 +152,7 @@ TEST(checker, lets_the_portable_edition_guard_against_others_only)
     EXPECT_EQ(broken("history seed=1 edition=portable" + history.substr(history.find('\n'))), "");
 }
 
-TEST(checker, lets_the_portable_edition_refuse_what_it_cannot_see_free)
+TEST(checker, lets_the_portable_edition_refuse_a_lock_that_it_cannot_see_as_free)
 {
     auto const refused = [](std::string const &head, char const *level) {
         return "history seed=1" + head + "\ncall 1 client=1 tx=1 do=start at=80" + level +
@@ -177,9 +177,11 @@ TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
                when + " wall=" + when + "\ndone 3 result=no at=500 wall=500\n";
     };
     EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 150)), "");
-    EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 300)), "unexplained") << "its lease is long over";
+    EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 300)), "unexplained")
+        << "the lease has long ended";
     EXPECT_EQ(broken(refused(" edition=portable", "", 150)), "unexplained") << "nobody extends it";
-    EXPECT_EQ(broken(refused("", " keep_alive=yes", 150)), "unexplained") << "who is late has locked nothing";
+    EXPECT_EQ(broken(refused("", " keep_alive=yes", 150)), "unexplained")
+        << "in the extension a late extend locks nothing";
 }
 
 TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_snapshot)
@@ -193,11 +195,12 @@ TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_sn
     };
     EXPECT_EQ(broken(not_done(" allow=42P01", "java", " level=repeatable")), "");
     EXPECT_EQ(broken(not_done("", "java", " level=repeatable")), "unexplained") << "no DDL";
-    EXPECT_EQ(broken(not_done(" allow=42P01", "java", "")), "unexplained") << "each statement has its own";
-    EXPECT_EQ(broken(not_done(" allow=42P01", "token", " level=repeatable")), "unexplained") << "ours look anew";
+    EXPECT_EQ(broken(not_done(" allow=42P01", "java", "")), "unexplained") << "each statement has its own snapshot";
+    EXPECT_EQ(broken(not_done(" allow=42P01", "token", " level=repeatable")), "unexplained")
+        << "our functions use a new snapshot";
 }
 
-TEST(checker, sees_a_row_that_nobody_was_told_of)
+TEST(checker, sees_a_row_that_no_client_knows_of)
 {
     auto const look = "call 7 client=0 do=look names=a at=2000\ndone 7 result=yes rows=a:777:1777 at=2010\n";
     EXPECT_EQ(

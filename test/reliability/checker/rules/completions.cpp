@@ -1,6 +1,6 @@
-// Completions, in the words of those who guard and release. Within a transaction each acquisition is released once,
-// however often it is completed: by the extension when the transaction commits or is prepared, by the portable edition
-// at the call.
+// Splits a completion into a guard and a release, which the other rules know. Within a transaction each acquisition is
+// released once, however often it is completed: by the extension when the transaction commits or is prepared, by the
+// portable edition at the call.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct release {
     }
 };
 
-// What a transaction will have released if it commits now.
+// The locks that a transaction releases if it commits now.
 struct transaction {
     std::vector<release> releases{};
-    std::vector<std::size_t> savepoints{}; // how many there were before
+    std::vector<std::size_t> savepoints{}; // the number of releases before each
 
     void undo()
     {
@@ -85,7 +85,7 @@ private:
             of(op).releases.push_back({asked, false});
     }
 
-    // At the end of its transaction, or there and then.
+    // The release takes place at `end`: the end of the transaction, or the completion itself.
     static operation release_by(operation made, operation const &end)
     {
         made.number = -2 * made.number;
@@ -107,7 +107,7 @@ private:
             if (!asked.names.empty() && !made_.is_portable && end.result != result::error)
                 made_.operations.push_back(release_by(asked, end));
         }
-        mine.releases.clear(); // a commit that follows is that of what was prepared
+        mine.releases.clear(); // a later commit is COMMIT PREPARED
     }
 
     void follow(operation const &op)

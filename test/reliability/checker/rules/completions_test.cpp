@@ -4,13 +4,13 @@ namespace {
 
 using namespace by_hand;
 
-// Client 1 is granted a at 110, for tick 90.
+// Client 1 is granted lock a at 110, for tick 90.
 std::string const granted = R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=90 retry=yes at=100
 done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";
 
-// `within` what comes before the end of the transaction, which begins at 180 and ends from 300 to 310.
+// `within` comes before the end of the transaction, which begins at 180 and ends from 300 to 310.
 std::string transaction(std::string const &within, char const *end = "commit", char const *answer = "result=yes")
 {
     return "call 11 client=1 tx=1 do=start at=180\ndone 11 result=yes at=185\n" + within +
@@ -53,8 +53,8 @@ TEST(checker, completion_frees_the_lock_with_the_commit)
 {
     auto const history = granted + transaction(completed) + left(" rows=a:110:12");
     EXPECT_EQ(broken(history + second("330", 320)), "");
-    EXPECT_EQ(broken(history + second("305", 303)), "") << "the reply was on its way";
-    EXPECT_EQ(broken(history + second("260", 250)), "I1 I11 I4") << "completed, and not committed";
+    EXPECT_EQ(broken(history + second("305", 303)), "") << "the commit was done, and its reply on the way";
+    EXPECT_EQ(broken(history + second("260", 250)), "I1 I11 I4") << "completed, but not yet committed";
     EXPECT_EQ(broken(history + again("no", 320)), "") << "its tick is done";
     EXPECT_EQ(broken(history + again("yes token=330", 320)), "tick");
     EXPECT_EQ(broken(granted + complete(12, 200, "result=yes", "") + left(" rows=a:110:12") + second("220", 215)), "")
@@ -66,29 +66,31 @@ TEST(checker, completion_that_is_rolled_back_has_not_happened)
     auto const ended = [](char const *how) { return granted + transaction(completed, how) + left(""); };
     EXPECT_EQ(broken(ended("rollback") + again("no", 320)), "") << "still held";
     EXPECT_EQ(broken(ended("rollback") + second("330", 320)), "I1");
-    EXPECT_EQ(broken(ended("rollback") + again("no", 1200)), "unexplained") << "and its tick is not done";
+    EXPECT_EQ(broken(ended("rollback") + again("no", 1200)), "unexplained") << "its tick is not done";
     auto const undone = transaction(step(13, "savepoint", 190) + completed + step(14, "undo", 250));
     EXPECT_EQ(broken(granted + undone + left("") + again("no", 320)), "");
     EXPECT_EQ(broken(granted + undone + left("") + second("330", 320)), "I1") << "by ROLLBACK TO";
     auto const kept = transaction(completed + step(13, "savepoint", 220) + complete(15, 230) + step(14, "undo", 250));
-    EXPECT_EQ(broken(granted + kept + left(" rows=a:110:12") + second("330", 320)), "") << "one before it stays";
+    EXPECT_EQ(broken(granted + kept + left(" rows=a:110:12") + second("330", 320)), "")
+        << "a completion before the savepoint stays";
 }
 
-TEST(checker, completion_of_what_was_released_before_is_seen)
+TEST(checker, sees_a_completion_of_a_lock_that_was_released_before)
 {
     auto const there = left(" rows=a:110:12");
     EXPECT_EQ(broken(granted + release(" done=no", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + release("", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 250)) + there), "I4")
-        << "by a client that was told nothing of the commit";
-    EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 298)) + there), "") << "or just then";
+        << "by a client that does not know how the commit ended";
+    EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 298)) + there), "")
+        << "it may have been just after the commit";
     EXPECT_EQ(broken(granted + transaction(release("", 190, " tx=1", 1) + completed) + there), "")
         << "in the same transaction, as done";
     EXPECT_EQ(broken(granted + transaction(release(" done=no", 190, " tx=1", 1) + completed) + there), "I4");
     EXPECT_EQ(broken(granted + transaction(completed + release("", 250, " tx=1", 1)) + there + second("330", 320)), "");
 }
 
-TEST(checker, completion_is_repeated_within_its_transaction_only)
+TEST(checker, completion_can_be_repeated_only_within_its_transaction)
 {
     EXPECT_EQ(broken(granted + transaction(completed + complete(13, 230)) + left(" rows=a:110:12,a:110:13")), "");
     EXPECT_EQ(broken(granted + transaction(completed) + complete(23, 400, "result=yes", "") +
@@ -111,15 +113,15 @@ TEST(checker, completion_fails_for_a_reason)
     EXPECT_EQ(broken(granted + transaction(release(" done=no", 250, " tx=1", 1), "commit", "result=error state=SL001") +
                      left("")),
               "unexplained")
-        << "it completes nothing";
+        << "the transaction completes nothing";
     auto late = fails;
     for (auto at = late.find("at=20"); at != late.npos; at = late.find("at=20", at + 1))
         late.replace(at + 3, 1, "12");
-    EXPECT_EQ(broken(granted + late + left("")), "unexplained") << "its lease is over, but nobody has taken it";
+    EXPECT_EQ(broken(granted + late + left("")), "unexplained") << "the lease has ended, but nobody has taken the lock";
     EXPECT_EQ(broken(granted + second("1120", 1115) + late + left("")), "");
 }
 
-TEST(checker, completion_that_overran_is_done)
+TEST(checker, completion_after_the_end_of_the_lease_is_done)
 {
     auto const late = complete(12, 1200, "result=yes", "");
     EXPECT_EQ(broken(granted + late + left(" rows=a:110:12")), "");
@@ -139,10 +141,10 @@ TEST(checker, completion_leaves_its_effect_if_and_only_if_it_is_committed)
     EXPECT_EQ(broken(granted + transaction(completed, "commit", "result=lost") + next + left(" rows=a:330:4")), "");
     EXPECT_EQ(broken(granted + transaction(completed, "commit", "result=lost") + next + left(" rows=a:110:12,a:330:4")),
               "effect")
-        << "in doubt, and run again";
+        << "the first was in doubt, and the tick was run again";
 }
 
-TEST(checker, completion_whose_answer_was_lost_may_be_why_the_library_says_released)
+TEST(checker, completion_whose_answer_was_lost_can_explain_that_the_library_reports_a_release)
 {
     auto const released = [](char const *by, char const *commit) {
         return granted + transaction(completed, "commit", commit) + second("330", 320) +
@@ -166,7 +168,7 @@ TEST(checker, completion_that_is_prepared_keeps_others_away)
     EXPECT_EQ(broken(prepared + end("rollback") + second("530", 520) + left("")), "I1");
 }
 
-TEST(checker, completion_is_written_at_the_call_by_the_portable_edition)
+TEST(checker, completion_by_the_portable_edition_is_written_at_the_call)
 {
     auto const released = transaction(completed + "call 13 client=1 tx=1 do=extend by=token names=a of=1 at_most=50 "
                                                   "at=240\ndone 13 result=no before=240 after=241 at=245\n") +

@@ -1,4 +1,4 @@
-// What became of the work of runs and completions. The ledger has no constraint that would help.
+// Checks the effects of runs and completions. The ledger has no constraint that would prevent wrong ones.
 #include "effects.hpp"
 #include "rules.hpp"
 
@@ -18,8 +18,7 @@ bool is_allowed(record const &given, std::string const &state)
     return std::find(given.allowed.begin(), given.allowed.end(), state) != given.allowed.end();
 }
 
-// Whether its work must be there, must not be, or may. A cancel or a timeout may strike when it has just been
-// committed.
+// Whether the work must be there, must not, or may. (A cancel or a timeout may come just after the commit.)
 enum class presence { needed, forbidden, possible };
 
 presence presence_of_run(record const &given, operation const &run)
@@ -42,7 +41,7 @@ presence presence_of_completion(world const &world, record const &given, operati
     return outcome == fates::undone && !may_be_late ? presence::forbidden : presence::possible;
 }
 
-// The acquisition of which that is the work.
+// The acquisition to which the work belongs.
 operation const *acquire_of(record const &given, operation const &op)
 {
     if (op.what == action::run)
@@ -67,11 +66,11 @@ public:
         auto const expected =
             op.what == action::run ? presence_of_run(given_, op) : presence_of_completion(world_, given_, op);
         if (count > 1)
-            report("the work of one is there " + std::to_string(count) + " times", {op});
+            report("the work of one operation is there " + std::to_string(count) + " times", {op});
         if (expected == presence::needed && count == 0)
-            report("said to be done, but its work is not there", {op});
+            report("reported as done, but its work is not there", {op});
         if (expected == presence::forbidden && count > 0)
-            report("said not to be done, but its work is there", {op});
+            report("reported as not done, but its work is there", {op});
         auto const *const acquire = acquire_of(given_, op);
         if (count == 0 || !acquire)
             return;
@@ -81,7 +80,7 @@ public:
     }
 
 private:
-    // Within a transaction it may be completed again and again.
+    // Within a transaction it may be completed repeatedly.
     void one_per_acquisition(effect const &mine)
     {
         auto const [first, is_new] = by_acquisition_.try_emplace({mine.of->names.front(), mine.acquire->number}, mine);

@@ -49,7 +49,7 @@ void add_overlap(world const &world, acquisition const &x, acquisition const &y,
     for (auto const &change : x.changes)
         proof.push_back(*change.op);
     all.push_back({lease.is_released ? "I5" : "I1",
-                   lease.is_released ? "granted although it was to be kept for its at_least"
+                   lease.is_released ? "granted, although the lock had to be kept for its at_least"
                                      : "granted while another acquisition was live",
                    proof});
 }
@@ -65,8 +65,9 @@ void holds_exclude(world const &world, biography const &about, found &all)
                 add_overlap(world, some[i], some[j], all);
 }
 
-// From the answer to an acquire until its release says that its holder last counted on it; who did not get to release
-// says nothing. With keep-alive it is not known how long a lease lasts, but it is known who counts on it.
+// A client relies on the lock from the answer to its acquire until the time that its release notes. A client that does
+// not get to the release notes nothing. With keep-alive the end of a lease is not known, but it is known who relies on
+// it.
 void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
 {
     std::vector<std::pair<operation const *, operation const *>> claims;
@@ -79,11 +80,11 @@ void claims_exclude(world const &world, std::string const &name, biography const
             if (claims[i].first->done.at <= *claims[j].second->trust &&
                 claims[j].first->done.at <= *claims[i].second->trust)
                 all.push_back({"I1",
-                               "two count on it at the same time",
+                               "two clients rely on the lock at the same time",
                                {*claims[i].first, *claims[i].second, *claims[j].first, *claims[j].second}});
 }
 
-// Java's own may repeat: it takes the start of its transaction for the time.
+// The tokens of Java clients may repeat, because they use the start of the transaction.
 void tokens_grow(world const &, biography const &about, found &all)
 {
     std::vector<acquisition const *> by_end;
@@ -110,7 +111,7 @@ void tokens_grow(world const &, biography const &about, found &all)
 
 namespace {
 
-// For certain.
+// True only if it is certain.
 bool came_before(acquisition const &one, acquisition const &other)
 {
     if (one.op->token && other.op->token)
@@ -118,7 +119,7 @@ bool came_before(acquisition const &one, acquisition const &other)
     return one.op->done.at < other.op->called.at;
 }
 
-// The tick that it has used up, with all before it: its own, or without one what the clock read, or later.
+// The tick that it has used up, with all earlier ones: its own, or, without one, at least the time of the clock.
 microseconds tick_of(world const &world, acquisition const &one)
 {
     return one.op->tick.value_or(world.earliest(*one.op));
@@ -135,7 +136,7 @@ operation const *done_by(world const &world, acquisition const &one)
 
 } // namespace
 
-// Ticks are compared with ticks. With retry the last one has another turn, unless it was done.
+// Ticks are compared with ticks. With retry the last tick may be run again, unless it was done.
 void ticks_run_once(world const &world, biography const &about, found &all)
 {
     for (auto const &again : about.acquisitions) {
@@ -147,11 +148,11 @@ void ticks_run_once(world const &world, biography const &about, found &all)
                 tick_of(world, first) < tick || was_deleted_between(about, *first.op, *again.op))
                 continue;
             if (tick_of(world, first) > tick)
-                all.push_back({"tick", "granted, although a later one had its turn", {*first.op, *again.op}});
+                all.push_back({"tick", "granted, although a later tick had its turn", {*first.op, *again.op}});
             else if (!again.op->retry)
                 all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
             else if (auto const *const done = done_by(world, first))
-                all.push_back({"tick", "granted again, although it was done", {*first.op, *done, *again.op}});
+                all.push_back({"tick", "granted again, although the tick was done", {*first.op, *done, *again.op}});
         }
     }
 }

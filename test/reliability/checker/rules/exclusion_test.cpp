@@ -15,7 +15,7 @@ TEST(checker, I1_allows_a_grant_at_the_very_end_of_a_lease)
     EXPECT_EQ(broken(first + second("1109", 1100)), "I1") << "one microsecond early";
 }
 
-TEST(checker, I1_sees_two_grants_that_were_asked_for_at_once)
+TEST(checker, I1_sees_two_grants_of_simultaneous_requests)
 {
     EXPECT_EQ(broken(first + second("112", 101)), "I1");
 }
@@ -57,7 +57,7 @@ done 3 result=yes before=605 after=615 at=620
     EXPECT_EQ(broken(first + shorter + second("700", 690)), "I1");
 }
 
-TEST(checker, I1_knows_that_an_extend_may_be_asked_for_twice)
+TEST(checker, I1_knows_that_the_library_may_send_an_extend_twice)
 {
     auto const history = [](char const *head, char const *by) {
         return std::string{head} + "call 1 client=1 do=acquire by=" + by +
@@ -66,12 +66,14 @@ TEST(checker, I1_knows_that_an_extend_may_be_asked_for_twice)
                by + " names=a of=1 at_most=50 at=200\ndone 3 result=no at=300\n" + second("320", 310);
     };
     EXPECT_EQ(broken(history("history seed=1 allow=57P01\n", "library")), "")
-        << "the first reply was lost, and when the library asked again, the lease was over that it had cut itself";
+        << "the first reply was lost, and when the library asked again, the lease that it had shortened itself was "
+           "over";
     EXPECT_EQ(broken(history("history seed=1\n", "library")), "I1 unexplained") << "replies do not get lost";
-    EXPECT_EQ(broken(history("history seed=1 allow=57P01\n", "token")), "I1 unexplained") << "these ask once";
+    EXPECT_EQ(broken(history("history seed=1 allow=57P01\n", "token")), "I1 unexplained")
+        << "the functions are called once";
 }
 
-TEST(checker, I1_counts_what_an_open_transaction_holds)
+TEST(checker, I1_counts_the_locks_of_an_open_transaction)
 {
     std::string const open = R"(history seed=1
 call 1 client=1 tx=1 do=start at=90
@@ -89,8 +91,8 @@ done 3 result=yes at=420
     };
     EXPECT_EQ(broken(open + other(300) + rollback), "I1");
     EXPECT_EQ(broken(open + rollback + other(430)), "");
-    EXPECT_EQ(broken(open + other(398) + rollback), "") << "it may have been granted when the rollback was over";
-    EXPECT_EQ(broken(open + other(300)), "") << "the session may have died meanwhile";
+    EXPECT_EQ(broken(open + other(398) + rollback), "") << "it may have been granted after the rollback";
+    EXPECT_EQ(broken(open + other(300)), "") << "the session may have died in the meantime";
     EXPECT_EQ(
         broken(open +
                "call 3 client=1 tx=1 do=guard by=token names=b of=0 at=200\ndone 3 result=error state=SL001 at=220\n" +
@@ -99,7 +101,7 @@ done 3 result=yes at=420
         << "an error has ended the transaction";
 }
 
-TEST(checker, I1_knows_what_a_transaction_did_before_its_client_died)
+TEST(checker, I1_allows_for_a_transaction_whose_client_died)
 {
     EXPECT_EQ(broken(first + R"(call 2 client=1 tx=1 do=start at=200
 done 2 result=yes at=210
@@ -111,7 +113,7 @@ done 4 result=yes token=245 at=250
               "");
 }
 
-TEST(checker, I1_forgets_what_a_savepoint_takes_back)
+TEST(checker, I1_forgets_what_is_rolled_back_to_a_savepoint)
 {
     std::string const undone = R"(history seed=1
 call 1 client=1 tx=1 do=start at=90
@@ -162,11 +164,12 @@ TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
     };
     EXPECT_EQ(broken(trusting("1110")), "");
     EXPECT_EQ(broken(trusting("1111")), "I1");
-    EXPECT_EQ(broken(trusting("1400", " keep_alive=yes")), "") << "it was extended before its owner heard of it";
+    EXPECT_EQ(broken(trusting("1400", " keep_alive=yes")), "")
+        << "keep-alive extended it before its owner got the answer";
     EXPECT_EQ(broken(trusting("1401", " keep_alive=yes")), "I1");
 }
 
-TEST(checker, I1_sees_two_who_count_on_it_at_the_same_time)
+TEST(checker, I1_sees_two_clients_that_rely_on_the_lock_at_the_same_time)
 {
     auto const claims = [](int last, int next) {
         auto const text = [](int time) { return std::to_string(time); };
@@ -211,10 +214,10 @@ TEST(checker, tick_sees_a_second_run)
     EXPECT_EQ(
         broken(begin + run(2, 200, 90) + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + end),
         "")
-        << "deleted before the one that was called first";
+        << "the row was deleted before the acquire that was called first";
 }
 
-// A turn of client 1 at tick 90, which its release at 220 says was done, or was not.
+// A run of client 1 for tick 90, which is released at 220 as done or as failed.
 std::string turn(char const *said)
 {
     return std::string{R"(history seed=1
@@ -224,44 +227,45 @@ call 2 client=1 do=release by=token names=a of=1)"} +
            said + " at=200\ndone 2 result=yes before=205 after=206 at=220\n";
 }
 
-// The same without a tick, by a token of 110.
+// The same without a tick; its token is 110.
 std::string without_tick(char const *said)
 {
     auto text = turn(said);
     return text.replace(text.find("tick=90 "), 8, "");
 }
 
-TEST(checker, tick_knows_that_with_retry_only_what_is_done_counts)
+TEST(checker, tick_counts_with_retry_only_if_it_was_done)
 {
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "yes token=310")), "");
-    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "yes token=310")), "tick") << "who does not say retry";
+    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "yes token=310")), "tick") << "without retry";
     EXPECT_EQ(broken(turn("") + asks_for_tick(90, " retry=yes", "yes token=310")), "tick") << "it was done";
     EXPECT_EQ(broken(turn("") + "call 9 client=0 do=revoke names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "yes token=310")),
               "")
-        << "nobody knows any more";
+        << "the row was deleted, so nobody knows";
     EXPECT_EQ(broken(turn("") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "yes token=310")),
               "tick")
         << "a release by force forgets no tick";
     EXPECT_EQ(broken(turn("").replace(8, 0, "crashes=yes ") + asks_for_tick(90, " retry=yes", "yes token=310")), "tick")
-        << "a crash forgets releases, but not that one";
+        << "a crash may forget releases, but not one as done";
 }
 
 TEST(checker, tick_is_compared_with_ticks)
 {
-    EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "yes token=310")), "") << "later, though before the run's clock";
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "yes token=310")), "")
+        << "a later tick, although before the run's clock";
     EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "no")), "unexplained");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, "", "yes token=310")), "tick");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "yes token=310")), "tick")
-        << "an earlier one is refused for good";
+        << "an earlier tick is refused for good";
     EXPECT_EQ(broken(without_tick(" done=no") + asks_for_tick(109, " retry=yes", "yes token=310")), "tick")
-        << "a run without a tick uses up those before it";
+        << "a run without a tick uses up the ticks before it";
     EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "yes token=310")), "");
     EXPECT_EQ(broken(without_tick("") + asks_for_tick(111, "", "no")), "unexplained");
 }
 
-TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_one)
+TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_a_tick)
 {
     auto const between = [](char const *said) {
         return std::string{"call 4 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=230\n"
@@ -276,14 +280,14 @@ TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_one)
     EXPECT_EQ(broken(ahead + between("") + asks_for_tick(291, " retry=yes", "no")), "unexplained");
 }
 
-TEST(checker, tick_sees_that_what_is_due_was_refused)
+TEST(checker, tick_sees_that_a_due_tick_was_refused)
 {
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no")), "unexplained");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "no")), "") << "it had its turn";
     EXPECT_EQ(broken(turn("") + asks_for_tick(90, " retry=yes", "no")), "") << "it was done";
     EXPECT_EQ(broken(without_tick(" done=no") + asks_for_tick(90, " retry=yes", "no")), "")
-        << "who had no tick had all of them";
-    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "no")), "") << "there was a later one";
+        << "a run without a tick used up all ticks before it";
+    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "no")), "") << "there was a later tick";
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no", 210)), "") << "just being released";
     EXPECT_EQ(broken(turn("") + asks_for_tick(111, "", "no")), "unexplained") << "the next tick, with retry or without";
     EXPECT_EQ(broken(turn(" done=no") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
@@ -292,13 +296,13 @@ TEST(checker, tick_sees_that_what_is_due_was_refused)
         << "a release by force uses up no tick";
     auto kept = turn(" done=no");
     kept.replace(kept.find("at_least=0"), 10, "at_least=200");
-    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no")), "") << "at_least";
+    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no")), "") << "kept for its at_least";
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "yes token=305")), "I5");
-    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 320)), "unexplained") << "that is over";
+    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 320)), "unexplained") << "at_least has passed";
     std::string const ran_out =
         "history seed=1\ncall 1 client=1 do=acquire by=token names=a at_most=50 at_least=0 tick=90 "
         "at=100\ndone 1 result=yes token=110 until=160 at=120\n";
-    EXPECT_EQ(broken(ran_out + asks_for_tick(90, " retry=yes", "no")), "unexplained") << "it ran out";
+    EXPECT_EQ(broken(ran_out + asks_for_tick(90, " retry=yes", "no")), "unexplained") << "the lease ran out";
     EXPECT_EQ(broken(ran_out + asks_for_tick(90, " retry=yes", "yes token=310")), "");
     EXPECT_EQ(broken(ran_out + asks_for_tick(90, "", "no")), "");
 }

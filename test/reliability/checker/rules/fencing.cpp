@@ -33,7 +33,7 @@ bool comes_later(acquisition const &other, acquisition const &mine)
     return other.op->called.at >= mine.op->done.at;
 }
 
-// No guarded commit began when a later acquisition had been granted that stayed.
+// No guarded commit began after a later acquisition had been granted for good.
 void must_be_the_latest(world const &world, guarded const &one, biography const &about, found &all)
 {
     for (auto const &other : about.acquisitions)
@@ -50,7 +50,7 @@ void must_be_the_latest(world const &world, guarded const &one, biography const 
                            {*one.mine->op, *event, *one.guard, *one.commit}});
 }
 
-// What a new holder finds in the ledger is all that guarded transactions of earlier holders will ever write.
+// The ledger that a new holder finds has everything that guarded transactions of earlier holders will ever write.
 void must_be_complete(acquisition const &mine, std::vector<guarded> const &all_guarded, found &all)
 {
     int earlier = 0;

@@ -1,4 +1,5 @@
-// A row that was acknowledged is there, and says what was told; every row there was told to somebody.
+// Every acknowledged acquisition is in the table, as it was acknowledged, and every row in the table is known to a
+// client.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -25,12 +26,12 @@ void must_be_known(world const &world, acquisition const &mine, biography const 
     if (mine.fate.outcome != fates::kept || mine.fate.by > look.called.at || was_revoked_between(about, *mine.op, look))
         return;
     if (!row)
-        all.push_back({"I7", "its row is gone", {*mine.op, look}});
+        all.push_back({"I7", "the row of an acknowledged acquisition is gone", {*mine.op, look}});
     else if (mine.op->token && row->token < *mine.op->token)
-        all.push_back({"I7", "acknowledged, and forgotten", {*mine.op, look}});
+        all.push_back({"I7", "an acknowledged acquisition was forgotten", {*mine.op, look}});
     else if (mine.op->token && row->token == *mine.op->token &&
              row->until + world.tolerance < world.lease_at(mine, look).until_low)
-        all.push_back({"I7", "the row's lease is shorter than what was acknowledged", {*mine.op, look}});
+        all.push_back({"I7", "the row's lease is shorter than the acknowledged one", {*mine.op, look}});
 }
 
 } // namespace
@@ -47,7 +48,7 @@ void rows_are_kept(world const &world, history::record const &record, found &all
             for (auto const &mine : about.acquisitions)
                 must_be_known(world, mine, about, look, row == look.rows.end() ? nullptr : &*row, all);
             if (row != look.rows.end() && !is_explained(about, *row))
-                all.push_back({"unexplained", "nobody was told of the acquisition in the row of " + name, {look}});
+                all.push_back({"unexplained", "no client knows of the acquisition in the row of " + name, {look}});
         }
     }
 }

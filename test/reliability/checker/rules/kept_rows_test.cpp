@@ -26,7 +26,7 @@ TEST(checker, I7_sees_a_grant_that_no_standby_has)
               "");
 }
 
-TEST(checker, I7_knows_that_a_crash_may_take_back_a_release)
+TEST(checker, I7_knows_that_a_crash_may_undo_a_release)
 {
     auto const rest = R"(call 3 client=1 do=release by=token names=a of=1 at=200
 done 3 result=yes before=205 after=206 at=220
@@ -49,7 +49,7 @@ call 5 client=1 tx=1 do=rollback at=160
 done 5 result=yes at=165
 )"),
               "I4")
-        << "not within one transaction";
+        << "no crash undoes only a part of a transaction";
     EXPECT_EQ(broken("history seed=1 crashes=yes\n" + first.substr(first.find('\n') + 1) + rest), "");
 }
 

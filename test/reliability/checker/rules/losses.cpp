@@ -1,4 +1,4 @@
-// Nobody is told that a lock was lost, or not held, when it was ours and live all the time.
+// No call reports that a lock was lost, or not held, if it was ours and live all the time.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using history::result;
 
 namespace {
 
-// Granted for certain when the operation began, and nobody took the grant back before it ended.
+// The grant was certain when the operation began, and not rolled back before it ended.
 bool is_granted(acquisition const &mine, operation const &op)
 {
     if (in_one_transaction(*mine.op, op))
@@ -19,7 +19,7 @@ bool is_granted(acquisition const &mine, operation const &op)
     return mine.fate.by <= op.called.at;
 }
 
-// From the call of that operation to its answer.
+// Throughout: from the call of that operation to its answer.
 bool is_live_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
 {
     auto const lease = world.lease_at(mine, op);
@@ -27,7 +27,7 @@ bool is_live_throughout(world const &world, biography const &about, acquisition 
            !was_revoked_between(about, *mine.op, op);
 }
 
-// Whether that acquire, after ours, may have taken the lock by the time of the operation, or had its hand on it.
+// Whether that acquire, after ours, may have taken the lock by the time of the operation, or was about to take it.
 bool may_take_over(world const &world, operation const &other, acquisition const &mine, operation const &op)
 {
     if (other.what != action::acquire || &other == mine.op || other.called.at > op.done.at)
@@ -35,13 +35,13 @@ bool may_take_over(world const &world, operation const &other, acquisition const
     auto const outcome = world.fate_of(other).outcome;
     if (other.result == result::yes && outcome != fates::undone)
         return other.done.at > mine.op->called.at;
-    if (outcome == fates::unknown) // of a run it may be known when that was over
+    if (outcome == fates::unknown) // for a run it may be known when that was over
         return world.settled_at(other) > mine.op->called.at;
     bool const wrote_nothing = is_plain_refusal(other) && !(world.loses_replies() && other.by == maker::library);
     return !wrote_nothing && world.settled_at(other) >= op.called.at;
 }
 
-// A guard does not ask whether the lease still runs.
+// A guard does not check whether the lease has ended.
 bool is_latest_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
 {
     if (is_live_throughout(world, about, mine, op))
@@ -51,7 +51,7 @@ bool is_latest_throughout(world const &world, biography const &about, acquisitio
                         [&](auto const *other) { return may_take_over(world, *other, mine, op); });
 }
 
-// A completion asks as a guard does, and whether anybody has released it.
+// A completion checks what a guard does, and that nobody has released the lock.
 bool is_completable_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
 {
     return is_latest_throughout(world, about, mine, op) && !world.lease_at(mine, op).is_released;
@@ -59,7 +59,7 @@ bool is_completable_throughout(world const &world, biography const &about, acqui
 
 using judgement = bool(world const &, biography const &, acquisition const &, operation const &);
 
-// What `asked` is about, judged at the time of `op`. Of several names, one that is lost is a reason.
+// Judges the locks of `asked` at the time of `op`. Of several names, one that is lost is reason enough.
 void must_be_lost(world const &world, operation const &asked, operation const &op, judgement *is_ours, found &all)
 {
     std::vector<operation> proof;
@@ -71,7 +71,7 @@ void must_be_lost(world const &world, operation const &asked, operation const &o
         proof.push_back(*mine->op);
     }
     proof.push_back(op);
-    all.push_back({"unexplained", "not done, although it was the holder's", proof});
+    all.push_back({"unexplained", "not done, although the caller held the lock", proof});
 }
 
 judgement *judgement_of(operation const &guard)
@@ -79,7 +79,7 @@ judgement *judgement_of(operation const &guard)
     return guard.is_of_completion ? is_completable_throughout : is_latest_throughout;
 }
 
-// Of all that the transaction guards, one must be lost.
+// One of the locks that the transaction guards must be lost.
 void must_have_lost_a_guard(world const &world, history::record const &record, operation const &end, found &all)
 {
     found none_lost;
@@ -92,14 +92,13 @@ void must_have_lost_a_guard(world const &world, history::record const &record, o
                 return;
         }
     if (none_lost.empty())
-        all.push_back({"unexplained", "lost a lock, although it guards none", {end}});
+        all.push_back({"unexplained", "the transaction lost a lock, although it guards none", {end}});
     else
         all.push_back(none_lost.front());
 }
 
-// To a snapshot that is older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty.
-// What is ours does not go by that of the transaction; Java's clients do. Where there is DDL, the table may be missing,
-// too.
+// To a snapshot older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty. Our
+// functions do not use the transaction's snapshot, but Java clients do. With DDL the table may also be missing.
 bool may_see_no_row(world const &world, history::record const &record, operation const &op)
 {
     auto const &allowed = record.allowed;
@@ -112,7 +111,7 @@ void must_not_be_held(world const &world, operation const &forced, found &all)
     auto const &about = world.names.at(forced.names.front());
     for (auto const &one : about.acquisitions)
         if (is_live_throughout(world, about, one, forced))
-            all.push_back({"unexplained", "said to be free, although it was held", {*one.op, forced}});
+            all.push_back({"unexplained", "reported as free, although it was held", {*one.op, forced}});
 }
 
 } // namespace

@@ -4,7 +4,7 @@ namespace {
 
 using namespace by_hand;
 
-// Of client 2, who uses client 1's token.
+// A call of client 2, which uses the token of client 1, and its answer.
 std::string told(char const *what, int at, char const *answer, char const *tx = "")
 {
     return std::string{"call 30 client=2 do="} + what + tx +
@@ -13,7 +13,7 @@ std::string told(char const *what, int at, char const *answer, char const *tx = 
 }
 constexpr char const *lost = "result=error state=SL001";
 
-TEST(checker, sees_that_the_holder_was_not_obeyed)
+TEST(checker, sees_that_the_holder_was_refused)
 {
     for (auto const *const what : {"extend", "release"}) {
         EXPECT_EQ(broken(first + told(what, 200, "result=no")), "unexplained") << what;
@@ -35,7 +35,7 @@ call 2 client=1 do=extend by=java names=a of=1 at_most=5 at=)";
     EXPECT_EQ(broken(java + "1105\ndone 2 result=no at=1115\n"), "");
 }
 
-TEST(checker, knows_that_of_several_one_may_have_been_lost)
+TEST(checker, knows_that_one_of_several_locks_may_have_been_lost)
 {
     std::string const both = R"(history seed=1
 call 1 client=1 do=acquire by=token names=a,b at_most=1000 at_least=0 at=100
@@ -49,7 +49,7 @@ done 1 result=yes token=110 before=105 after=115 at=120
         "");
 }
 
-TEST(checker, knows_who_else_may_have_released_it)
+TEST(checker, knows_that_another_call_may_have_released_the_lock)
 {
     auto const release = [](int at, char const *result) {
         return "call 3 client=1 do=release by=token names=a of=1 at=" + std::to_string(at) + "\ndone 3 " + result +
@@ -57,18 +57,19 @@ TEST(checker, knows_who_else_may_have_released_it)
     };
     for (auto const *const what : {"extend", "release"}) {
         EXPECT_EQ(broken(first + release(190, "result=yes") + told(what, 200, "result=no")), "")
-            << what << " meanwhile";
-        EXPECT_EQ(broken(first + told(what, 200, "result=no") + release(209, "result=yes")), "") << what << " just so";
+            << what << " during a release";
+        EXPECT_EQ(broken(first + told(what, 200, "result=no") + release(209, "result=yes")), "")
+            << what << " that a release may just have preceded";
         EXPECT_EQ(broken(first + told(what, 200, "result=no") + release(211, "result=yes")), "unexplained")
-            << what << " too early";
+            << what << " before a release";
         EXPECT_EQ(broken(first + release(150, "result=lost") + told(what, 200, "result=no")), "")
-            << what << ", perhaps";
+            << what << " after a release that may have happened";
         EXPECT_EQ(broken(first + release(150, "result=no") + told(what, 300, "result=yes")), "unexplained")
-            << "not by that one";
+            << "the release that failed is no reason";
     }
 }
 
-TEST(checker, knows_that_of_two_who_extend_at_once_either_may_be_the_last)
+TEST(checker, knows_that_of_two_simultaneous_extends_either_may_be_the_last)
 {
     auto const extend = [](int number, int client, int at_most, int at) {
         auto const n = std::to_string(number);
@@ -81,7 +82,7 @@ TEST(checker, knows_that_of_two_who_extend_at_once_either_may_be_the_last)
               "unexplained");
     EXPECT_EQ(broken(first + extend(3, 1, 200, 200) + extend(4, 2, 500, 210) + told("extend", 350, "result=no")),
               "unexplained")
-        << "either lasts";
+        << "both leases last long enough";
     auto const release = "call 5 client=1 do=release by=token names=a of=1 at=200\ndone 5 result=yes at=240\n";
     auto const cut = [](int at) {
         return "call 6 client=2 do=extend by=token names=a of=1 at_most=500 at_least=10 at=" + std::to_string(at) +
@@ -93,7 +94,7 @@ TEST(checker, knows_that_of_two_who_extend_at_once_either_may_be_the_last)
     EXPECT_EQ(broken(first + kept + release + second("310", 300)), "I5");
 }
 
-TEST(checker, knows_that_one_who_asks_again_is_the_last)
+TEST(checker, knows_that_a_repeated_extend_is_the_last)
 {
     std::string const text = R"(call 3 client=1 do=extend by=library names=a of=1 at_most=50 at=200
 done 3 result=lost at=210
@@ -103,7 +104,7 @@ done 4 result=yes at=240
     EXPECT_EQ(broken(first + text + told("extend", 400, "result=no")), "unexplained");
 }
 
-TEST(checker, knows_that_what_is_kept_is_not_live)
+TEST(checker, knows_that_a_kept_lock_is_not_live)
 {
     std::string kept = first;
     kept.replace(kept.find("at_least=0"), 10, "at_least=900");
@@ -112,7 +113,7 @@ TEST(checker, knows_that_what_is_kept_is_not_live)
     EXPECT_EQ(broken(kept + told("extend", 200, "result=no")), "unexplained");
 }
 
-TEST(checker, knows_that_a_grant_is_others_only_when_it_is_committed)
+TEST(checker, knows_that_others_can_use_a_grant_only_after_its_commit)
 {
     std::string const open = R"(history seed=1
 call 1 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
@@ -124,50 +125,51 @@ done 2 )";
     EXPECT_EQ(broken(open + "result=lost at=195\n" + told("extend", 200, "result=no")), "");
     EXPECT_EQ(broken(open + "result=yes at=201\n" + told("guard", 200, lost)), "");
     EXPECT_EQ(broken(open + "result=error state=SL001 at=195\n" + told("extend", 200, "result=no")), "unexplained")
-        << "it guarded none";
+        << "it guarded no lock";
 }
 
-TEST(checker, I11_sees_a_guard_that_fails_for_no_reason)
+TEST(checker, I11_sees_a_guard_that_fails_without_a_reason)
 {
     EXPECT_EQ(broken(first + told("guard", 200, lost)), "unexplained");
-    EXPECT_EQ(broken(first + told("guard", 200, "result=no")), "unexplained") << "the library's word for it";
+    EXPECT_EQ(broken(first + told("guard", 200, "result=no")), "unexplained") << "as the library reports it";
     EXPECT_EQ(broken(first + told("guard", 2000, lost)), "unexplained") << "a lease that ran out is no reason";
     EXPECT_EQ(broken(first + "call 3 client=1 do=release by=token names=a of=1 at=150\ndone 3 result=yes at=160\n" +
                      told("guard", 200, lost)),
               "unexplained")
-        << "nor is a release";
-    EXPECT_EQ(broken("history seed=1\n" + told("guard", 200, lost)), "") << "it never had it";
+        << "a release is no reason";
+    EXPECT_EQ(broken("history seed=1\n" + told("guard", 200, lost)), "") << "the lock was never acquired";
     EXPECT_EQ(broken(first + second("1120", 1110) + told("guard", 1200, lost)), "") << "taken over";
-    EXPECT_EQ(broken(first + told("guard", 1200, lost) + second("1210", 1205)), "") << "meanwhile";
-    EXPECT_EQ(broken(first + told("guard", 1200, lost) + second("1220", 1211)), "unexplained") << "too late";
+    EXPECT_EQ(broken(first + told("guard", 1200, lost) + second("1210", 1205)), "") << "taken over during the call";
+    EXPECT_EQ(broken(first + told("guard", 1200, lost) + second("1220", 1211)), "unexplained") << "taken over too late";
     EXPECT_EQ(broken(second("60", 50) + first.substr(first.find("call")) + told("guard", 1200, lost)), "I1 unexplained")
-        << "not by an earlier one";
+        << "an earlier acquisition is no reason";
     auto const by = [](char const *what, char const *answer) {
         return "call 2 client=3 " + std::string{what} + " by=token at_most=5 at=1150\ndone 2 " + answer + " at=1210\n";
     };
-    EXPECT_EQ(broken(first + by("do=acquire names=a", "result=lost") + told("guard", 1300, lost)), "") << "perhaps";
+    EXPECT_EQ(broken(first + by("do=acquire names=a", "result=lost") + told("guard", 1300, lost)), "")
+        << "possibly acquired";
     EXPECT_EQ(broken(first + by("do=acquire names=a", "result=lost") + told("guard", 300, lost)), "unexplained")
-        << "not that early";
+        << "that was later";
     EXPECT_EQ(
         broken(first + "call 2 client=3 do=acquire by=token names=a at_most=5 at=150\n" + told("guard", 300, lost)),
         "unexplained")
-        << "perhaps, but not while the lease ran";
+        << "possibly acquired, but not before the lease ended";
     auto const refused = [](char const *maker) {
         return std::string{"call 2 client=3 do=acquire names=a at_most=5 by="} + maker +
                " at=1100\ndone 2 result=no at=1210\n";
     };
     EXPECT_EQ(broken(first + refused("token") + told("guard", 1200, lost)), "unexplained") << "it was refused";
     EXPECT_EQ(broken(first + "history allow=57P01\n" + refused("library") + told("guard", 1200, lost)), "")
-        << "granted, perhaps, and the reply was lost";
+        << "possibly granted, and the reply was lost";
     EXPECT_EQ(broken(first + "history allow=57P01\n" + refused("token") + told("guard", 1200, lost)), "unexplained");
     EXPECT_EQ(broken(first + by("do=acquire names=a,b", "result=no") + told("guard", 1200, lost)), "")
-        << "had it until it was refused b";
+        << "the other call had a until it was refused b";
     EXPECT_EQ(broken(first + by("do=acquire names=a,b", "result=no") + told("guard", 1211, lost)), "unexplained")
-        << "not any longer";
+        << "it no longer had a";
     EXPECT_EQ(broken(first + by("do=force names=a", "result=no") + told("guard", 1300, lost)), "")
-        << "it has a new token now";
+        << "the lock has a new token now";
     EXPECT_EQ(broken(first + by("do=revoke names=a", "result=lost") + told("guard", 1300, lost)), "")
-        << "deleted, perhaps";
+        << "possibly deleted";
 }
 
 TEST(checker, I11_knows_that_a_run_that_was_cancelled_may_have_had_the_lock)
@@ -176,14 +178,15 @@ TEST(checker, I11_knows_that_a_run_that_was_cancelled_may_have_had_the_lock)
         "call 2 client=1 do=release by=token names=a of=1 at=150\ndone 2 result=yes at=160\n"
         "call 3 client=2 do=run by=session names=a at_most=9 at=170\ndone 3 result=error state=57014 at=190\n";
     auto const allowed = "history allow=57014\n";
-    EXPECT_EQ(broken(first + allowed + in_vain + told("guard", 200, lost)), "") << "it had it, perhaps";
+    EXPECT_EQ(broken(first + allowed + in_vain + told("guard", 200, lost)), "") << "the run may have had the lock";
     EXPECT_EQ(broken(first + allowed + told("guard", 200, lost)), "unexplained");
 }
 
-TEST(checker, I11_sees_a_guarded_commit_that_fails_for_no_reason)
+TEST(checker, I11_sees_a_guarded_commit_that_fails_without_a_reason)
 {
     EXPECT_EQ(broken(first + guarded(1000, lost)), "unexplained");
-    EXPECT_EQ(broken(first + guarded(1500, lost)), "unexplained") << "the lease is over, but nobody else has come";
+    EXPECT_EQ(broken(first + guarded(1500, lost)), "unexplained")
+        << "the lease has ended, but nobody else has taken the lock";
     EXPECT_EQ(broken(first + guarded(1500, lost) + second("1505", 1500)), "");
     auto const prepared = [](std::string text) { return text.replace(text.find("do=commit"), 9, "do=prepare"); };
     EXPECT_EQ(broken(first + prepared(guarded(1500, lost))), "unexplained");
@@ -197,17 +200,18 @@ TEST(checker, I11_sees_a_guarded_commit_that_fails_for_no_reason)
         return std::string{"call 9 client=0 do=revoke names="} + name + " at=975\ndone 9 result=yes at=980\n";
     };
     EXPECT_EQ(broken(first + within("acquire") + guard_b + guarded(1000, lost)), "unexplained")
-        << "of two, none was lost";
-    EXPECT_EQ(broken(first + within("acquire") + guard_b + guarded(1000, lost) + gone("b")), "") << "one is enough";
+        << "neither of the two locks was lost";
+    EXPECT_EQ(broken(first + within("acquire") + guard_b + guarded(1000, lost) + gone("b")), "")
+        << "one lost lock is enough";
     auto const undone = "call 22 client=1 tx=1 do=savepoint at=935\ndone 22 result=yes at=936\n" + within("acquire") +
                         guard_b + "call 23 client=1 tx=1 do=undo at=985\ndone 23 result=yes at=986\n";
-    EXPECT_EQ(broken(first + undone + guarded(1000, lost) + gone("b")), "unexplained") << "that guard was taken back";
+    EXPECT_EQ(broken(first + undone + guarded(1000, lost) + gone("b")), "unexplained") << "that guard was rolled back";
     EXPECT_EQ(broken(first + undone + guarded(1000, lost) + gone("a")), "");
     EXPECT_EQ(
         broken(undone +
                "call 24 client=1 tx=1 do=extend by=token names=b of=20 at_most=5 at=990\ndone 24 result=no at=991\n"),
         "")
-        << "so was that acquisition";
+        << "that acquisition was rolled back as well";
     EXPECT_EQ(
         broken(within("acquire") +
                "call 24 client=1 tx=1 do=extend by=token names=b of=20 at_most=5 at=990\ndone 24 result=no at=991\n"),
@@ -228,8 +232,8 @@ TEST(checker, sees_that_a_held_lock_was_called_free)
     EXPECT_EQ(
         broken(first + "call 9 client=0 do=force names=a at=80\ndone 9 result=no at=90\n" + force(200, "result=no")),
         "unexplained")
-        << "that was before";
-    EXPECT_EQ(broken(first + force(200, "result=yes") + second("220", 215)), "") << "and taken by another";
+        << "that release by force was before the acquire";
+    EXPECT_EQ(broken(first + force(200, "result=yes") + second("220", 215)), "") << "then taken by another client";
     EXPECT_EQ(broken(first + force(200, "result=no") + second("220", 215)), "unexplained");
     EXPECT_EQ(broken(first + force(200, "result=yes") + guarded(1000, "result=yes")), "I11");
 }

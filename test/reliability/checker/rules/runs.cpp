@@ -1,4 +1,4 @@
-// Runs: what a run says of its lock, in the words of those who acquire, guard and release.
+// Splits a run into an acquire, a guard and a release.
 #include "effects.hpp"
 #include "rules.hpp"
 
@@ -36,13 +36,13 @@ public:
     [[nodiscard]] record const &made() const { return made_; }
 
 private:
-    // Its session's clock is ours, but for what that drifted.
+    // The server's clock is ours, except for the drift.
     static moment at_server(operation const &run, microseconds wall, microseconds slack)
     {
         return {wall - run.called.wall + run.called.at + slack, wall};
     }
 
-    // When all was over, if that is known. A session that is gone has ended its transaction.
+    // When the run had ended, if that is known. A session that is gone has ended its transaction.
     [[nodiscard]] moment end_of(operation const &run) const
     {
         if (is_answered(run))
@@ -63,7 +63,7 @@ private:
             made_.operations.push_back(release_of(run, guard));
     }
 
-    // The command began: it was granted, and committed.
+    // If the command began, the lock was granted and that was committed.
     [[nodiscard]] operation acquire_of(operation const &run) const
     {
         auto made = run;
@@ -86,7 +86,7 @@ private:
         made.names = run.names;
         made.of = run.number;
         made.is_of_run = true;
-        // The portable edition locks the row for all of the command, the extension when it has ended.
+        // The portable edition locks the row during the whole command, the extension after its end.
         auto const since = run.ended && !made_.is_portable ? run.ended : run.begun;
         made.called = since ? at_server(run, *since, -slack_) : run.called;
         made.result = is_done(run) ? result::yes : is_answered(run) ? result::error : result::lost;
@@ -97,8 +97,8 @@ private:
         return made;
     }
 
-    // Failed by what it was told, it has released; after another error it may not have come to that. Where its session
-    // is gone, that is as good as a release.
+    // A run whose command failed on purpose has released the lock; after another error it may not have got to that. If
+    // its session is gone, that counts as a release.
     [[nodiscard]] operation release_of(operation const &run, operation made) const
     {
         --made.number;

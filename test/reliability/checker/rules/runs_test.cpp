@@ -4,7 +4,7 @@ namespace {
 
 using namespace by_hand;
 
-// Client 1 runs a command at tick 90, which lasts from 130 to 180, if it comes so far.
+// Client 1 runs a command for tick 90, which lasts from 130 to 180 if it gets that far.
 std::string run(char const *answer, char const *how = "", int end = 200)
 {
     return std::string{"history seed=1\ncall 1 client=1 do=run by=session names=a at_most=1000 at_least=0 tick=90 "
@@ -25,16 +25,16 @@ TEST(checker, run_holds_its_lock_until_its_command_has_ended)
 {
     auto const there = left(" rows=a:110:1");
     EXPECT_EQ(broken(run(well) + second("210", 205) + there), "");
-    EXPECT_EQ(broken(run(well) + second("190", 185) + there), "") << "the reply was on its way";
+    EXPECT_EQ(broken(run(well) + second("190", 185) + there), "") << "the run had ended, and its reply was on the way";
     EXPECT_EQ(broken(run(well) + second("150", 140) + there), "I1 I11");
     EXPECT_EQ(broken(run(well) + asks_for_tick(90, " retry=yes", "no", 220) + there), "") << "it was done";
     EXPECT_EQ(broken(run(well) + asks_for_tick(90, " retry=yes", "yes token=225", 220) + there), "tick");
     EXPECT_EQ(broken(run("result=no") + left("")), "unexplained");
     EXPECT_EQ(broken(run("result=yes token=110 begun=130 ended=1500", "", 1520) + second("1120", 1110) + there), "I11")
-        << "its lease was over, somebody else had come, and it committed all the same";
+        << "its lease had ended, and somebody else had taken the lock, but it was committed";
 }
 
-TEST(checker, run_that_overran_has_nothing_to_release)
+TEST(checker, run_that_outlived_its_lease_has_nothing_to_release)
 {
     auto const look = [](char const *until) {
         return std::string{"call 7 client=0 do=look names=a at=1600\ndone 7 result=yes rows=a:110:"} + until +
@@ -51,58 +51,59 @@ TEST(checker, run_that_failed_is_due_again_at_once)
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "yes token=225", 220) + left("")), "");
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "unexplained");
     EXPECT_EQ(broken(run("result=error state=22012 token=110 begun=130 ended=180") + left("")), "")
-        << "it was not told to, but what of it";
+        << "the failure was not on purpose, but that does not matter";
     auto const cancelled = run("result=error state=57014 token=110 begun=130").replace(8, 0, "allow=57014 ");
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "")
-        << "it may not have come to the release";
+        << "it may not have got to the release";
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 1200) + left("")), "unexplained")
-        << "but its lease is over";
+        << "but its lease has ended";
     EXPECT_EQ(broken(run("result=error state=SL001 token=110 begun=130 ended=180") + left("")), "unexplained");
     EXPECT_EQ(broken(run("result=error state=SL001 token=110 begun=130 ended=1500", "", 1520) + second("1120", 1110) +
                      left("")),
               "");
     EXPECT_EQ(broken(run("result=error state=SL001 token=110 begun=130 ended=180") + second("150", 140) + left("")),
               "I1 unexplained")
-        << "taken over while it was live";
+        << "taken over while the lease was live";
 }
 
 TEST(checker, run_whose_session_is_gone_is_free_at_once)
 {
     auto const again = [](char const *answer, int at) { return asks_for_tick(90, " retry=yes", answer, at); };
-    EXPECT_EQ(broken(run(broke_off) + again("yes token=225", 220) + left("")), "") << "it may be";
-    EXPECT_EQ(broken(run(broke_off) + again("no", 260) + left("")), "") << "nobody knows";
-    EXPECT_EQ(broken(run(broke_off) + is_gone + again("no", 245) + left("")), "") << "it was just going";
+    EXPECT_EQ(broken(run(broke_off) + again("yes token=225", 220) + left("")), "") << "the session may be gone";
+    EXPECT_EQ(broken(run(broke_off) + again("no", 260) + left("")), "") << "the session may still be there";
+    EXPECT_EQ(broken(run(broke_off) + is_gone + again("no", 245) + left("")), "") << "the session was just ending";
     EXPECT_EQ(broken(run(broke_off) + is_gone + again("no", 260) + left("")), "unexplained");
     EXPECT_EQ(broken(run(broke_off) + is_gone + again("no", 260) + left(" rows=a:110:1")), "") << "the reply was lost";
     EXPECT_EQ(broken(run(broke_off) + is_gone + again("yes token=265", 260) + left(" rows=a:110:1")), "tick");
-    EXPECT_EQ(broken(run(broke_off) + again("yes token=125", 115) + left("")), "I5") << "not before it went";
+    EXPECT_EQ(broken(run(broke_off) + again("yes token=125", 115) + left("")), "I5")
+        << "it was granted before the session ended";
     auto kept = run(broke_off);
     kept.replace(kept.find("at_least=0"), 10, "at_least=200");
-    EXPECT_EQ(broken(kept + is_gone + again("no", 260) + left("")), "") << "at_least";
+    EXPECT_EQ(broken(kept + is_gone + again("no", 260) + left("")), "") << "kept for its at_least";
     EXPECT_EQ(broken(kept + is_gone + again("yes token=265", 260) + left("")), "I5");
-    EXPECT_EQ(broken(first + is_gone + second("300", 290)), "I1") << "only a run's";
+    EXPECT_EQ(broken(first + is_gone + second("300", 290)), "I1") << "this holds only for runs";
 }
 
-TEST(checker, run_leaves_one_effect_a_tick)
+TEST(checker, run_leaves_one_effect_per_tick)
 {
     auto const next = [](int tick) {
         return "call 2 client=2 do=run by=session names=a at_most=1000 at_least=0 tick=" + std::to_string(tick) +
                " retry=yes at=300\ndone 2 result=lost token=310 begun=330 at=400\n";
     };
-    EXPECT_EQ(broken(run(well) + left("")), "effect") << "none, though it was done";
+    EXPECT_EQ(broken(run(well) + left("")), "effect") << "no effect, although it was done";
     EXPECT_EQ(broken(run(well) + left(" rows=a:110:1,a:110:1")), "effect") << "twice";
     EXPECT_EQ(broken(run("result=error state=22012 token=110 begun=130", " done=no") + left(" rows=a:110:1")),
               "effect");
     EXPECT_EQ(broken(run("result=error state=57014 token=110 begun=130 ended=180").replace(8, 0, "allow=57014 ") +
                      left(" rows=a:110:1") + asks_for_tick(90, " retry=yes", "yes token=225", 220)),
               "tick")
-        << "cancelled when it had just been committed";
+        << "cancelled just after it had been committed";
     EXPECT_EQ(broken(run(broke_off) + left(" rows=a:110:1")), "");
     EXPECT_EQ(broken(run(broke_off) + next(290) + left(" rows=a:110:1,a:310:2")), "") << "two ticks";
     EXPECT_EQ(broken(run(broke_off) + next(90) + left(" rows=a:310:2")), "");
     EXPECT_EQ(broken(run(broke_off) + next(90) + left(" rows=a:110:1,a:310:2")), "effect tick");
     EXPECT_EQ(broken(run("result=lost") + next(90) + left(" rows=a:110:1,a:310:2")), "effect tick")
-        << "nothing was heard of it";
+        << "no reply at all came from it";
 }
 
 } // namespace

@@ -1,4 +1,4 @@
--- Names that an adopted table has, and nobody could acquire.
+-- Names that an adopted table already has although nobody could acquire them.
 \set VERBOSITY terse
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
@@ -6,7 +6,7 @@ CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, loc
 CREATE EXTENSION shedlock;
 INSERT INTO shedlock SELECT n, timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host' FROM unnest(ARRAY['', repeat('x', 300), repeat('y', 20000)]) n;
 SELECT length(name), shedlock_force_release(name) AS was_held, shedlock_pause(name) AS paused, shedlock_resume(name) AS resumed FROM shedlock ORDER BY 1;
--- Not so the others, but they take a name that is too long once it has a row.
+-- The other functions refuse such names, except a name that is too long but has a row.
 SELECT shedlock_acquire('', '1 min');
 SELECT shedlock_release('');
 SELECT shedlock_acquire(repeat('x', 301), '1 min');
