@@ -71,7 +71,7 @@ $client->query_safe(q[BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, 
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	is(sql('shop', qq[SET statement_timeout = '60s'; BEGIN ISOLATION LEVEL $level; SELECT shedlock_acquire('java', '1 h'), clock_timestamp() - statement_timestamp() >= '100 ms'; SELECT shedlock_acquire('another', '1 s'), current_setting('lock_timeout'); ROLLBACK]),
-		"f|t\nt|0", "I2: Java's uncommitted insert is waited for no longer than one may wait for room in the table, $level");
+		"f|t\nt|0", "I2: Java's uncommitted insert is waited for no longer than it takes to see whose it is, $level");
 }
 $client->query_safe('COMMIT');
 is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it overwritten');
@@ -91,6 +91,22 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 		$client->query_safe(q[DELETE FROM shedlock WHERE name IN ('new', 'another')]);
 	}
 }
+# A wait that has another reason says nothing about the name. Each of the two waits has its own start.
+$client->query_safe('BEGIN; LOCK TABLE shedlock IN SHARE MODE');
+my ($answer, %waits) = ('');
+my $acquiring = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('shop'), '-c', q[SELECT shedlock_acquire('room', '1 h')] ], '>', \$answer);
+while (keys %waits < 2 && $acquiring->pumpable)
+{
+	$acquiring->pump_nb;
+	$waits{$_}++ for split /\n/, sql('shop', q[SELECT waitstart FROM pg_locks WHERE relation = 'shedlock'::regclass AND NOT granted AND waitstart IS NOT NULL]);
+}
+$client->query_safe('COMMIT');
+ok($acquiring->finish, 'a table that takes no rows for a while is waited for');
+is($answer, "t\n", '... and the lock, which is free, is not refused');
+# A prepared transaction writes as long as it is there.
+$client->query_safe(q[BEGIN; SELECT shedlock_acquire('prepared', '1 h'); PREPARE TRANSACTION 'undecided']);
+is(sql('shop', q[SELECT shedlock_acquire('prepared', '1 h')]), 'f', "I2: a prepared transaction's new row is not waited for");
+$client->query_safe(q[ROLLBACK PREPARED 'undecided']);
 # Any role can take the advisory lock with which ours tell each other. It keeps no name from being acquired.
 $client->query_safe(q[SET ROLE others; BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('withheld', 'jobs.shedlock'::regclass::oid::bigint))]);
 is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name is acquired though somebody else has its advisory lock');
