@@ -891,7 +891,7 @@ DECLARE
 BEGIN
     -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
     -- that compares as positive, with months of 30 days, but is negative.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
        AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
        AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
         PERFORM FROM @extschema@.shedlock s
@@ -945,7 +945,7 @@ DECLARE
 BEGIN
     -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
     -- that compares as positive, with months of 30 days, but is negative.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
        AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
        AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
         PERFORM FROM @extschema@.shedlock s
@@ -1208,7 +1208,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
        AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, justify_hours(at_most), NULL::boolean) THEN
             RETURN true;
@@ -1231,7 +1231,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
        AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__change_one(name, ''::text, token, justify_hours(at_most), NULL::boolean) THEN
             RETURN true;
