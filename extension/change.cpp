@@ -15,7 +15,7 @@ struct complaint {
     standing why;
     lease times;
     bool has_lost_its_session;
-    bool is_run;
+    origin::kinds kind;
     std::string_view holder;
 };
 
@@ -33,7 +33,7 @@ bool is_being_extended(const lock_table &table, const sighting &seen)
 std::optional<complaint> find_complaint(const lock_table &table, const sighting &seen, const claim &who, instant now)
 {
     if (seen.is_new())
-        return complaint{seen.name, true, standing::foreign, seen.times(), false, false, {}};
+        return complaint{seen.name, true, standing::foreign, seen.times(), false, origin::kinds::java, {}};
     row current = table.row_of(seen);
     auto why = standing_of(current, who, now, seen.stored.past);
     // Its at_least keeps others away, but leaves nothing to its owner.
@@ -50,7 +50,7 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
                      why,
                      current.times,
                      has_lost_its_session,
-                     current.from.is_run(),
+                     current.from.kind,
                      {pnstrdup(holder.data(), holder.size()), holder.size()}};
 }
 
@@ -143,10 +143,13 @@ const char *explain(const complaint &found, const claim &who)
         return psprintf("It is paused: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token && found.times.locked_at < *who.token)
         return "No acquisition has had this token.";
-    if (who.token && found.times.locked_at == *who.token && !found.is_run)
-        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
-    if (who.token && found.times.locked_at == *who.token)
+    const bool is_its_token = who.token && found.times.locked_at == *who.token;
+    if (is_its_token && found.kind == origin::kinds::session)
         return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
+    if (is_its_token)
+        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
+    if (found.kind == origin::kinds::administrator)
+        return psprintf("An administrator intervened: \"%.*s\", at %s.", SV(found.holder), since);
     if (who.token)
         return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), since);
     if (found.times.lock_until <= pg::clock_now())
@@ -158,7 +161,8 @@ const char *advise(const complaint &found, const claim &who)
 {
     if (found.why == standing::expired && !found.has_lost_its_session)
         return "Choose a longer at_most, or extend the lock in time.";
-    if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times))
+    if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times) &&
+        found.kind != origin::kinds::administrator)
         return "Session functions change only what the same session acquired. Behind a connection pooler use "
                "shedlock_acquire_token and its token.";
     return nullptr;

@@ -52,6 +52,13 @@ bool is_ours(const row &current, const claim &who)
     pg_unreachable();
 }
 
+const char *describe_latest(const row &current)
+{
+    return psprintf(current.from.kind == origin::kinds::administrator ? "An administrator intervened: \"%.*s\"."
+                                                                      : "Its latest acquisition is by \"%.*s\".",
+                    SV(current.holder));
+}
+
 lock_name copy(const lock_name &name)
 {
     return to_lock_name(pg::text_of(name.bytes));
@@ -87,8 +94,8 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
         PAUSE_POINT("guard looked again");
         if (seen.is_new())
             fail(guarded.name, "Its row has been deleted.");
-        if (!guarded.is(table.row_of(seen)))
-            fail(guarded.name, "It has been acquired by another since.");
+        if (const row current = table.row_of(seen); !guarded.is(current))
+            fail(guarded.name, describe_latest(current));
 
         // An extend or a release is waited for. How an acquire ends, which there can be once the lease is over, could
         // take as long as the other's transaction.
@@ -260,7 +267,7 @@ void require_latest(const row &current, const lock_name &name, const claim &who)
     if (who.token && current.times.locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
     if (!is_ours(current, who))
-        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(current.holder)));
+        fail(name, describe_latest(current));
 }
 
 // As for a release, but a lease may be over.

@@ -274,8 +274,7 @@ Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
     require_timestamp(table, column);
     if (column->attnotnull)
         report_unusable(table, psprintf("column \"%s\" is NOT NULL", name),
-                        psprintf("%s has none: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.",
-                                 strcmp(name, "lock_at_least_until") == 0 ? "A released lock" : "A new row", name));
+                        psprintf("It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.", name));
     return column;
 }
 

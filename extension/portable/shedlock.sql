@@ -1003,6 +1003,7 @@ CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text,
                                                OUT reason text, OUT advice text, OUT done boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
+    from_whom record;
     holder text;
     found_token bigint;
 BEGIN
@@ -1033,15 +1034,18 @@ BEGIN
         done := true;
         RETURN;
     END IF;
-    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
+    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    holder := from_whom.holder;
     IF seen.lock_until = timestamp 'infinity' THEN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
-    ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
+    ELSIF token > found_token OR token IS NOT NULL AND seen.locked_at = timestamp '-infinity' THEN
         reason := 'No acquisition has had this token.';
-    ELSIF token = found_token AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind = '*' THEN
-        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
-    ELSIF token = found_token THEN
+    ELSIF token = found_token AND from_whom.kind IN (':', '!') THEN
         reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token = found_token THEN
+        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF from_whom.kind = '*' THEN
+        reason := format('An administrator intervened: "%s", at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSE
@@ -1306,19 +1310,22 @@ CREATE OR REPLACE FUNCTION shedlock__loss(seen shedlock__row, wanted text, sessi
     LANGUAGE plpgsql AS $$
 DECLARE
     from_whom record;
+    found_token CONSTANT bigint := @extschema@.shedlock__token_of(seen.locked_at);
 BEGIN
-    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
+    IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run has had it
+        RETURN 'Its row has been deleted.';
+    ELSIF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(wanted);
         RETURN 'Nobody ever acquired it, or its row has been deleted.';
-    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
+    ELSIF session IS NULL AND (token > found_token OR seen.locked_at = timestamp '-infinity') THEN
         RETURN 'No acquisition has had this token.';
     END IF;
     from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    IF session IS NULL AND token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
-       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+    IF session IS NULL AND token = found_token AND from_whom.kind <> '*'
+       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         RETURN NULL;
     END IF;
-    RETURN format('Its latest acquisition is by "%s".', from_whom.holder);
+    RETURN format(CASE WHEN from_whom.kind = '*' THEN 'An administrator intervened: "%s".' ELSE 'Its latest acquisition is by "%s".' END, from_whom.holder);
 END
 $$;
 
@@ -1818,7 +1825,7 @@ BEGIN
         UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
         UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
-                format('It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
+                format('It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
         UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
                 format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)

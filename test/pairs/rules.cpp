@@ -244,6 +244,8 @@ private:
         if (who.token && row->times.locked_at == *who.token)
             return origin_of(*row).is_run() ? "That acquisition belongs to a session"
                                             : "That token is no acquisition's";
+        if (origin_of(*row).kind == shedlock::origin::kinds::administrator)
+            return "An administrator intervened";
         if (who.token)
             return "It was taken over by ";
         return row->times.lock_until <= now ? "It is free. " : "It is held by another session";
