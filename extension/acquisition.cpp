@@ -3,8 +3,8 @@
 #include "durability.hpp"
 #include "holder.hpp"
 #include "stats.hpp"
-#include "waiting.hpp"
 #include "table_finder.hpp"
+#include "waiting.hpp"
 
 namespace shedlock {
 
@@ -65,7 +65,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
         const auto times = table.lease_of(all[i], now);
         const auto past = request.asked.tick ? table.history_of(all[i]) : history{};
         switch (availability_of(times, now, request.asked, past)) {
-        case availability::had_a_turn:
+        case availability::not_due:
             return not_granted(outcomes::refused_for_good);
         case availability::held:
             if (!held || held->lease_ends < times.lock_until)
@@ -187,7 +187,7 @@ void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &re
         if (was_woken(request.names.size()))
             return pauses.start_anew();
         const auto budget = request.wait - watch.elapsed();
-        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.place)))
+        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.index)))
             return;
         sleep(std::min(budget, pauses.next(refusal)));
     }

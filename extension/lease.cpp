@@ -27,12 +27,12 @@ constexpr instant kept_until(instant now, duration at_least, duration unit)
 
 } // namespace
 
-availability availability_of(const lease &current, instant now, const turn &asked, const history &past)
+availability availability_of(const lease &current, instant now, const tick_request &asked, const history &past)
 {
     if (asked.tick && past.last_tick && *asked.tick <= *past.last_tick) {
         const bool is_last_and_not_done = *asked.tick == *past.last_tick && past.last_done_tick < past.last_tick;
         if (!asked.retry || !is_last_and_not_done)
-            return availability::had_a_turn;
+            return availability::not_due;
     }
     return current.lock_until > now ? availability::held : availability::free;
 }

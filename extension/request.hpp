@@ -27,7 +27,7 @@ struct acquire_request {
     std::optional<duration> at_most; // absent: without end, a pause
     duration at_least;
     duration wait;
-    turn asked;
+    tick_request asked;
 };
 
 struct extend_request {
@@ -68,8 +68,8 @@ extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names nam
 // A name to pause, as an acquire without an end; reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a statement_timeout.
-// 22004, 22023, 2202E, 22008, 54000.
+// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a
+// statement_timeout. 22004, 22023, 2202E, 22008, 54000.
 wait_request read_wait(FunctionCallInfo fcinfo);
 int64 read_wait_id(FunctionCallInfo fcinfo, int argument);
 

@@ -492,7 +492,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
     granted text;
     lock_table regclass;
-    place regnamespace;
+    needed regnamespace;
 BEGIN
     IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
@@ -508,10 +508,10 @@ BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
-    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
-        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+    FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, needed
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
         END IF;
     END LOOP;
 END

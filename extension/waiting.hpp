@@ -17,7 +17,7 @@ private:
 
 // When to look again, according to a look that found a lock taken.
 struct outlook {
-    size_t place = 0;           // index of that lock among those that are waited for
+    size_t index = 0;           // of that lock among those that are waited for
     instant lease_ends = never; // never: unknown
     bool will_wake = false;     // the holder is a caller of ours, whose release wakes us
 };

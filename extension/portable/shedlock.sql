@@ -541,7 +541,7 @@ $$;
 
 -- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done. Otherwise
 -- it had its turn. The first answers need not know whether the row is a Java client's.
-CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__is_not_due(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     last_tick timestamp;
@@ -778,7 +778,7 @@ BEGIN
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
-        for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+        for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
             RETURN;
         END IF;
@@ -804,7 +804,7 @@ BEGIN
         -- The clock, now that all rows are ours to change.
         now := clock_timestamp() AT TIME ZONE 'UTC';
         FOREACH seen IN ARRAY seized LOOP
-            for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+            for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
             IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
                 RAISE SQLSTATE 'SL0NO';
             ELSIF seen.locked_at = timestamp 'infinity' THEN
@@ -1069,7 +1069,7 @@ DECLARE
     wanted text;
     now timestamp;
     unit interval;
-    place int := 1;
+    next_row int := 1;
     had_tick boolean := false;
     found record;
     refused text;
@@ -1096,8 +1096,8 @@ BEGIN
               WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         END IF;
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
-            seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
-            place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+            seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
+            next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
             found := @extschema@.shedlock__complaint(seen, session, token, now);
             IF found.reason IS NOT NULL AND (code IS NULL OR NOT found.done) THEN
@@ -1404,7 +1404,7 @@ DECLARE
     reason text;
     now timestamp;
     unit interval;
-    place int := 1;
+    next_row int := 1;
     unreleased text[] := '{}';
     had_tick boolean := false;
 BEGIN
@@ -1413,8 +1413,8 @@ BEGIN
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
-        seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
-        place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+        seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
+        next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
         reason := @extschema@.shedlock__loss(seen, wanted, session, token);
         IF reason IS NOT NULL THEN
             NULL;
@@ -2358,7 +2358,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
     granted text;
     lock_table regclass;
-    place regnamespace;
+    needed regnamespace;
 BEGIN
     IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
@@ -2374,10 +2374,10 @@ BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
-    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
-        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+    FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, needed
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
         END IF;
     END LOOP;
 END
