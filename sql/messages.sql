@@ -77,6 +77,19 @@ BEGIN
     END LOOP;
 END $$;
 DELETE FROM shedlock;
+-- A table that is adopted may have a row without a name. Only administrators can do something with it.
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('', '2026-01-02', '2026-01-01', 'java');
+DO $$
+DECLARE
+    command text;
+BEGIN
+    FOREACH command IN ARRAY ARRAY['shedlock_acquire('''', ''1 h'')', 'shedlock_acquire('''', ''1 h'', tick => ''2026-01-03'')', 'shedlock_acquire_token('''', ''1 h'')',
+        'shedlock_extend('''', ''1 h'')', 'shedlock_extend_token('''', 1, ''1 h'')', 'shedlock_release('''')', 'shedlock_release_token('''', 1)', 'shedlock_guard('''')',
+        'shedlock_complete('''')', 'shedlock_pause('''')', 'shedlock_resume('''')', 'shedlock_force_release('''')', 'shedlock_forget('''')'] LOOP
+        RAISE INFO '% -> %', command, answer('SELECT ' || command);
+    END LOOP;
+END $$;
+DELETE FROM shedlock;
 DROP FUNCTION ask_in;
 DROP FUNCTION answer;
 DROP VIEW states;
