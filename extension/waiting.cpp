@@ -58,8 +58,8 @@ duration next_due(std::span<const wanted> locks)
         ->due;
 }
 
-// When one lock is due, look at those that will be due soon as well, so that a session that waits for many locks need
-// not wake up for each.
+// When one lock is due, also looks at those that will be due soon, so that a session that waits for many locks does not
+// wake up for each.
 void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
 {
     const auto until = next_due(locks) <= elapsed ? elapsed + queue::longest_nap / 4 : elapsed;
@@ -77,8 +77,8 @@ void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
     table.close(false);
 }
 
-// The waiters whose locks are all free. If the session was woken for a lock that it has no use for, it wakes the next
-// in that queue.
+// The waiters whose locks are all free. If this session was woken for a lock that it has no use for, it wakes the next
+// session in that queue.
 size_t collect(const wishes &what, Datum *found)
 {
     size_t count = 0;
