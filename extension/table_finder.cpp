@@ -89,7 +89,7 @@ void check_name(Relation table)
 {
     if (namestrcmp(&table->rd_rel->relname, usual_name) != 0)
         report_unusable(
-            table, "it has been renamed, and Java's clients use whatever is called shedlock",
+            table, "it has been renamed, and Java clients use whatever is called shedlock",
             "Rename it back; or DROP EXTENSION shedlock, and create it again for the table that has the name now.");
     const Oid namesake = OidIsValid(home) ? get_relname_relid(usual_name, home) : InvalidOid;
     if (OidIsValid(namesake) && namesake != RelationGetRelid(table))
