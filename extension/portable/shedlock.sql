@@ -2198,10 +2198,10 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
 
-$q$ SELECT 'warning', format('lock "%s" ', name) || concat_ws(', and ',
-                             CASE WHEN expired > 0 THEN format('ran out %s before it was released', expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END) END,
-                             CASE WHEN lost > 0 THEN format('was found to be lost by its holder %s', lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END) END),
-           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+$q$ SELECT 'warning', format('lock "%s" ', name)
+               || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
+                                      CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
+           'Holders died, ran longer than at_most, or were released by force. Call shedlock_stats_reset() once the cause is mended'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
 -- Others are refused, Java clients wait, and VACUUM cannot clean up.
