@@ -3,15 +3,15 @@
 #include "durability.hpp"
 #include "holder.hpp"
 #include "stats.hpp"
-#include "waiting.hpp"
 #include "table_finder.hpp"
+#include "waiting.hpp"
 
 namespace shedlock {
 
 namespace {
 
-// How often an attempt starts again because a row changed between the look and the write. Each time another caller
-// made progress, so this many in a row means a crowd, and refusing is right.
+// How often an attempt starts again because a row changed between the look and the write. Each time another caller made
+// progress; after this many times in a row there is a crowd, and refusing is right.
 constexpr int max_rounds = 10;
 
 struct attempt_result {
@@ -47,14 +47,14 @@ void require_finite(const lock_name &name, const lease &times)
                         errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
 }
 
-// Judges, at one instant, what was seen of all names. Granted means that they may be taken with this token.
+// Judges at one instant what was seen of all names. `granted` means that they may be taken with this token.
 attempt_result judge(const lock_table &table, std::span<const sighting> all, const acquire_request &request)
 {
     for (size_t i = 0; i < all.size(); i++)
         if (!all[i].decided())
             return not_granted(outcomes::refused, {i});
 
-    // The only reading of the clock, after every row has been seen decided.
+    // The clock is read only here, after every row has been seen and none is being changed.
     const instant now = pg::clock_now();
     const bool is_waiting = request.wait > duration::zero();
     std::optional<instant> latest_previous;
@@ -65,7 +65,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
         const auto times = table.lease_of(all[i], now);
         const auto past = request.asked.tick ? table.history_of(all[i]) : history{};
         switch (availability_of(times, now, request.asked, past)) {
-        case availability::had_a_turn:
+        case availability::not_due:
             return not_granted(outcomes::refused_for_good);
         case availability::held:
             if (!held || held->lease_ends < times.lock_until)
@@ -95,14 +95,15 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
     return true;
 }
 
-// Judges what was seen, and takes it if that grants the lock.
+// Judges what was seen, and takes the locks if they are granted.
 attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
                       const owner &who)
 {
     auto result = judge(table, all, request);
     const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
-        // Read the clock again: an acquisition since the first reading may be over, and its row deleted.
+        // Read the clock again: since the first reading, another acquisition may have come and gone, and its row may
+        // have been deleted.
         if (!make_rows(table, all))
             return not_granted(outcomes::changed);
         PAUSE_POINT("rows made");
@@ -179,21 +180,22 @@ bool was_woken(size_t count)
     return any;
 }
 
-// Returns when there is a reason to try again, or when the time is over. It asks whether the session was woken before
-// the first sleep, too: the latch may have been set during the attempt, and reset by another wait, for a page.
+// Returns when there is a reason to try again, or when the time is over. Before the first sleep, too, it asks whether
+// the session was woken: the latch may have been set during the attempt, and reset by another wait (for a page, for
+// example).
 void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
 {
     for (bool has_slept = false;; has_slept = true) {
         if (was_woken(request.names.size()))
             return pauses.start_anew();
         const auto budget = request.wait - watch.elapsed();
-        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.place)))
+        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.index)))
             return;
         sleep(std::min(budget, pauses.next(refusal)));
     }
 }
 
-// Joins the queues and tries until the lock is granted, or cannot be any more, or the time is over.
+// Joins the queues and tries until the lock is granted, until it cannot be granted any more, or until the time is over.
 attempt_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
 {
     const MemoryContext caller = CurrentMemoryContext;

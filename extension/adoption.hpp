@@ -11,8 +11,8 @@ namespace shedlock {
 // extension depends on it.
 void make_or_adopt_table(Oid schema);
 
-// For use after pg_upgrade, which keeps what depends on the extension's members, but not what the extension itself
-// depends on.
+// For use after pg_upgrade, which keeps dependencies on the extension's members, but not the dependencies of the
+// extension itself.
 void record_dependency_again(Oid table);
 
 } // namespace shedlock

@@ -8,20 +8,21 @@ namespace shedlock {
 
 namespace {
 
-// Why an extend or a release was not done. Copied, since the page it was read from is given back.
+// Why an extend or a release was not done. A copy, because the page that it was read from is released.
 struct complaint {
     lock_name name;
     bool no_row;
     standing why;
     lease times;
     bool has_lost_its_session;
-    bool is_run;
+    origin::kinds kind;
     std::string_view holder;
 };
 
 enum class change_result { done, not_ours, busy, again };
 
-// By another session of ours, which has not committed: how that ends decides whether the lease is over.
+// Whether another session is extending it and has not committed yet. Whether the lease is over depends on how that
+// transaction ends.
 bool is_being_extended(const lock_table &table, const sighting &seen)
 {
     if (seen.state != sighting::states::undecided)
@@ -33,10 +34,10 @@ bool is_being_extended(const lock_table &table, const sighting &seen)
 std::optional<complaint> find_complaint(const lock_table &table, const sighting &seen, const claim &who, instant now)
 {
     if (seen.is_new())
-        return complaint{seen.name, true, standing::foreign, seen.times(), false, false, {}};
+        return complaint{seen.name, true, standing::foreign, seen.times(), false, origin::kinds::java, {}};
     row current = table.row_of(seen);
     auto why = standing_of(current, who, now, seen.stored.past);
-    // Its at_least keeps others away, but leaves nothing to its owner.
+    // at_least still keeps others away, but the owner has lost the lock.
     const bool has_lost_its_session =
         why == standing::ours && current.from.ends_with_session && is_session_alive(current.from.session) == false;
     if (has_lost_its_session)
@@ -50,12 +51,12 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
                      why,
                      current.times,
                      has_lost_its_session,
-                     current.from.is_run(),
+                     current.from.kind,
                      {pnstrdup(holder.data(), holder.size()), holder.size()}};
 }
 
-// Of the first that is not ours and live, if there is one. One that is done is reported only if all others are ours or
-// done: it is good news, and must not hide a loss.
+// The complaint about the first lock that is not ours and live, if there is one. A lock that is done is reported only
+// if all others are ours or done: that is good news, and must not hide that another lock is lost.
 std::optional<complaint> find_complaint(const lock_table &table, std::span<const sighting> all, const claim &who,
                                         instant now)
 {
@@ -70,7 +71,7 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
     return good_news;
 }
 
-// Of ours. Again: some were just being changed, so that all have to be looked at again.
+// Rewrites rows that are ours. Returns `again` if a row was just being changed: then all rows must be looked at again.
 template <typename Change>
 change_result rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now, bool nowait)
 {
@@ -88,7 +89,7 @@ change_result rewrite_all(const lock_table &table, std::span<sighting> all, Chan
     return done ? change_result::done : change_result::again;
 }
 
-// One try to replace the rows of all names by what `change` makes of them.
+// Tries once to replace the rows of all names by what `change` makes of them.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change change,
                             Count count_change, bool nowait, std::optional<complaint> &found)
@@ -143,10 +144,13 @@ const char *explain(const complaint &found, const claim &who)
         return psprintf("It is paused: \"%.*s\", since %s.", SV(found.holder), since);
     if (who.token && found.times.locked_at < *who.token)
         return "No acquisition has had this token.";
-    if (who.token && found.times.locked_at == *who.token && !found.is_run)
-        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
-    if (who.token && found.times.locked_at == *who.token)
+    const bool is_its_token = who.token && found.times.locked_at == *who.token;
+    if (is_its_token && found.kind == origin::kinds::session)
         return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
+    if (is_its_token)
+        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
+    if (found.kind == origin::kinds::administrator)
+        return psprintf("An administrator intervened: \"%.*s\", at %s.", SV(found.holder), since);
     if (who.token)
         return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), since);
     if (found.times.lock_until <= pg::clock_now())
@@ -158,13 +162,14 @@ const char *advise(const complaint &found, const claim &who)
 {
     if (found.why == standing::expired && !found.has_lost_its_session)
         return "Choose a longer at_most, or extend the lock in time.";
-    if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times))
+    if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times) &&
+        found.kind != origin::kinds::administrator)
         return "Session functions change only what the same session acquired. Behind a connection pooler use "
                "shedlock_acquire_token and its token.";
     return nullptr;
 }
 
-// Whether the caller came too late, as far as the row tells. A token that was never issued was not lost.
+// Whether the caller came too late, as far as the row shows. A token that was never issued does not count as lost.
 bool was_lost(const complaint &found, const claim &who)
 {
     if (found.no_row || found.why == standing::released || found.why == standing::done)
@@ -183,7 +188,7 @@ void warn(const complaint &found, const claim &who, const char *participle)
                       errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
-// Without a participle nothing is said.
+// Without a participle there is no WARNING.
 template <typename Change, typename Count>
 std::optional<bool> change(lock_table &table, lock_names names, const claim &who, const char *participle,
                            Change new_lease, Count count_change, bool nowait)
@@ -207,7 +212,7 @@ std::optional<bool> change(lock_table &table, lock_names names, const claim &who
     return result == change_result::done;
 }
 
-// For administrators: their word holds against whoever is at it. Without a row, 22023 and 22001 as require_storable.
+// For administrators, who override any holder. 22023 or 22001 as require_storable if there is no row.
 sighting look_until_decided(const lock_table &table, const lock_name &name)
 {
     for (;;) {
@@ -232,7 +237,7 @@ std::optional<bool> extend(lock_table &table, const extend_request &request, con
             return contents{extended(seen.times(), now, request.at_most, request.at_least, unit), seen.stored.past};
         },
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); }, nowait);
-    // Lost in a crash, it would let somebody in while its owner counts on it.
+    // If a crash undid it, another session could acquire the lock while the owner still relies on it.
     if (done == true)
         durability::required();
     return done;
@@ -243,7 +248,7 @@ contents to_release(const lock_table &table, const sighting &seen, instant now, 
     const auto times = released(seen.times(), now, is_done, table.shape().unit);
     if (!is_done)
         return {times, seen.stored.past};
-    // Forgotten in a crash, it would let a tick that was done be tried again.
+    // If a crash undid it, a tick that was done would be due again.
     if (has_tick(seen.stored.past, seen.times()))
         durability::required();
     return {times, done(seen.stored.past, now)};

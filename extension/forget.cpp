@@ -15,7 +15,7 @@ void warn_of_java(const lock_name &name, const char *holder)
 
 } // namespace
 
-// Until nobody has changed the row between the look and the deletion; whoever still has it then ends the loop.
+// Repeats while the row changes between the look and the deletion. A transaction that still has the row ends the loop.
 bool forget(lock_table &table, const lock_name &name)
 {
     for (;;) {

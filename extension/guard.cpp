@@ -15,7 +15,7 @@ struct guarded_lock {
     Oid table;
     lock_name name;
     instant token;
-    origin from; // a Java client can get the same locked_at, where the column is coarse
+    origin from; // in a coarse column a Java client can get the same locked_at
 
     bool is(const row &current) const { return token == current.times.locked_at && is(current.from); }
     bool is(const origin &other) const { return from.kind == other.kind && from.session == other.session; }
@@ -27,15 +27,15 @@ struct guarded_lock {
 
 namespace {
 
-// Of the current transaction, in TopTransactionContext; sorted by name, so that whoever guards several locks looks at
-// them in the order in which others extend them. A completion comes before a guard of the same lock: two transactions
-// that had share-locked the row first would wait for each other.
+// The guards of the current transaction, in TopTransactionContext. They are sorted by name, so that a transaction with
+// several guards looks at the rows in the order in which others extend them. A completion comes before a guard of the
+// same lock: if two transactions share-locked the row first, they would wait for each other.
 guarded_lock *first = nullptr;
 
-// Of the runs under way, the innermost first. They join the others whenever a transaction ends.
+// The guards of the runs in progress, the innermost first. They join the others whenever a transaction ends.
 guarded_lock *runs = nullptr;
 
-// Guarding asks who acquired last, not whether the lease still runs.
+// A guard depends on who acquired last, not on whether the lease still runs.
 bool is_ours(const row &current, const claim &who)
 {
     return who.token ? current.times.locked_at == *who.token && current.from.is_run()
@@ -50,6 +50,13 @@ bool is_ours(const row &current, const claim &who)
             (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)), errdetail("%s", detail),
              errhint("The transaction is rolled back, since another run may be under way.")));
     pg_unreachable();
+}
+
+const char *describe_latest(const row &current)
+{
+    return psprintf(current.from.kind == origin::kinds::administrator ? "An administrator intervened: \"%.*s\"."
+                                                                      : "Its latest acquisition is by \"%.*s\".",
+                    SV(current.holder));
 }
 
 lock_name copy(const lock_name &name)
@@ -79,7 +86,7 @@ bool is_over(const lock_table &table, const sighting &seen)
     return table.lease_of(seen, now).lock_until <= now;
 }
 
-// Until `seize` has got hold of the row.
+// Repeats until `seize` has got hold of the row.
 template <typename Seize> void seize_if_ours(const lock_table &table, const guarded_lock &guarded, Seize seize)
 {
     for (;;) {
@@ -87,11 +94,11 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
         PAUSE_POINT("guard looked again");
         if (seen.is_new())
             fail(guarded.name, "Its row has been deleted.");
-        if (!guarded.is(table.row_of(seen)))
-            fail(guarded.name, "It has been acquired by another since.");
+        if (const row current = table.row_of(seen); !guarded.is(current))
+            fail(guarded.name, describe_latest(current));
 
-        // An extend or a release is waited for. How an acquire ends, which there can be once the lease is over, could
-        // take as long as the other's transaction.
+        // Wait for an extend or a release in progress. But once the lease is over it can be an acquire, whose
+        // transaction may last for long: do not wait for that.
         if (seen.state == sighting::states::undecided && is_over(table, seen))
             fail_if_changing_hands(table, seen);
 
@@ -103,8 +110,8 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
     }
 }
 
-// Our own uncommitted extend or release keeps the others away as a lock would. Locked by another guard of this
-// acquisition is no obstacle; locked FOR UPDATE by hand is.
+// Our own uncommitted extend or release keeps others away as a row lock would. The row lock of another guard of this
+// acquisition is no obstacle; a FOR UPDATE by hand is.
 bool keep_others_away(const lock_table &table, sighting &seen)
 {
     if (!lock_table::is_own(seen))
@@ -122,7 +129,8 @@ guarded_lock **link_to(const lock_name &name)
     return link;
 }
 
-// Then joining once more is a no-op: the subtransaction of the one that is there is still open, so it lasts as long.
+// Then joining again is a no-op: the subtransaction of the existing guard is still open, so that guard lasts at least
+// as long.
 bool has_joined(const guarded_lock &asked)
 {
     for (const auto *known = *link_to(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
@@ -164,8 +172,8 @@ void warn_of_overrun(const lock_name &name, duration by)
              errhint("Choose a longer at_most, or extend the lock in time.")));
 }
 
-// Nobody but this transaction, and only as done. A client that was told nothing of its commit releases as failed: then
-// the commit must not succeed any more, or the tick would be run again.
+// Only this transaction may have released it, and only as done. A client that does not know how its commit ended
+// releases as failed: then the commit must not succeed any more, because the tick will be run again.
 bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
 {
     const auto times = seen.times();
@@ -226,22 +234,22 @@ void at_event(XactEvent event, void *)
         check_all();
         break;
     case XACT_EVENT_ABORT:
-        // Perhaps because this session ends, and with it the lock of its run.
+        // Perhaps this session ends, and the lock of its run ends with it.
         for (const auto *run = runs; run; run = run->next)
             queue::wake_at(queue::ends::abort, run->table, run->name);
         [[fallthrough]];
     case XACT_EVENT_COMMIT:
     case XACT_EVENT_PREPARE:
-        first = nullptr; // the memory goes with the transaction
+        first = nullptr; // the memory is freed with the transaction
         break;
     default:
         break;
     }
 }
 
-// Callbacks run in the opposite order of their registration, and others do in theirs what cannot be taken back:
-// postgres_fdw, which registers when it first connects, commits on the other server. So ours is registered anew with
-// every guard. (The new one first: memory may run out. From a callback nobody can call us; xact.c rules that out.)
+// Callbacks run in reverse order of registration, and some do irreversible things: postgres_fdw, which registers when
+// it first connects, commits on the other server. So ours is registered again with every guard. (The new registration
+// comes first, because memory may run out. No callback calls this function: xact.c does not allow that.)
 void be_first_at_commit()
 {
     static uintptr_t registrations = 0;
@@ -254,16 +262,16 @@ void be_first_at_commit()
 
 namespace {
 
-// Whether the row bears an acquisition that this caller may guard: not asked whether its lease still runs.
+// Fails unless the row has an acquisition that this caller may guard. Its lease may be over.
 void require_latest(const row &current, const lock_name &name, const claim &who)
 {
     if (who.token && current.times.locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
     if (!is_ours(current, who))
-        fail(name, psprintf("Its latest acquisition is by \"%.*s\".", SV(current.holder)));
+        fail(name, describe_latest(current));
 }
 
-// As for a release, but a lease may be over.
+// Fails unless this caller may release it. Its lease may be over.
 void require_completable(const sighting &seen, const row &current, const claim &who)
 {
     const auto why = standing_of(current, who, pg::clock_now());

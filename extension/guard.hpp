@@ -6,9 +6,9 @@
 
 namespace shedlock::guard {
 
-// SL001 when the row does not bear an acquisition of ours now; otherwise the transaction, or the subtransaction that is
-// open, is guarded until it ends: before it commits or is prepared, ahead of whatever else others do at that moment,
-// the row is looked at again and share-locked, so that nobody can take it before the commit is done. SL001 then, too.
+// SL001 if the row's acquisition is not ours now. Otherwise the transaction, or the subtransaction that is open, is
+// guarded until it ends: before it commits or is prepared, and before anything that other extensions do at that moment,
+// this looks at the row again (SL001) and share-locks it, so that nobody can take it before the commit is done.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 
 // The same, and the commit releases the lock as done. SL001 also if it has been released before, now or at the commit,

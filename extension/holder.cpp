@@ -138,7 +138,7 @@ bool is_backend(int slot, int pid, std::optional<TimestampTz> start)
 
 bool is_backend_there(int pid, std::optional<TimestampTz> start)
 {
-    if (pid == 0) // like slots that are not in use
+    if (pid == 0) // slots that are not in use have 0
         return false;
     // A caller that is refused keeps asking about the same session, so the slot in which it was found is remembered.
     static int slots[64];
@@ -177,7 +177,7 @@ text *make_locked_by(std::string_view holder, std::string_view end, int limit)
         const auto where = client_address();
         holder = psprintf("%.*s@%.*s", SV(who), SV(where));
     }
-    // The end is ASCII: as many characters as bytes.
+    // The end is ASCII, so it has as many characters as bytes.
     const int room = limit - static_cast<int>(end.size());
     const int size = pg_mbcharcliplen(holder.data(), static_cast<int>(holder.size()), room);
     return pg::text_of(psprintf("%.*s%.*s", size, holder.data(), SV(end)));

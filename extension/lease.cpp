@@ -27,12 +27,12 @@ constexpr instant kept_until(instant now, duration at_least, duration unit)
 
 } // namespace
 
-availability availability_of(const lease &current, instant now, const turn &asked, const history &past)
+availability availability_of(const lease &current, instant now, const tick_request &asked, const history &past)
 {
     if (asked.tick && past.last_tick && *asked.tick <= *past.last_tick) {
         const bool is_last_and_not_done = *asked.tick == *past.last_tick && past.last_done_tick < past.last_tick;
         if (!asked.retry || !is_last_and_not_done)
-            return availability::had_a_turn;
+            return availability::not_due;
     }
     return current.lock_until > now ? availability::held : availability::free;
 }
@@ -118,7 +118,7 @@ lease released(const lease &current, instant now, bool done, duration unit)
 
 lease freed(const lease &current, instant now, duration unit)
 {
-    // An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
+    // An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
     return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
 }

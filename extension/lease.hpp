@@ -58,7 +58,7 @@ struct row {
 };
 
 // The instant of the schedule that an acquire is for, if any. With retry it is still due if its last run was not done.
-struct turn {
+struct tick_request {
     std::optional<instant> tick;
     bool retry;
 };
@@ -71,8 +71,8 @@ struct claim {
 
 enum class availability {
     free,
-    held,       // a holder has it, or its at_least has not passed
-    had_a_turn, // held or free: this tick is not due any more, so waiting is useless
+    held,    // a holder has it, or its at_least has not passed
+    not_due, // held or free: this tick is not due any more, so waiting is useless
 };
 
 enum class standing {
@@ -85,7 +85,8 @@ enum class standing {
 
 // A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
 // or, with retry, if it is the last one and was not done. An earlier tick is not due any more.
-availability availability_of(const lease &current, instant now, const turn &asked = {}, const history &past = {});
+availability availability_of(const lease &current, instant now, const tick_request &asked = {},
+                             const history &past = {});
 
 // What counts of a row's history. A Java run counts as done, for the tick at which it acquired the lock.
 history history_of(const history &stored, const lease &current, const origin &from);

@@ -15,7 +15,8 @@ namespace {
 // they are taken in the same microsecond.
 //
 // Citus commits on the workers after the coordinator's commit has become visible. The server's own locks last until
-// that is over. So there a transaction that has written or guarded a row keeps takers away to its end.
+// that is over. So on Citus a transaction that has written or guarded a row keeps others from acquiring the lock until
+// then.
 class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
@@ -25,13 +26,13 @@ public:
     }
     bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
     void release() const { LockRelease(&tag_, ExclusiveLock, false); }
-    void keep_others_away() const { LockAcquire(&tag_, ShareLock, false, false); } // for microseconds it may wait
+    void keep_others_away() const { LockAcquire(&tag_, ShareLock, false, false); } // it may wait for microseconds
 
 private:
     LOCKTAG tag_;
 };
 
-// Before sessions that wait would look by themselves.
+// Shorter than the time after which waiting sessions look by themselves.
 bool will_be_free_soon(const lease &times)
 {
     return times.lock_until < pg::clock_now() + queue::longest_nap;
@@ -54,7 +55,7 @@ lock_table lock_table::open(Oid function)
 lock_table lock_table::open_table(Oid table)
 {
     lock_table opened;
-    // Taking the lock processes invalidation messages of DDL before the shape is read.
+    // Taking the lock first processes the invalidation messages of DDL, so the shape is current.
     opened.table_ = try_table_open(table, RowExclusiveLock);
     if (!opened.table_)
         report_dropped();
@@ -141,17 +142,17 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     fill(values, nulls, written, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // Looks do not prune, so writers do, while there is still space for a few versions. The server's own threshold, a
-    // tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move the old tuple
-    // within the page; nothing of it is needed any more.
+    // Readers do not prune, so writers do it, while there is still space for a few row versions. The server's own
+    // threshold, a tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move the
+    // old tuple within the page; nothing of it is needed any more.
     PAUSE_POINT("before the lock");
     const bool own = is_own(seen);
     constexpr Size few = 4;
     if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
         pg::prune(table_, seen.page);
 
-    // heap_update does not support not waiting, and asserts that it is not asked to. It has nothing to wait for once
-    // this transaction holds the row in the mode that an update needs.
+    // heap_update has no mode that does not wait (an assertion rules it out). But it has nothing to wait for once this
+    // transaction holds the row lock that an update needs.
     const bool locked = own || lock_row(seen, LockTupleNoKeyExclusive);
     if (locked) {
         PAUSE_POINT("before the update");
@@ -295,8 +296,8 @@ void lock_table::put_rows(ReturnSetInfo *result) const
     Datum values[std::size(columns)];
     bool nulls[std::size(columns)];
     // The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
-    // meanwhile as empty. A transaction with a single snapshot gets what that shows, as from any table. Rows that the
-    // statement itself writes are not shown in either case.
+    // meanwhile as empty. A transaction that uses one snapshot throughout sees what that shows, as in any table. Rows
+    // that the statement itself writes are not shown in either case.
     const CommandId command = GetActiveSnapshot()->curcid;
     PushCopiedSnapshot(IsolationUsesXactSnapshot() ? GetActiveSnapshot() : GetLatestSnapshot());
     GetActiveSnapshot()->curcid = command;
@@ -335,8 +336,8 @@ bool lock_table::share_lock(sighting &seen) const
 }
 
 // Citus logs this transaction only after durability has decided what the commit waits for. The workers commit as soon
-// as the coordinator has, and would roll back what a crash made it forget: some of them, if others have committed by
-// then.
+// as the coordinator has committed. If a crash made the coordinator forget its commit, workers that have not committed
+// by then would roll back, while others have committed.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {
     if (shape_.citus == citus_roles::none)

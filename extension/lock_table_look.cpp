@@ -7,15 +7,15 @@ namespace shedlock {
 
 namespace {
 
-// Looks for transactions that have locked a row which none is changing. A dirty snapshot does not show them.
+// Looks for transactions that have locked a row without changing it. A dirty snapshot does not show them.
 void find_lockers(HeapTupleHeader header, sighting &seen)
 {
     if (header->t_infomask & HEAP_XMAX_INVALID)
         return;
     const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        // We lock a row before we update it, and the new version still carries that lock. It belongs to the
-        // transaction that wrote the version, which is over, or is ours.
+        // We lock a row before we update it, and the new version still carries that lock. It belongs to the transaction
+        // that wrote the version; that has ended, or it is ours.
         if (xmax == HeapTupleHeaderGetRawXmin(header))
             return;
         if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
@@ -44,8 +44,8 @@ void judge(const SnapshotData &dirty, sighting &seen)
     seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
 }
 
-// The version at that place of the page, whichever row it belongs to. Returns false if there is none. The page is
-// locked.
+// The row version at that position of the page, whichever row it belongs to. Returns false if there is none. The page
+// is locked.
 bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapTupleData &version)
 {
     const Page page = BufferGetPage(buffer);
@@ -64,8 +64,8 @@ bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapT
 }
 
 // Whether a version in the HOT chain that begins there is visible to the snapshot. The page is locked.
-// heap_hot_search_buffer alone will not do: it would register a predicate read of SERIALIZABLE for a snapshot of this
-// kind.
+// heap_hot_search_buffer alone is not enough: with this kind of snapshot it would register a predicate read for
+// SERIALIZABLE.
 bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snapshot snapshot)
 {
     HeapTupleData version;
@@ -78,7 +78,7 @@ bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snaps
     return false;
 }
 
-// Java's four columns, our four, and some that others may have added.
+// The four columns of Java ShedLock, our four, and some that others may have added.
 constexpr int usual_columns = 12;
 
 } // namespace
@@ -106,9 +106,9 @@ sighting lock_table::glance(const lock_name &name) const
     return seen;
 }
 
-// Calls `visit` with the place of every row version that the index has under the name, until it returns false. The
-// index is not locked: whoever drops or rebuilds it must lock the table first. The scan uses a dirty snapshot,
-// whatever the visitor judges by: with any other, SERIALIZABLE would track it as a read.
+// Calls `visit` with the position of every row version that the index has under the name, until it returns false. The
+// index is not locked, because a session that drops or rebuilds it must lock the table first. The scan uses a dirty
+// snapshot, whatever the visitor decides by: with any other snapshot, SERIALIZABLE would track the scan as a read.
 template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
 {
     const Relation index = RelationIdGetRelation(shape_.index);
@@ -152,7 +152,7 @@ sighting lock_table::look_up(const lock_name &name) const
         }
         forget(result);
         result = seen;
-        // An uncommitted insertion may be the new place of a row whose committed version comes later in the index.
+        // An uncommitted insertion may be the new version of a row whose committed version comes later in the index.
         return seen.is_new();
     });
     if (result.state == sighting::states::settled)
@@ -161,9 +161,9 @@ sighting lock_table::look_up(const lock_name &name) const
 }
 
 // Whether a row of that name was committed when this call began. A dirty scan can miss a row that another transaction
-// moves and commits meanwhile: it may find only the version that is dead by now, because it had already read the
-// index; or it may reach the new place before the commit, and the old one after it. A snapshot that is older than the
-// scan sees such a row in its old place. It also sees everything that this transaction has done.
+// moves and commits during the scan: it may find only the old version, which is dead by then, because it had already
+// read the index; or it may reach the new version before the commit and the old one after it. A snapshot that is older
+// than the scan sees such a row in its old version. It also sees everything that this transaction has done.
 bool lock_table::is_committed(const lock_name &name) const
 {
     PAUSE_POINT("absent");
@@ -184,7 +184,7 @@ bool lock_table::is_committed(const lock_name &name) const
 
 // Looks where the row was last seen, and follows newer versions on the same page. Returns false unless that leads to
 // the version that a look through the index would find, too: it has the name, which is unique among rows that are not
-// dead, and it was not inserted by a transaction in progress, whose row may have an older place.
+// dead, and it was not inserted by a transaction in progress, whose row may have an older version elsewhere.
 bool lock_table::revisit(sighting &seen) const
 {
     const row_hint last = recall_row(RelationGetRelid(table_), seen.name.hash);
@@ -223,7 +223,7 @@ bool lock_table::revisit(sighting &seen) const
     return true;
 }
 
-// Whether the tuple has that name. A compressed name does not look like it; then the index is asked.
+// Whether the tuple has that name. A compressed name does not compare equal; then the caller asks the index.
 bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
 {
     bool is_null;

@@ -4,13 +4,14 @@ namespace shedlock::queue {
 
 namespace {
 
-// One entry for every session that can exist, and these for sessions that wait for several locks at once. A session
-// takes at most one for each name that an array may have, and one for its wait_any: that leaves some for seven others.
+// There is one entry for every session that can exist, and these for sessions that wait for several locks at once. A
+// session takes at most one entry for each name that an array may have, and one for its wait_any, so the rest is enough
+// for seven more such sessions.
 constexpr uint32 places_for_several = 8192;
 
-// A walk along a bucket holds the only lock of all queues, so it must be short. When all entries are taken a bucket
-// has eight on average, whatever the names are, because the hash is salted. In addition it has the sessions that wait
-// for the same lock, each of which has one entry in its queue.
+// A walk along a bucket holds the only lock of all queues, so it must be short. When all entries are taken, a bucket
+// has eight on average, whatever the names are, because the hash is salted. On top of these come the sessions that wait
+// for the same lock, each with one entry in its queue.
 constexpr uint32 bucket_count = 1024;
 
 // How often the first in a queue looks, if it can.
@@ -24,7 +25,7 @@ struct waiter {
     duration looked; // when it last looked, by pg::steady_now
     uint32 next;     // the next place in its bucket, or among the vacant places
     uint32 previous;
-    bool is_woken; // and has not noticed yet
+    bool is_woken; // and it has not noticed yet
     bool is_satisfied;
 };
 
@@ -103,8 +104,8 @@ uint32 first_of(key what)
     return place;
 }
 
-// Sessions that take several places leave one vacant for every session that can exist. So a session that waits for one
-// lock always finds a place: the sessions that have one are fewer than that.
+// A session that takes several places leaves one vacant for every session that can exist. So a session that waits for
+// one lock always finds a place: fewer sessions than that have one.
 bool has_room_for(size_t count)
 {
     return count + (count > 1 ? MaxBackends : 0) <= state->vacant_count;
@@ -215,7 +216,7 @@ void at_end(ends which)
 
 bool wake(key what)
 {
-    // Most locks have no waiters. A session that is just joining an empty bucket has yet to look, and will see the
+    // Most locks have no waiters. A session that is joining an empty bucket now will look afterwards, and see the
     // change.
     if (!state || *const_cast<volatile uint32 *>(&bucket_of(what).first) == nobody)
         return false;

@@ -1,4 +1,4 @@
-// The sessions that wait for each lock, in shared memory, in the order in which they came. A transaction that frees a
+// In shared memory: the sessions that wait for each lock, in the order in which they came. A transaction that frees a
 // lock wakes the first of them once it has ended; a session that gives up wakes the next. So a release costs one look,
 // not one for each waiter. No session relies on being woken: the first also looks by itself, and the others check that
 // it still does (waiting.hpp).
@@ -22,8 +22,8 @@ using key = uint64;
 key key_of(Oid table, const lock_name &name);
 key key_of_wait(int64 wait_id);
 
-// Wakes the first session that waits for the lock, after this transaction has ended. With ends::abort only if it
-// aborts: used when what was written keeps the lock taken for longer than the first waiter sleeps anyway.
+// Wakes the first session that waits for the lock, after this transaction has ended. With ends::abort, only if it
+// aborts: used when the lock stays taken after the commit for longer than the first waiter sleeps anyway.
 enum class ends { any, abort };
 void wake_at(ends which, Oid table, const lock_name &name);
 void at_end(ends which);
@@ -44,9 +44,10 @@ size_t count_ahead(size_t i);
 void note_look(size_t i);       // this session looks at the lock now
 bool is_looked_after(size_t i); // another session is first and has looked lately, so this one need not
 
-// Wakes the next session, if was_woken has just been true here and this session has no use for the lock.
+// Wakes the next session in the queue if was_woken has just been true here; used when this session has no use for the
+// lock.
 void pass_on(size_t i);
-// This session takes the lock: when it leaves, nobody need be woken.
+// This session has taken the lock, so nobody need be woken when it leaves.
 void satisfy(size_t i);
 
 // Keeps the places while `work` runs, and leaves even if that fails.

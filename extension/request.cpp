@@ -145,9 +145,9 @@ std::optional<instant> read_tick(FunctionCallInfo fcinfo, int argument)
 }
 
 // tick, retry
-turn read_turn(FunctionCallInfo fcinfo, int argument)
+tick_request read_tick_request(FunctionCallInfo fcinfo, int argument)
 {
-    const turn asked{read_tick(fcinfo, argument), read_yes_or_no(fcinfo, argument + 1, "retry")};
+    const tick_request asked{read_tick(fcinfo, argument), read_yes_or_no(fcinfo, argument + 1, "retry")};
     if (asked.retry && !asked.tick)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry needs a tick"),
                         errhint("It means that a tick is still due when its last run was not done.")));
@@ -204,7 +204,7 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
     const auto at_most = read_at_most(fcinfo, argument);
     require_not_null(fcinfo, argument + 1, "at_least", "An at_least of '0' frees the lock as soon as it is released.");
     return {names, at_most, read_at_least(fcinfo, argument + 1, at_most),
-            read_not_negative(fcinfo, argument + 2, "wait"), read_turn(fcinfo, argument + 3)};
+            read_not_negative(fcinfo, argument + 2, "wait"), read_tick_request(fcinfo, argument + 3)};
 }
 
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names)

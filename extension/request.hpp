@@ -27,7 +27,7 @@ struct acquire_request {
     std::optional<duration> at_most; // absent: without end, a pause
     duration at_least;
     duration wait;
-    turn asked;
+    tick_request asked;
 };
 
 struct extend_request {
@@ -65,21 +65,21 @@ acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names n
 // Reads at_most and at_least. 22004, 22023, 22008.
 extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// A name to pause, as an acquire without an end; reads wait from the given argument. 22004, 22023, 22008.
+// A pause of that name, which is an acquire without an end. Reads wait from the given argument. 22004, 22023, 22008.
 acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
 
-// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a statement_timeout.
-// 22004, 22023, 2202E, 22008, 54000.
+// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a
+// statement_timeout. 22004, 22023, 2202E, 22008, 54000.
 wait_request read_wait(FunctionCallInfo fcinfo);
 int64 read_wait_id(FunctionCallInfo fcinfo, int argument);
 
 // A token. 22004.
 instant read_token(FunctionCallInfo fcinfo, int argument);
 
-// Whether a release is of work that was done. 22004.
+// Whether the work of a release was done. 22004.
 bool read_done(FunctionCallInfo fcinfo, int argument);
 
-// Whether another transaction is not waited for. 22004.
+// Whether not to wait for another transaction. 22004.
 bool read_nowait(FunctionCallInfo fcinfo, int argument);
 
 // Whether a lease ends with the session that acquires it. 22004.

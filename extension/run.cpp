@@ -11,7 +11,7 @@ namespace shedlock {
 
 namespace {
 
-// A syntax error is one of the command, not of the CALL that it is in.
+// Reports the position of a syntax error in the command, not in the CALL around it.
 void point_at_command(void *command)
 {
     const int position = geterrposition();
@@ -42,7 +42,7 @@ const char *text_of(const RawStmt *statement, const char *command)
 }
 
 // Only CALL and DO may commit. SPI gives a snapshot of its own to every other statement, but not to those that may end
-// the transaction: these begin with the one that the portal has, which has to be told what was done since.
+// the transaction: these start with the portal's snapshot, which must be updated with what was done since.
 void execute_one(const RawStmt *statement, const char *text)
 {
     SPIExecuteOptions options{};
@@ -65,8 +65,8 @@ void execute_one(const RawStmt *statement, const char *text)
                         errmsg("the command of shedlock_run failed: %s", SPI_result_code_string(result))));
 }
 
-// One statement after the other, each by itself. SPI would run them all with one snapshot if it had to allow one of
-// them to commit: none would see what those before it have done.
+// Executes one statement at a time. If one of them may commit, SPI would run them all with one snapshot, and none would
+// see what those before it have done.
 void execute(const char *command)
 {
     ListCell *cell;
@@ -76,33 +76,33 @@ void execute(const char *command)
     }
 }
 
-// As in JSON, whatever DateStyle and TimeZone are.
+// The format is that of JSON, whatever DateStyle and TimeZone are.
 const char *iso_text(std::optional<instant> tick)
 {
     pg_tm parts;
     fsec_t microseconds;
     if (!tick || timestamp2tm(pg::to_timestamp(*tick), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
         return "";
-    parts.tm_isdst = 0; // known, or the offset would be left out
+    parts.tm_isdst = 0; // known; otherwise the offset would be left out
     char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
     EncodeDateTime(&parts, microseconds, true, 0, nullptr, USE_XSD_DATES, out);
     return out;
 }
 
-// After the command has failed. SPI_rollback would not do: it wants to finish the cursor loops that the error broke
-// off, it miscounts the snapshots that the error left behind, and it ends the innermost of the SPI connections that are
-// still open, not ours. So the transaction is aborted as a whole, as the server itself does after an error, and the
-// release gets one of its own. Nothing runs in the caller's frame afterwards.
+// Called after the command has failed. SPI_rollback would not work: it would finish the cursor loops that the error
+// interrupted, miscount the snapshots that the error left behind, and end the innermost SPI connection that is still
+// open instead of ours. So the whole transaction is aborted, as the server itself does after an error, and the release
+// gets a transaction of its own. Nothing runs in the caller's frame afterwards.
 [[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
     ErrorData *const error = CopyErrorData();
     FlushErrorState();
-    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST; // or it would be told twice
+    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST; // otherwise it would be reported twice
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());
-    // The caller gets the command's error, also if the release fails: on a lock_timeout, for example.
+    // The caller gets the command's error even if the release fails, on a lock_timeout for example.
     if (const ErrorData *const failure = pg::in_subtransaction([&] {
             with_lock_table(function,
                             [&](lock_table &table) { return release(table, names, mine, false, false, tell); });
@@ -137,7 +137,8 @@ bool run(Oid function, const acquire_request &request, const char *command)
         SPI_finish();
         return false;
     }
-    // Of this session, so that the command may guard and extend it, and of this acquisition.
+    // It names the session, so that the command may guard and extend the lock, and the token, so that it means this
+    // acquisition.
     const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());

@@ -20,7 +20,7 @@ void define()
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
                              "A crash can then undo the release; the lock ends with its lease, as it would without it.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-    // Anybody may set it: it decides nothing. Not PGC_INTERNAL, which parallel workers would not be told.
+    // Anybody may set it, because nothing depends on it. PGC_INTERNAL would not reach parallel workers.
     DefineCustomStringVariable("shedlock.tick", "The tick of the shedlock_run whose command this session executes.",
                                "Empty when there is none.", &tick_of_run, "", PGC_USERSET,
                                GUC_NO_RESET_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, nullptr, nullptr, nullptr);

@@ -1,4 +1,4 @@
-// The settings shedlock.*: defined and read here only.
+// The settings shedlock.* are defined and read only here.
 #pragma once
 
 #include "pg.hpp"
@@ -11,8 +11,8 @@ std::optional<duration> default_at_most(); // absent: not set
 bool async_release();
 uint32 max_tracked();
 
-// The tick of the innermost shedlock_run, for its command: ISO 8601 in UTC, empty if there is none. As any setting, a
-// value lasts beyond the transaction only if that commits.
+// The tick of the innermost shedlock_run, for its command: ISO 8601 in UTC, empty if there is none. As with any
+// setting, a value outlasts the transaction only if that commits.
 const char *tick();
 void set_tick(const char *text);
 

@@ -29,9 +29,8 @@ void check_kind(Relation table)
         report_unusable(table, "its access method is not heap", "ALTER TABLE ... SET ACCESS METHOD heap.");
 }
 
-// Whether this is the trigger that shedlock_protect creates, and exactly that: our writes need not run it. Its
-// function is the one that the extension's script created, in whatever schema it is by now; only its owner can replace
-// or rename it.
+// Whether this is exactly the trigger that shedlock_protect creates, which our writes need not run. Its function is the
+// one that the extension's script created, in whatever schema it is now; only its owner can replace or rename it.
 bool is_protection(const Trigger &trigger)
 {
     const char *const function = get_func_name(trigger.tgfoid);
@@ -60,8 +59,7 @@ void check_no_code_attached(Relation table)
         report_unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
 }
 
-// When anybody queries the table, the planner evaluates what is constant in such expressions, with the rights of that
-// role.
+// When a role queries the table, the planner evaluates constant parts of such expressions with the rights of that role.
 void check_statistics(Relation table)
 {
     List *const all = RelationGetStatExtList(table);
@@ -197,7 +195,7 @@ bool is_index_on(Form_pg_index index, AttrNumber column)
 }
 
 // Whether the index compares that column as PostgreSQL itself would: an operator class is code that runs with the
-// rights of whoever writes the row. A varchar has the operator class of text.
+// rights of the role that writes the row. A varchar has the operator class of text.
 bool is_compared_as_usual(Relation index, int position)
 {
     const Oid usual = GetDefaultOpClass(index->rd_opcintype[position], BTREE_AM_OID);
@@ -213,7 +211,7 @@ void check_index(Relation table, Relation index, AttrNumber name)
     const auto refuse = [&](const char *what, const char *remedy = "Drop the index.") {
         report_unusable(table, psprintf("index \"%s\" %s", RelationGetRelationName(index), what), remedy);
     };
-    // Read from the catalog's row: RelationGetIndexExpressions would evaluate what is constant in them.
+    // Read from the catalog's row: RelationGetIndexExpressions would evaluate their constant parts.
     if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
         !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
         refuse("has an expression or a predicate");
@@ -230,8 +228,8 @@ void check_index(Relation table, Relation index, AttrNumber name)
                    "Drop the index, or create it again without them.");
 }
 
-// The index that makes names unique, if there is one. Indexes that are not valid are allowed: REINDEX CONCURRENTLY
-// creates them, and while it runs there are two unique ones.
+// The index that makes names unique, if there is one. Invalid indexes are allowed, because REINDEX CONCURRENTLY creates
+// them; while it runs there are two unique indexes.
 Oid find_index(Relation table, AttrNumber name)
 {
     Oid chosen = InvalidOid;
@@ -265,7 +263,7 @@ void check_publications(Relation table)
                         "ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.");
 }
 
-// One of our nullable columns. Invalid if it is missing and about to be added.
+// One of our nullable columns. Null if it is missing and about to be added.
 Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
 {
     if (purpose == purposes::adoption && !find_column(table, name))
@@ -274,8 +272,7 @@ Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
     require_timestamp(table, column);
     if (column->attnotnull)
         report_unusable(table, psprintf("column \"%s\" is NOT NULL", name),
-                        psprintf("%s has none: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.",
-                                 strcmp(name, "lock_at_least_until") == 0 ? "A released lock" : "A new row", name));
+                        psprintf("It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.", name));
     return column;
 }
 
@@ -284,7 +281,7 @@ AttrNumber number_of(Form_pg_attribute column)
     return column ? column->attnum : InvalidAttrNumber;
 }
 
-// One of the columns about runs. A tick that was rounded would be another tick.
+// One of the columns about runs. They need microseconds, because a rounded tick would be another tick.
 AttrNumber find_of_runs(Relation table, purposes purpose, const char *name)
 {
     const Form_pg_attribute column = find_own(table, purpose, name);

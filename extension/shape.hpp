@@ -8,7 +8,7 @@
 
 namespace shedlock {
 
-// What this server is in a Citus cluster, of whose nodes each could have a lock table of its own.
+// What this server is in a Citus cluster. Each node of the cluster could have a lock table of its own.
 enum class citus_roles { none, coordinator, worker };
 
 struct table_shape {
@@ -28,19 +28,20 @@ struct table_shape {
     duration unit;       // resolution of the coarsest of the timestamps
 };
 
-// 55000: what is wrong with it, and what to do.
+// 55000, with what is wrong with it, and what to do.
 [[noreturn]] void report_unusable(Relation table, const char *what, const char *remedy);
 
-// 55000. No column that is read as a value can be NULL in a table of the right shape; should one be, it is no crash.
+// 55000. In a table of the right shape no column that is read as a value can be NULL. If one is NULL all the same, this
+// prevents a crash.
 void require_value(bool is_null, const char *column);
 
-// Checks an open table. 55000 with what is wrong and what to do. A table about to be adopted may lack columns that Java
-// does not have, which are then added, and its unique index, which a restored dump brings after everything else: then
-// the attribute number or the index in the shape is invalid.
+// Checks an open table. 55000 with what is wrong and what to do. A table that is about to be adopted may lack the
+// columns that Java does not have, which are added then, and its unique index, which comes last when a dump is
+// restored. In the shape, the attribute number or the index is invalid then.
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
 
-// Those columns.
+// The columns that Java does not have.
 inline constexpr const char *own_columns[] = {"lock_at_least_until", "last_tick", "last_done_tick", "last_done_at"};
 
 } // namespace shedlock

@@ -1,11 +1,11 @@
--- What both editions share. extension/shedlock.sql and extension/portable.sql put each section where they say
--- "-- include NAME" (extension/include.awk).
--- The extension's script has CREATE instead of CREATE OR REPLACE, and looks up '@extschema@', because it may be moved.
+-- What both editions share. extension/include.awk copies each section to where extension/shedlock.sql and
+-- extension/portable.sql say "-- include NAME". In the extension's script CREATE OR REPLACE becomes CREATE, and
+-- '@extschema@' becomes a lookup, because the extension may be moved to another schema.
 
 -- Checked -------------------------------------------------------------------------------------------------------------
 
--- PL/pgSQL looks functions up by name, so that an overload planted next to one can make its call ambiguous. A view is
--- found by its name alone, and calls the function that was there when the view was made.
+-- PL/pgSQL looks functions up by name, so somebody can make a call ambiguous by planting an overload. A view is found
+-- by its name alone, and calls the function that existed when the view was created.
 CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Names ---------------------------------------------------------------------------------------------------------------
@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION shedlock_tick(
     at timestamptz DEFAULT pg_catalog.clock_timestamp()
 ) RETURNS timestamptz
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
--- Nothing longer than hours is added to an instant: days would be those of the session's TimeZone.
+-- Only hours and less are added to an instant, because days would be those of the session's TimeZone.
 DECLARE
     origin CONSTANT timestamp := '2001-01-01'; -- a Monday
     half_a_day CONSTANT interval := '12 hours';
@@ -50,14 +50,15 @@ BEGIN
     END IF;
 
     latest := at + LEAST(every / 2, interval '30 seconds');
-    -- Clocks that are put back over midnight show the day before once more, when the new day has had its tick.
+    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick.
     FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
         shown := latest AT TIME ZONE zone + ahead;
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- The instant at which the wall clock shows that, if nobody changed it: by the hour, between that instant and latest;
-        -- otherwise in the half day before that instant, which finds the first of two, or in the half day after it.
+        -- The instant at which the wall clock shows `due`. By the hour: if the clock was not changed between that
+        -- instant and latest. Otherwise: if it was not changed in the half day before that instant, which finds the
+        -- first of two such instants, or in the half day after it.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -69,11 +70,12 @@ BEGIN
             END IF;
         END IF;
         IF tick AT TIME ZONE zone <> due THEN
-            -- Somebody did, after tick and not after changed, at a whole second. Halving makes changed the first of the new time.
+            -- The clock was changed after `tick` and not after `changed`, at a whole second. Bisection makes `changed`
+            -- the first second of the new time.
             DECLARE
                 before timestamptz := date_trunc('second', tick);
                 middle timestamptz;
-                unchanged timestamp; -- what it would have shown then
+                unchanged timestamp; -- what the clock would have shown then
             BEGIN
                 changed := date_trunc('second', changed);
                 WHILE changed - before > interval '1 second' LOOP
@@ -85,7 +87,8 @@ BEGIN
                     END IF;
                 END LOOP;
                 unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- What was skipped is due at that instant. Otherwise the clock was put back: the last tick before that.
+                -- A tick that was skipped is due at that instant. Otherwise the clock was put back, and this is the
+                -- last tick before that.
                 tick := CASE WHEN due >= unchanged THEN changed
                              ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
             END;
@@ -101,7 +104,7 @@ CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zon
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
     most CONSTANT int := 100000;
-    -- shedlock_tick looks ahead by that much: asked for a tick minus this, it gives the one before.
+    -- shedlock_tick looks ahead by that much: for a tick minus this interval it gives the previous tick.
     back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
     ticks timestamptz[];
 BEGIN
@@ -171,8 +174,9 @@ FROM shedlock_rows() l
         END AS token
         OFFSET 0
     ) t
-    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's locked_at.
-    -- NULL, if it has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
+    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's
+    -- locked_at. NULL if there is no such end, or if it has another locked_at. (holder.cpp and shedlock_protect_row
+    -- have the same rule.)
     LEFT JOIN LATERAL (
         SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
                shedlock_session_alive(k.session) AS alive
@@ -189,7 +193,8 @@ FROM shedlock_rows() l
         SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
         OFFSET 0
     ) j
-    -- As acquire sees it: a lease may end with its session, at_least honoured. On a standby nobody knows.
+    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby that
+    -- is not known.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
@@ -210,9 +215,10 @@ FROM shedlock_rows() l
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
--- A query for each finding, in the order in which they are told: it gives severity, finding and hint. $1 is the lock table;
--- locks, counters and advice come from shedlock_doctor. A query with extensions is asked for each of them that is
--- installed, @ being its name. Elsewhere that schema may be anybody's, and a view in it would run with our rights.
+-- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
+-- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
+-- them that is installed, with @ as its name. If the extension is not installed, the schema of that name may belong to
+-- anybody, and a view in it would run with our rights.
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
@@ -220,15 +226,16 @@ $q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets 
            format('ALTER TABLE %s SET LOGGED', $1)
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 
--- pg_upgrade keeps what depends on members, but not what the extension depends on.
+-- pg_upgrade keeps dependencies on the extension's members, but not the dependencies of the extension itself.
 $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
       FROM pg_extension e
      WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
         SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
 
--- Functions are looked up by name and types. Next to the portable edition's, an overload makes the calls among them ambiguous;
--- next to the extension's, it may be what a caller runs that passes a literal without a type.
+-- Functions are looked up by name and types. An overload in the schema of the portable edition makes calls between its
+-- functions ambiguous. In the schema of the extension, a caller that passes a literal without a type may run the
+-- overload instead.
 $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
            format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
            CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
@@ -246,9 +253,9 @@ $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
                        AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
      GROUP BY home, is_extension $q$,
 
--- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
+-- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
 $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
-           'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+           'If Java clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
       FROM pg_class c
      WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
        AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
@@ -257,14 +264,15 @@ $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks a
                AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
      ORDER BY c.oid::regclass::text $q$,
 
--- Our tokens are rounded to the coarsest of these columns, and move on by one unit from the one before, so they run ahead of the clock.
--- A Java client writes the clock's time, which is then lower, and the next token of ours is one that was given already.
+-- Our tokens are rounded to the coarsest of these columns, and each is at least one unit greater than the previous one,
+-- so they may run ahead of the clock. Then a Java client writes the clock's time, which is lower, and our next token
+-- repeats an old one.
 $q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
            format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
       FROM pg_attribute
      WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
 
-$q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
+$q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
            'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
       FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
 
@@ -278,7 +286,7 @@ $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over 
      WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
     HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
 
--- Clients that write their own time may be a little ahead. Ours write the server's.
+-- Clients that write their own clock's time may be a little ahead. Ours write the server's time.
 $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
            'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
       FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
@@ -291,18 +299,18 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
            'Another run may start then. Choose a longer at_most, or extend in time'
       FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
 
--- It looks busy at every tick, and does nothing.
+-- Such a job runs at every tick, but never gets its work done.
 $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
                              CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
 
--- Not so where a Java client wrote it: what it wrote counts, whatever last_tick is.
+-- This does not hold for a row that a Java client wrote: its locked_at counts, whatever last_tick is.
 $q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
            format('If the server''s clock had jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
       FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$,
 
-$q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+$q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
       FROM locks WHERE state = 'paused' ORDER BY name $q$,
 
 $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
@@ -313,12 +321,13 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
 
-$q$ SELECT 'warning', format('lock "%s" ran out %s before it was released, and was missed by its holder %s', name,
-                             expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END, lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END),
-           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+$q$ SELECT 'warning', format('lock "%s" ', name)
+               || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
+                                      CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
+           'Holders died, ran longer than at_most, or were released by force. Call shedlock_stats_reset() once the cause is mended'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
--- Others are refused, Java clients wait, VACUUM cannot clean up.
+-- Others are refused, Java clients wait, and VACUUM cannot clean up.
 $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
                              date_trunc('second', clock_timestamp() - xact_start)),
            'Commit after the acquire, then work: a lock needs no open transaction'
@@ -328,7 +337,7 @@ $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an ope
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$,
 
--- Several writers. (A publication alone does no harm.)
+-- Several servers that write. (A publication alone does no harm.)
 $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
@@ -337,13 +346,14 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s, on which nothing of its locks is known',
+($q$ SELECT 'notice', format('this Citus coordinator has %s, and nothing of its locks is known there',
                             count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
-           'All clients must connect to the coordinator, Java''s, too'
+           'All clients must connect to the coordinator, Java clients, too'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
--- The functions would not see what SQL does. Citus puts a trigger on such a table, so that it is not sound: found by name.
+-- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, so that
+-- shedlock_table() fails; so this finds the table by name.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
@@ -351,7 +361,7 @@ UNION ALL VALUES
       FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
--- A subscriber is told of tables that it has copied, not of all that it is sent.
+-- A subscriber lists the tables that it has copied, not all for which it receives changes.
 ($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
            format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
                   sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
@@ -372,8 +382,8 @@ CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, 
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
-    -- From 2000 on, timestamp counts: no lease that begins then is too long for an interval, whatever somebody wrote
-    -- into the row.
+    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever somebody
+    -- wrote into the row.
     sources CONSTANT text := format($sources$ WITH
         locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
@@ -383,8 +393,8 @@ DECLARE
     lock_table regclass;
     query text;
 BEGIN
-    -- Without a sound table nothing is found about it; but why it is not may be among the rest: multi-master extensions
-    -- put triggers on tables.
+    -- If the table's shape is wrong, there are no findings about its contents, but the other findings may say why:
+    -- multi-master extensions put triggers on tables.
     BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
     EXCEPTION WHEN object_not_in_prerequisite_state THEN
@@ -401,7 +411,7 @@ BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
         EXCEPTION
             WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
-                NULL; -- there are no counters, or the table is not sound (distributed by Citus: 42804, 08006)
+                NULL; -- there are no counters, or the table has the wrong shape (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
                 finding := format('not all could be looked at: %s', SQLERRM);
@@ -414,18 +424,20 @@ $$;
 
 -- Protect -------------------------------------------------------------------------------------------------------------
 
--- What others write to a row that is not free and ours is left out, so that they see no row, as if it were held.
+-- Skips what other clients write to a row of ours that is not free. They see that no row was changed, as if it were
+-- held.
 --
--- Others do not know lock_at_least_until: who changes it is one of us. The extension writes past triggers; in plain SQL a
--- release changes it, and what would leave it as it is (an extend, a resume) sets it to infinity first. So the row tells,
--- and no setting of the session, which an aborted or forgetful function could leave behind.
+-- Other clients do not know lock_at_least_until, so a statement that changes it is ours. The extension writes without
+-- triggers. In the portable edition a release changes it, and functions that would not change it (an extend, a resume)
+-- set it to infinity first. So the row itself tells, and not a setting of the session, which a function that aborts
+-- could leave behind.
 --
--- It runs with the rights of whoever writes, who may execute nothing of ours: it can call no function of ours.
+-- It runs with the rights of the role that writes, which may not execute our functions, so it cannot call any of them.
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The end that every locked_by of ours has, as in the view. A variable, for the column may have a collation that knows
-    -- no regular expressions.
+    -- The end that every locked_by of ours has, as in the view. A variable, because the column may have a collation
+    -- that does not support regular expressions.
     locked_by CONSTANT text := OLD.locked_by;
     ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
@@ -462,7 +474,7 @@ BEGIN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
     ELSIF shedlock_protect."on" AND NOT is_on THEN
         EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
-        -- Or the trigger would keep the extension from being dropped.
+        -- Otherwise the trigger would keep the extension from being dropped.
         IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
             EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
         END IF;
@@ -472,13 +484,13 @@ $$;
 
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
--- What a role needs: for GRANT and REVOKE.
+-- The rights that a role needs, as in GRANT and REVOKE.
 CREATE OR REPLACE VIEW shedlock__rights AS
 SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
        p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_forget', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
            'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
            'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators,
-       -- The views call functions as whoever reads them.
+       -- The views call functions with the rights of the role that reads them.
        p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_rows', 'shedlock_session_alive', 'shedlock_stats_rows', 'shedlock_version',
            'shedlock_tick', 'shedlock_ticks']::pg_catalog.name[]) AS is_for_readers
   FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
@@ -492,7 +504,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
     granted text;
     lock_table regclass;
-    place regnamespace;
+    needed regnamespace;
 BEGIN
     IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
@@ -508,10 +520,10 @@ BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
-    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
-        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+    FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, needed
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
         END IF;
     END LOOP;
 END
@@ -529,7 +541,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
     ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
                                                             UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
-        -- These rights were not given by shedlock_grant, and without them the functions would fail for everybody.
+        -- shedlock_grant did not give these rights, and without them the functions would fail for everybody.
         RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
             HINT = 'Only roles that shedlock_grant has named can be named here.';
     END IF;
@@ -555,69 +567,69 @@ $$;
 -- Comments ------------------------------------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
+'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
-'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(wait_id). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
+'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns none after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing would wake it, so poll instead. It acquires nothing: the callers must do that.';
 COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
-'For the client library: ends the shedlock_wait_any with that wait_id, in whatever session. False: none sleeps there.';
+'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is none.';
 COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
-'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live. With nowait NULL, and nothing is changed, when another transaction has the row locked; without, that is waited for.';
+'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over or others have the lock. If another transaction has locked the row, it waits; with nowait it returns NULL and changes nothing.';
 COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
-'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, when it is not live.';
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, if its lease is over or others have the lock.';
 COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
-'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';
+'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
-'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
+'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
 COMMENT ON FUNCTION shedlock_complete(text) IS
-'In the transaction that did the work, at its end: guards it as shedlock_guard does, and releases this session''s lock as done, with its commit. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle while nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
+'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle if nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
 COMMENT ON FUNCTION shedlock_complete(text[]) IS
 'Completes several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
-'Completes the acquisition that has this token, as shedlock_complete does that of a session.';
+'Completes the acquisition that has this token, as shedlock_complete does for a session.';
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, and a tick that it skips is due at that instant).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
+'Runs a command under a lock: acquires and commits; then one transaction has the command, guarded as by shedlock_guard, and the release. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lock ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
-'Frees a lock, whoever holds it: true if somebody did. The old holder''s token is lost, its guarded transactions fail. Waits for a transaction in progress that has the row.';
+'Frees a lock, whoever holds it; true if it was held. The old holder has lost it, and its guarded transactions fail. Waits for a transaction in progress that has changed or locked the row.';
 COMMENT ON FUNCTION shedlock_forget(text) IS
-'Deletes the row of a job that is no more: true. False, and nothing has changed, unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has the row. Never waits for another transaction. All ticks of that name are due again.';
+'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has changed or locked the row. Never waits for another transaction. All ticks of that name are due again.';
 COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
-'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
+'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while somebody holds it; with wait it tries again for that long.';
 COMMENT ON FUNCTION shedlock_resume(text) IS
-'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
+'Frees a lock if it is paused; otherwise false, with a WARNING.';
 COMMENT ON FUNCTION shedlock_protect(boolean) IS
-'Puts a trigger on the lock table, or takes it off, that keeps other people''s SQL from changing or deleting a lock of ours that is not free: Java before 7.0, ports that DELETE, clients with a wrong clock. A NOTICE tells them. Waits for transactions that have written the table, and to take it off also for those that have read it.';
+'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing or deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong clock); they get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for those that have read it.';
 COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
-'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows: nothing found.';
+'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found.';
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that make its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do; with read_only only read the views. Nobody else may but superusers and whoever created the extension.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that created the extension may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
@@ -629,8 +641,8 @@ COMMENT ON VIEW shedlock__rights IS
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the released were not done; expired: how often another session found that a lease had run out, because its holder died or took too long; lost: how often a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';

@@ -1,5 +1,5 @@
-// The doors: one short function per SQL function. What they promise is in shared.sql (Comments) and in
-// docs/reference.md; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
+// One short function per SQL function. What they promise is in shared.sql (Comments) and in docs/reference.md; what
+// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"
@@ -18,7 +18,7 @@ namespace shedlock {
 
 namespace {
 
-// Every function that changes something begins so.
+// Every function that changes something begins with this.
 void enter(const char *function)
 {
     require_writable(function);
@@ -136,7 +136,8 @@ void at_transaction_event(XactEvent event, void *)
 {
     switch (event) {
     case XACT_EVENT_PRE_COMMIT:
-        durability::at_pre_commit(); // looks at what was written, so the guard, which writes, registers itself later
+        durability::at_pre_commit(); // must run after the guard, which writes; so the guard registers its callback
+                                     // later
         PAUSE_POINT("before the commit");
         break;
     case XACT_EVENT_PRE_PREPARE:
@@ -164,8 +165,8 @@ void at_subtransaction_event(SubXactEvent event, SubTransactionId ended, SubTran
 
 using namespace shedlock;
 
-// Compiled with -fvisibility=hidden; only what the server looks up by name is to be seen. (From PostgreSQL 16 on
-// its own macros say so.)
+// The module is compiled with -fvisibility=hidden. Only what the server looks up by name is exported. (From PostgreSQL
+// 16 on its own macros do that.)
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -237,7 +238,7 @@ Datum shedlock_run(PG_FUNCTION_ARGS)
     PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), &executed, &is_null)));
 }
 
-// Who paused it and why stands in locked_by.
+// locked_by says who paused it and why.
 PG_FUNCTION_INFO_V1(shedlock_pause);
 Datum shedlock_pause(PG_FUNCTION_ARGS)
 {
@@ -289,9 +290,9 @@ Datum shedlock_end_wait(PG_FUNCTION_ARGS)
     PG_RETURN_BOOL(queue::wake(queue::key_of_wait(read_wait_id(fcinfo, 0))));
 }
 
-// For the view shedlock_locks, which does not read the table itself: PostgreSQL's planner computes what is constant in
-// the expressions of a table's indexes and statistics, as whoever asks, and the table may be somebody else's. 55000,
-// 42P01.
+// For the view shedlock_locks, which does not read the table itself: the planner would evaluate constant parts of the
+// expressions of the table's indexes and statistics with the rights of the role that queries the view, and the table
+// may belong to somebody else. 55000, 42P01.
 PG_FUNCTION_INFO_V1(shedlock_rows);
 Datum shedlock_rows(PG_FUNCTION_ARGS)
 {
@@ -330,8 +331,8 @@ Datum shedlock_table(PG_FUNCTION_ARGS)
     PG_RETURN_OID(found);
 }
 
-// For the view: whether the session in the end of locked_by still runs. NULL if that cannot be known: it is another
-// server's, or this is a standby.
+// For the view: whether the session in the end of locked_by still runs. NULL if that is not known: the session is
+// another server's, or this is a standby.
 PG_FUNCTION_INFO_V1(shedlock_session_alive);
 Datum shedlock_session_alive(PG_FUNCTION_ARGS)
 {

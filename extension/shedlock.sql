@@ -1,16 +1,18 @@
 \echo Use "CREATE EXTENSION shedlock" to load this file. \quit
 
--- make writes shedlock--VERSION.sql from this file and shared.sql, which has what the portable edition has, too.
+-- make writes shedlock--VERSION.sql from this file and shared.sql, which has what both editions share.
 
--- This script may run as a superuser on behalf of somebody who is not (trusted = true), in a schema in which others may
--- have put functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of types.
+-- This script may run as a superuser on behalf of a role that is none (trusted = true), in a schema in which others may
+-- have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of
+-- types.
 
--- Citus would make the extension on its workers, too, and refuses because it depends on a table that is local. It decides after
--- the script, so the setting must last until the transaction ends.
+-- Citus would create the extension on its workers, too, but fails because the extension depends on a local table. It
+-- does so after the script, so the setting must last until the transaction ends.
 SELECT pg_catalog.set_config('citus.enable_metadata_sync', 'off', true) WHERE pg_catalog.current_setting('citus.version', true) IS NOT NULL;
 
--- The portable edition steps aside if it belongs to the role that creates the extension. Anybody could plant one that looks
--- like it, with grants on the administrators' functions, so acting as its owner, as a superuser can, is not enough.
+-- The portable edition is replaced if it belongs to the role that creates the extension. It is not enough that this
+-- role could act as the owner, as a superuser can, because anybody could plant a copy with grants on the
+-- administrators' functions.
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
@@ -49,7 +51,7 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
-    -- Its protection is put on anew at the end, when there is a comment that asks for it.
+    -- Its protection is put on again at the end, if this comment asks for it.
     IF EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
                 WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
@@ -63,9 +65,9 @@ BEGIN
 END
 $$;
 
--- The table: made, or adopted if a Java team's migration has made it. Adopting waits for transactions that use it. In a
--- trusted installation the script may create anything anywhere, but the role that creates the extension may not; and default
--- privileges give nobody a right to a table that we make.
+-- Creates the table, or adopts it if a Java migration has created it. To adopt it waits for transactions that use the
+-- table. In a trusted installation the script may create anything anywhere, but the role that creates the extension may
+-- not. Default privileges give nobody a right to a table that we create.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
 DO $$
@@ -304,8 +306,9 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- include Comments
 
--- A second table is told of, though CREATE EXTENSION silences notices while its script runs. Ours is not the second if it
--- has locks already. Whatever else the doctor finds was said, or is no business of this script.
+-- Reports a second table, although CREATE EXTENSION silences notices while its script runs. If our table has locks
+-- already, the other one is the second. Other findings of the doctor were reported already, or do not concern this
+-- script.
 DO $$
 DECLARE
     complaint record;
@@ -321,9 +324,9 @@ $$;
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 
--- Functions come executable for everybody, and default privileges may give anybody rights to functions and views. Only
--- the role that creates the extension keeps any, and may pass them on by shedlock_grant; it matters in a trusted
--- installation, whose objects belong to a superuser.
+-- By default everybody may execute a new function, and default privileges may give anybody rights to functions and
+-- views. Only the role that creates the extension keeps its rights, and may pass them on with shedlock_grant. That
+-- matters in a trusted installation, whose objects belong to a superuser.
 DO $$
 DECLARE
     member record;
@@ -349,11 +352,12 @@ END
 $$;
 GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 
--- What the portable edition had granted, before it goes.
+-- Grants what the portable edition had granted, and drops it.
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
-    -- As at the beginning, only what belongs to the role that creates the extension: anybody can give functions these names.
+    -- As at the beginning, only functions of the role that creates the extension, because anybody can give functions
+    -- these names.
     portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
                                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version'
                                  AND p.proowner OPERATOR(pg_catalog.=) $owner$@extowner@$owner$::regrole::oid);
@@ -391,7 +395,7 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signatures);
     END LOOP;
-    -- Calls of the old functions that are under way go on using it.
+    -- Calls of the old functions that are still running use it.
     ALTER EXTENSION shedlock ADD TYPE shedlock__row;
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;

@@ -71,7 +71,7 @@ entry *find(uint64 hash, std::string_view name)
     return nullptr;
 }
 
-// Moves up the entries behind it that had made way for it.
+// Moves up the entries behind it that were displaced by it.
 void empty_slot_of(uint32 number)
 {
     const uint32 mask = state->slot_count - 1;

@@ -9,7 +9,7 @@ namespace shedlock::stats {
 enum class counter { attempts, acquired, refused, released, failed, extended, expired, lost };
 inline constexpr int counter_count = 8;
 
-// Its part of the shared memory.
+// The size of its part of the shared memory, and the steps to set that up.
 Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
@@ -22,7 +22,7 @@ void record_wait(const lock_name &name,
                  duration waited); // in shedlock_wait_any; the attempt is counted by another call
 void record_release(const lock_name &name, duration held, bool done);
 
-// The rows of the view shedlock_stats, of this database. 55000 with a hint when there is no memory.
+// The rows of the view shedlock_stats for this database. 55000 with a hint if there is no shared memory.
 void put_rows(FunctionCallInfo fcinfo);
 
 // Resets the counters of this database. 55000.

@@ -4,18 +4,18 @@ namespace shedlock {
 
 namespace {
 
-// The checked table of this backend. There is one extension a database, hence one table.
+// The table that this backend has checked. A database has at most one such extension, hence one table.
 table_shape known;
 bool is_known = false;
 Oid looked_up = InvalidOid; // the table that was found
 bool has_changed = false;   // since we began to look for it
 
-// Where the functions are. What is called shedlock there, or wherever the table is, is what Java's clients use.
+// The schema of the functions. Java clients use the table that is called shedlock there, or in the schema of the table.
 Oid home = InvalidOid;
 uint32 hash_of_name = 0; // in the cache of relations by name
 constexpr const char *usual_name = "shedlock";
 
-// Where Citus keeps the number of this node, if it is installed.
+// The table in which Citus keeps the number of this node, if Citus is installed.
 Oid citus_group = InvalidOid;
 
 void forget_table()
@@ -30,13 +30,14 @@ void on_relation_change(Datum, Oid relation)
         forget_table();
 }
 
-// CREATE, DROP and ALTER EXTENSION change the functions: the table may be another one afterwards, and Citus be there.
+// CREATE, DROP and ALTER EXTENSION change functions. Afterwards the lock table may be another one, and Citus may have
+// been installed.
 void on_function_change(Datum, pg::cache_identifier, uint32)
 {
     forget_table();
 }
 
-// A relation of that name has come or gone.
+// A relation of that name has been created or dropped.
 void on_name_change(Datum, pg::cache_identifier, uint32 hash)
 {
     if (hash == 0 || hash == hash_of_name)
@@ -56,8 +57,8 @@ void watch_for_changes()
 
 Oid look_for_table(Oid function)
 {
-    // The view stands in the functions' schema wherever ALTER EXTENSION puts them, and knows its table even if that is
-    // an adopted one, which does not move along.
+    // The view stays in the functions' schema when ALTER EXTENSION moves them, and still refers to its table, even to
+    // an adopted one, which is not moved.
     home = get_func_namespace(function);
     hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
     const Oid view_id = OidIsValid(home) ? get_relname_relid("shedlock_link", home) : InvalidOid;
@@ -82,13 +83,13 @@ Oid look_for_table(Oid function)
     pg_unreachable();
 }
 
-// After ALTER TABLE ... RENAME the functions, which follow the table, and Java's clients, who follow the name, would
-// lock in two places.
+// After ALTER TABLE ... RENAME the functions would follow the table, and Java clients the name, so they would use two
+// tables.
 void check_name(Relation table)
 {
     if (namestrcmp(&table->rd_rel->relname, usual_name) != 0)
         report_unusable(
-            table, "it has been renamed, and Java's clients use whatever is called shedlock",
+            table, "it has been renamed, and Java clients use whatever is called shedlock",
             "Rename it back; or DROP EXTENSION shedlock, and create it again for the table that has the name now.");
     const Oid namesake = OidIsValid(home) ? get_relname_relid(usual_name, home) : InvalidOid;
     if (OidIsValid(namesake) && namesake != RelationGetRelid(table))
@@ -99,8 +100,8 @@ void check_name(Relation table)
             "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
 }
 
-// The coordinator is number 0. Only superusers can make a table in pg_catalog, so nobody else pretends. When the number
-// changes, Citus invalidates the table (by a trigger).
+// The coordinator is number 0. Only superusers can create a table in pg_catalog, so nobody else can imitate it. When
+// the number changes, Citus invalidates the table (by a trigger).
 citus_roles find_citus_role()
 {
     citus_group = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);
@@ -108,7 +109,7 @@ citus_roles find_citus_role()
     if (!groups)
         return citus_roles::none;
     const SysScanDesc scan = systable_beginscan(groups, InvalidOid, false, nullptr, 0, nullptr);
-    const HeapTuple row = systable_getnext(scan); // none while pg_upgrade is at it
+    const HeapTuple row = systable_getnext(scan); // none during pg_upgrade
     bool is_null;
     const bool is_worker =
         HeapTupleIsValid(row) && DatumGetInt32(heap_getattr(row, 1, RelationGetDescr(groups), &is_null)) != 0;
@@ -147,14 +148,14 @@ table_shape shape_of(Relation table)
 {
     if (is_known && known.table == RelationGetRelid(table))
         return known;
-    is_known = false; // should the inspection fail
+    is_known = false; // in case the inspection fails
     known.table = RelationGetRelid(table);
     check_name(table);
     auto shape = inspect(table, purposes::use);
     shape.citus = find_citus_role();
-    // Once something has changed, the extension may be another one, in another schema and with another table: what was
-    // not looked up since, but by a guard before, must not be remembered. What changes during the inspection is nothing
-    // that our lock on the table would have kept out: next time is soon enough. (With debug_discard_caches everything
+    // Once something has changed, there may be another extension, in another schema and with another table. So a table
+    // that a guard looked up before the change must not be remembered. Our lock on the table does not prevent what
+    // changes during the inspection; it is soon enough to notice that next time. (With debug_discard_caches everything
     // changes all the time.)
     known = shape;
     is_known = !has_changed && looked_up == shape.table;

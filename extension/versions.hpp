@@ -102,8 +102,8 @@ inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
 #endif
 }
 
-// Replaces a row that this transaction has locked for the purpose. Returns whether the new version needs index
-// entries: not if it stayed on its page and no indexed column changed. (No btree index is a summarizing one.)
+// Replaces a row that this transaction has locked for that. Returns whether the new version needs index entries: not if
+// it stayed on its page and no indexed column changed. (No btree index is a summarizing one.)
 inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
 {
     TM_FailureData failure;
@@ -150,7 +150,7 @@ inline int new_tranche()
 using memory_initialize = void (*)(void *memory);
 inline constexpr bool has_named_memory = major_version >= 17;
 
-// The shared memory of that name. The first caller creates it.
+// The shared memory segment of that name. The first caller creates it.
 inline void *named_memory([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
                           [[maybe_unused]] memory_initialize initialize)
 {

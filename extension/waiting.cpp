@@ -34,18 +34,18 @@ struct wishes {
     std::span<wish> all; // grouped by waiter
 };
 
-void look_at(const lock_table &table, wanted &one, size_t place, duration elapsed)
+void look_at(const lock_table &table, wanted &one, size_t index, duration elapsed)
 {
-    queue::note_look(place);
+    queue::note_look(index);
     auto seen = table.glance(one.name);
-    outlook next{place};
+    outlook next{index};
     one.is_free = seen.state == sighting::states::absent;
     if (seen.state == sighting::states::settled) {
         const auto now = pg::clock_now();
         const auto times = table.lease_of(seen, now);
         one.is_free =
             availability_of(times, now) != availability::held && !table.is_held_until_workers_commit(one.name);
-        next = {place, times.lock_until, table.row_of(seen).from.is_ours()};
+        next = {index, times.lock_until, table.row_of(seen).from.is_ours()};
     }
     table.forget(seen);
     one.is_known = true;
@@ -58,8 +58,8 @@ duration next_due(std::span<const wanted> locks)
         ->due;
 }
 
-// When one lock is due, look at those that will be due soon as well, so that a session that waits for many locks need
-// not wake up for each.
+// When one lock is due, also looks at those that will be due soon, so that a session that waits for many locks does not
+// wake up for each.
 void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
 {
     const auto until = next_due(locks) <= elapsed ? elapsed + queue::longest_nap / 4 : elapsed;
@@ -77,8 +77,8 @@ void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
     table.close(false);
 }
 
-// The waiters whose locks are all free. If the session was woken for a lock that it has no use for, it wakes the next
-// in that queue.
+// The waiters whose locks are all free. If this session was woken for a lock that it has no use for, it wakes the next
+// session in that queue.
 size_t collect(const wishes &what, Datum *found)
 {
     size_t count = 0;
@@ -135,7 +135,7 @@ std::span<queue::key> keys_of(Oid table, std::span<const wanted> locks, int64 wa
 duration naps::next(const outlook &what)
 {
     const double spread = 0.5 + 0.5 * pg_prng_double(&pg_global_prng_state);
-    if (const size_t ahead = queue::count_ahead(what.place))
+    if (const size_t ahead = queue::count_ahead(what.index))
         return std::chrono::duration_cast<duration>(queue::longest_nap * std::min(ahead, most_ahead) * spread);
 
     const auto longest = queue::is_queued() && what.will_wake ? queue::longest_nap : longest_nap_alone;

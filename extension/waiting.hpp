@@ -17,16 +17,15 @@ private:
 
 // When to look again, according to a look that found a lock taken.
 struct outlook {
-    size_t place = 0;           // index of that lock among those that are waited for
+    size_t index = 0;           // of that lock among those that are waited for
     instant lease_ends = never; // never: unknown
     bool will_wake = false;     // the holder is a caller of ours, whose release wakes us
 };
 
-// How long to sleep between two looks. The first in a queue, and a session without a place, sleep until the lease
-// ends, but (from 10 ms on) at most twice as long as the time before, up to 1 s if the holder will wake us, and
-// otherwise up to 50 ms. The others do not look at the lock but check that the first still does: the second every
-// second, the third every two seconds, and so on. All sleeps are shortened at random by up to half, so that waiters do
-// not look in lockstep.
+// How long to sleep between two looks. The first in a queue, and a session without a place, sleep until the lease ends,
+// but at most twice as long as the time before: from 10 ms up to 1 s if the holder will wake us, and otherwise up to 50
+// ms. The others do not look at the lock, but check that the first still does: the second every second, the third every
+// two seconds, and so on. All sleeps are shortened at random by up to half, so that waiters do not look in lockstep.
 class naps {
 public:
     void start_anew() { next_ = shortest; }

@@ -147,7 +147,7 @@ COMMIT;
 :outcome
 BEGIN;
 SELECT shedlock_acquire('c', '1 h');
-SELECT shedlock_complete('c'), shedlock_release('c'), shedlock_acquire('c', '1 h');
+SELECT shedlock_complete('c'), shedlock_release('c'), shedlock_acquire_token('c', '1 h', holder => 'us') > 0 AS acquired;
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome

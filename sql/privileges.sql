@@ -125,11 +125,24 @@ SELECT c AS read_only, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_acquire_token('p', '1 min')$$,
     $$SELECT shedlock_release_token('p', 1)$$,
     $$SELECT shedlock_guard_token('p', 1)$$,
+    $$SELECT shedlock_acquire(ARRAY['p', 'q'], '1 min')$$,
+    $$SELECT shedlock_extend('p', '1 min')$$,
+    $$SELECT shedlock_release('p')$$,
+    $$SELECT shedlock_complete('p')$$,
+    $$SELECT shedlock_wait_any('{p}', '{1}', '0', 1)$$,
+    $$SELECT shedlock_end_wait(1)$$,
+    $$SELECT shedlock_pause('p')$$,
+    $$SELECT shedlock_resume('p')$$,
     $$SELECT shedlock_force_release('p')$$,
     $$SELECT shedlock_forget('p')$$,
     $$SELECT finding FROM shedlock_doctor()$$,
+    $$SELECT shedlock_stats_reset()$$,
+    $$SELECT shedlock_protect()$$,
+    $$SELECT shedlock_grant('regress_shedlock_monitor')$$,
+    $$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('m', now(), now(), 'host')$$,
     $$SELECT count(*) FROM shedlock$$
 ]) c;
+CALL shedlock_run('p', 'SELECT 1', '1 min');
 RESET ROLE;
 SELECT shedlock_revoke('regress_shedlock_monitor');
 SELECT attempt($$SELECT shedlock_grant('regress_shedlock_monitor', true, read_only => true)$$) AS both, attempt($$SELECT shedlock_grant('regress_shedlock_monitor', java => true, read_only => true)$$) AS java,

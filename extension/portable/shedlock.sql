@@ -1,21 +1,22 @@
--- ShedLock for PostgreSQL, portable edition 1.0: the functions of the extension, in plain SQL and PL/pgSQL, for servers where no
--- library can be loaded. Same names, arguments, table and SQLSTATEs; docs/where-it-runs.md tells what it cannot promise.
+-- ShedLock for PostgreSQL, portable edition 1.0: the functions of the extension, in plain SQL and PL/pgSQL, for servers
+-- where no library can be loaded. Same names, arguments, table and SQLSTATEs; docs/portable.md says what it cannot
+-- promise.
 --
 --     psql -v ON_ERROR_STOP=1 -f shedlock.sql
 --     psql -c "SELECT shedlock_grant('app')"
 --
--- As any role that may create functions and a table in the current schema, where nobody else may create anything, on
--- PostgreSQL 14 or later. Running the file again updates the functions and leaves the table and its locks alone. A table
--- shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock in the same schema, by
--- that role, takes over.
+-- Run it on PostgreSQL 14 or later, as any role that may create functions and a table in the current schema. No other
+-- role may create anything there. Running the file again updates the functions and leaves the table and its locks
+-- alone. A table shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock takes
+-- over if the same role runs it in the same schema.
 --
--- The functions act with their owner's rights, so nothing of anybody else's may ever run in them:
--- * All of them but shedlock_run have a search_path of their own, which leads to pg_catalog only. Functions whose names
---   begin with two underscores are called by those only.
+-- The functions act with their owner's rights, so no code of another role may ever run in them:
+-- * All of them but shedlock_run have a search_path of their own, which has pg_catalog only. Functions whose names begin
+--   with two underscores are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
--- * What the file does while it runs sees pg_catalog only, too.
--- @extschema@ is replaced by the schema at the end.
+-- * The statements of the file itself also run with pg_catalog only.
+-- The last block replaces @extschema@ with the schema.
 --
 -- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
 
@@ -24,10 +25,10 @@ SET LOCAL check_function_bodies = off;
 
 -- Table ---------------------------------------------------------------------------------------------------------------
 
--- Every name in this block is qualified, since search_path is still the caller's.
+-- Every name in this block is qualified, because search_path is still the caller's.
 DO $$
 BEGIN
-    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN -- or the functions would go to the workers, and the table not
+    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN -- otherwise the functions would go to the workers, and the table would not
         PERFORM pg_catalog.set_config('citus.enable_metadata_sync', 'off', true);
     END IF;
     PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
@@ -60,7 +61,7 @@ BEGIN
     PERFORM set_config('shedlock_portable.existing', (SELECT string_agg(o.oid::text, ' ') FROM (
         SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
-    -- The owner of the table could do as they like with the locks, and have the functions run what they attach to it.
+    -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
     row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
     IF row_owner <> current_user::regrole THEN
         RAISE insufficient_privilege
@@ -83,8 +84,8 @@ BEGIN
             USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s', home, found.what, found.owner, current_user::regrole),
                   HINT = format('SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.', found.owner);
     END IF;
-    -- A role that may create functions next to these could make their calls ambiguous, and so stop every lock. The owner of
-    -- the schema could replace them, and so act as their owner.
+    -- A role that may create functions in the same schema could make calls of ours ambiguous, so that no lock can be
+    -- acquired. The owner of the schema could replace our functions, and so act as their owner.
     creators := (SELECT string_agg(r.role, ', ' ORDER BY r.role) FROM (
         SELECT 'PUBLIC' AS role FROM pg_namespace n, aclexplode(n.nspacl) a
          WHERE n.oid = home::regnamespace AND a.grantee = 0 AND a.privilege_type = 'CREATE'
@@ -104,7 +105,7 @@ BEGIN
             lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp)', home);
     END IF;
     IF existing IS NULL THEN
-        -- As the extension makes it, but for what only a heap has.
+        -- The same table as the extension's, without the storage parameters, which only a heap has.
         EXECUTE format('CREATE TABLE %s.shedlock (
             name varchar(255) COLLATE "C" PRIMARY KEY,
             lock_until timestamp NOT NULL,
@@ -130,13 +131,13 @@ BEGIN
                 HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
         END;
     END IF;
-    PERFORM set_config('search_path', home || ', pg_temp', true); -- what follows is made there
+    PERFORM set_config('search_path', home || ', pg_temp', true); -- everything below is created there
 END
 $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
--- Each gives what was asked for, or the extension's error.
+-- Each returns the checked argument, or fails with the extension's error.
 
 CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -151,7 +152,7 @@ BEGIN
 END
 $$;
 
--- RAISE knows no way to leave out a detail or hint that is not there.
+-- RAISE cannot leave out a detail or hint that is empty.
 CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -192,7 +193,7 @@ BEGIN
 END
 $$;
 
--- In one order for everybody.
+-- The names, in the same order for all callers.
 CREATE OR REPLACE FUNCTION shedlock__names(names text[]) RETURNS text[]
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -220,8 +221,9 @@ BEGIN
 END
 $$;
 
--- A finite interval, without months: those are counted from now, in UTC. PostgreSQL would compare them as 30 days each. Now
--- plus several of it stays inside timestamp's range. Days that hours take back are not there.
+-- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
+-- them as 30 days each. Now plus several such intervals is within the range of timestamp. Days and hours with different
+-- signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -252,7 +254,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
 BEGIN
-    -- 0 is unset, as in the extension, whose library may be there and define the setting.
+    -- 0 means not set, as in the extension. Its library may be loaded here, and then it defines the setting.
     at_most := COALESCE(at_most, NULLIF(NULLIF(current_setting('shedlock.default_at_most', true), '')::interval, interval '0'));
     PERFORM @extschema@.shedlock__require(at_most IS NOT NULL, 'at_most'::text,
         'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'::text);
@@ -327,7 +329,7 @@ BEGIN
 END
 $$;
 
--- For a lock that has no row: what cannot be stored nobody has ever held.
+-- For a lock that has no row. Fails if the name cannot be stored, so that nobody can ever have held it.
 CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -344,8 +346,7 @@ $$;
 
 -- Row -----------------------------------------------------------------------------------------------------------------
 
--- PL/pgSQL keeps its plans; a function in SQL is planned with every call, unless it is as short as the statement that
--- calls it can take in.
+-- PL/pgSQL keeps its plans. A function in SQL is planned with every call, unless it is so simple that it is inlined.
 
 -- How many characters the columns hold, and the resolution of the times.
 CREATE OR REPLACE FUNCTION shedlock__columns(OUT name_limit int, OUT locked_by_limit int, OUT unit interval)
@@ -394,8 +395,8 @@ CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigin
 SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54' THEN @extschema@.shedlock__number(locked_at) END
 $$;
 
--- This server, in eight hexadecimal digits. 00000000 where its control file cannot be read: then nobody can tell whose
--- process ids a session's are. Managed servers may forbid it with any error.
+-- This server, in eight hexadecimal digits. 00000000 if its control file cannot be read: then it is not known to which
+-- server a process id belongs. Managed servers may forbid that with any error.
 CREATE OR REPLACE FUNCTION shedlock__server() RETURNS text
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -405,10 +406,10 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- This session, as it is in locked_by: /PID.START.SERVER. Process ids come back, so the session's start is part of it. An
--- ordinary role may not see when the sessions of others, its callers, have begun. Then the start is when this one first came
--- here, and a comma before the server says so. Kept in a setting. (A session that forges it gets what an earlier session with
--- the same pid has left, and no more.)
+-- This session, as it is written in locked_by: /PID.START.SERVER. Process ids are reused, so the start of the session
+-- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
+-- the time of this session's first call, and there is a comma before the server. It is kept in a setting. (A session
+-- that forges it can only get the locks that an earlier session with the same process id left.)
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -426,8 +427,8 @@ BEGIN
 END
 $$;
 
--- NULL where that cannot be known: on a standby, and for another server's session. It calls no function of ours by name, so
--- that the views and the doctor work among planted overloads.
+-- NULL if that cannot be known: on a standby, and for another server's session. It calls no function of ours by name,
+-- so that the views and the doctor work even if somebody has planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -444,7 +445,7 @@ BEGIN
                          WHERE a.backend_start IS NULL -- another role's
                             OR left(right(session, 9), 1) = ','
                             OR (extract(epoch FROM a.backend_start) * 1000000)::bigint = start::bigint);
-    -- Before a session counts as gone its server is compared with the real one: anybody can forge a setting.
+    -- Before a session counts as gone, its server is compared with the real one, because anybody can forge a setting.
     IF NOT is_there OR COALESCE(own_server, '') = '' THEN
         BEGIN
             own_server := (SELECT lpad(to_hex(hashint8(system_identifier)), 8, '0') FROM pg_control_system());
@@ -457,16 +458,16 @@ BEGIN
 END
 $$;
 
--- locked_by is the holder, which is text for people, and an end that has the row's own locked_at in it, in microseconds
--- since 1970, behind a separator that tells the kind of the acquisition:
+-- locked_by is the holder, which is text for people, followed by an end: the row's own locked_at, in microseconds since
+-- 1970, after a separator that tells the kind of the acquisition:
 --   #LOCKED_AT                     owned by whoever has the token, which is the same number
 --   /PID.START.SERVER:LOCKED_AT    owned by that session (see shedlock__session)
 --   /PID.START.SERVER!LOCKED_AT    owned by that session, and ends with it
 --   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
 --   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
--- A row with any other end is a Java client's, or new. Nothing else is read from locked_by: whatever a holder imitates, the
--- real end comes after it. The view and the trigger have the same expression, and holder.cpp the same rule. (The expression
--- has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
+-- A row with any other end is a Java client's, or new. Nothing else is read from locked_by, so a holder can imitate an
+-- end: the real one comes after it. The view and the trigger have the same expression, and holder.cpp the same rule.
+-- (The expression has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -484,9 +485,10 @@ BEGIN
 END
 $$;
 
--- Whether that acquisition is the session's, or without a session the token's. With both, it must be the session's and
--- have that token. The end is compared, not parsed: that it has the row's own token is enough, except behind &, where any
--- session may be. (Casts to text are immutable, but bigint after || is not, and would keep PostgreSQL from inlining this.)
+-- Whether the acquisition belongs to the session, or, without a session, to the token. With both, it must belong to the
+-- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token, except
+-- after &, where any session may come before. (Casts to text are immutable. || with a bigint is not, and would keep
+-- PostgreSQL from inlining this.)
 CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$
 SELECT COALESCE((token IS NULL OR token = found_token)
@@ -496,8 +498,8 @@ SELECT COALESCE((token IS NULL OR token = found_token)
              ELSE right(locked_by, length(session || found_token::text) + 1) IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
 $$;
 
--- A tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, and for
--- the tick at which it began. Whoever overwrites the row stores the result.
+-- The tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, for
+-- the tick at which it began. Every function that overwrites the row stores the result.
 CREATE OR REPLACE FUNCTION shedlock__with_java(stored timestamp, locked_by text, locked_at timestamp) RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -508,7 +510,7 @@ BEGIN
 END
 $$;
 
--- Whether a lease that has an at_least and is not released ends with a session that is gone.
+-- For a lease that was not released: whether it ended because it ends with a session that is gone.
 CREATE OR REPLACE FUNCTION shedlock__has_lost_its_session(locked_by text, locked_at timestamp) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -518,7 +520,8 @@ BEGIN
 END
 $$;
 
--- The lock_until that counts: a lease may end with its session, at_least honoured. And 55000 where a value is missing.
+-- The lock_until that counts: a lease may end with its session, but not before at_least has passed. 55000 if a value is
+-- missing.
 CREATE OR REPLACE FUNCTION shedlock__lasts_until(seen shedlock__row, now timestamp) RETURNS timestamp
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -530,7 +533,8 @@ BEGIN
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
        AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
-        -- Not in the condition above: PL/pgSQL sets up a whole expression once per transaction, whether or not all of it is needed.
+        -- Not part of the condition above, because PL/pgSQL sets up a whole expression once per transaction, even if it
+        -- needs only a part.
         IF @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
             RETURN LEAST(seen.lock_until, seen.lock_at_least_until);
         END IF;
@@ -539,9 +543,9 @@ BEGIN
 END
 $$;
 
--- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done. Otherwise
--- it had its turn. The first answers need not know whether the row is a Java client's.
-CREATE OR REPLACE FUNCTION shedlock__had_a_turn(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
+-- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done.
+-- Otherwise it is not due. The first two answers do not depend on whether the row is a Java client's.
+CREATE OR REPLACE FUNCTION shedlock__is_not_due(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
     last_tick timestamp;
@@ -560,7 +564,7 @@ BEGIN
 END
 $$;
 
--- The holder, given or application_name@client_addr, cut so that it fits together with the end.
+-- The holder (by default application_name@client_addr), cut off so that it fits into the column together with the end.
 CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, ending text, room int) RETURNS text
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -572,7 +576,7 @@ BEGIN
 END
 $$;
 
--- What counts must not be forgotten in a crash; with synchronous replication, neither by a fail-over.
+-- For a change that must survive a crash and, with synchronous replication, a fail-over.
 CREATE OR REPLACE FUNCTION shedlock__require_durability() RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -582,9 +586,10 @@ BEGIN
 END
 $$;
 
--- Citus commits on its workers after this server's commit can be seen. Advisory locks last until that is over, row locks do
--- not. So a transaction that has released or guarded a lock keeps it from being acquired until then. Any role can take these
--- advisory locks, and so have a lock refused and its holder wait; but never have it granted.
+-- Citus commits on its workers after this server's commit has become visible. Advisory locks last until the workers
+-- have committed, row locks do not. So with an advisory lock a transaction that has released or guarded a lock keeps it
+-- from being acquired until then. Any role can take these advisory locks. It can make a lock be refused and its holder
+-- wait, but never make it be granted.
 CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -592,8 +597,8 @@ BEGIN
 END
 $$;
 
--- Keeps its locks until the transaction ends, as the row of whoever acquires is kept. Locks of the session would outlive a
--- cancelled statement, and then nobody could acquire or release.
+-- These advisory locks last until the transaction ends, like the row lock of an acquire. Advisory locks of the session
+-- would outlive a cancelled statement, and then nobody could acquire or release.
 CREATE OR REPLACE FUNCTION shedlock__have_workers_committed(names text[]) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -654,7 +659,7 @@ BEGIN
 END
 $$;
 
--- All of the rows, locked, or NULL: without waiting for whoever has one.
+-- Locks all of the rows, or gives NULL if another transaction has one. Never waits.
 CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -667,8 +672,7 @@ BEGIN
 END
 $$;
 
--- Lets the next UPDATE of these rows pass shedlock_protect_row, which see: what it then writes is another
--- lock_at_least_until.
+-- Lets the next UPDATE of these rows pass shedlock_protect_row, because it will change lock_at_least_until (see there).
 CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -676,7 +680,7 @@ BEGIN
 END
 $$;
 
--- Each Citus worker would grant the lock of its own table. That catalog is there with Citus only.
+-- Each Citus worker would grant locks of its own table. This catalog exists only with Citus.
 CREATE OR REPLACE FUNCTION shedlock__require_one_truth() RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -689,7 +693,7 @@ BEGIN
 END
 $$;
 
--- Writes an acquisition over rows that are ours to change and free, and gives its token. The kind is that of
+-- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
 -- shedlock__origin. A pause has no at_most and no at_least; it is no run, so the ticks stay as they are.
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
                                           tick timestamp, kind text, holder text) RETURNS bigint
@@ -709,7 +713,7 @@ BEGIN
            lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
            last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text, s.locked_at)),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
-     WHERE s.name = ANY (names); -- looked up in the index: SERIALIZABLE takes a scan of the table for a read of all rows
+     WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
     RETURN token;
 END
 $$;
@@ -764,7 +768,7 @@ BEGIN
 END
 $$;
 
--- One attempt. Without a token: refused, and for good where this tick has had its turn.
+-- Tries once to acquire. The token is NULL if it was refused; for_good says that this tick is not due any more.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
                                          kind text, holder text, OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
@@ -774,11 +778,11 @@ DECLARE
     seized @extschema@.shedlock__row[];
 BEGIN
     for_good := false;
-    -- A look first, so that a caller that is refused has locked and written nothing.
+    -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
-        for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+        for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
             RETURN;
         END IF;
@@ -801,10 +805,10 @@ BEGIN
             RAISE SQLSTATE 'SL0NO';
         END IF;
 
-        -- The clock, now that all rows are ours to change.
+        -- Read the clock now that we have locked all rows.
         now := clock_timestamp() AT TIME ZONE 'UTC';
         FOREACH seen IN ARRAY seized LOOP
-            for_good := for_good OR @extschema@.shedlock__had_a_turn(seen, asked_tick, retry);
+            for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
             IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
                 RAISE SQLSTATE 'SL0NO';
             ELSIF seen.locked_at = timestamp 'infinity' THEN
@@ -818,7 +822,8 @@ BEGIN
         END LOOP;
         token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
     EXCEPTION
-        -- Refused; a first insert of Java's is undecided; it has changed since this transaction's snapshot.
+        -- It was refused; or a Java client's first insert is not committed yet; or the row has changed since this
+        -- transaction's snapshot.
         WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
             token := NULL;
             RETURN;
@@ -827,8 +832,8 @@ BEGIN
 END
 $$;
 
--- now, raised above every locked_at that it replaces. Where last_tick equals locked_at there was no tick, so the token must
--- not equal the tick.
+-- The time now, raised above every locked_at that it replaces. The token must not equal the tick, because last_tick =
+-- locked_at means that there was no tick.
 CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval) RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -841,7 +846,7 @@ BEGIN
 END
 $$;
 
--- In REPEATABLE READ and above a release is not seen, only the end of the lease.
+-- Tries until `wait` is over. In REPEATABLE READ and above it does not see a release, only the end of the lease.
 CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -852,14 +857,14 @@ BEGIN
     LOOP
         attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, kind, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
-        -- Not all at the same time.
+        -- Random, so that waiters do not look in lockstep.
         PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
     END LOOP;
     RETURN attempt.token;
 END
 $$;
 
--- Without a kind: ends_with_session was NULL.
+-- The kind is NULL if ends_with_session was NULL.
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -984,7 +989,7 @@ BEGIN
 END
 $$;
 
--- For the client library, which asks when there is nobody to wake it.
+-- For the client library. NULL and false tell it that nobody would wake it, so it polls.
 CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
     LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
 
@@ -998,11 +1003,13 @@ CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
 SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
 $$;
 
--- Why a lease is not ours and live; NULL: it is. Ours: as in shedlock__is_owner. Done: because it was released as done.
+-- Why a lease is not ours and live; the reason is NULL if it is. "Ours" is as in shedlock__is_owner; done means that it
+-- was released as done.
 CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
                                                OUT reason text, OUT advice text, OUT done boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
+    from_whom record;
     holder text;
     found_token bigint;
 BEGIN
@@ -1011,7 +1018,7 @@ BEGIN
         reason := 'Nobody ever acquired it, or its row has been deleted.';
         RETURN;
     END IF;
-    PERFORM @extschema@.shedlock__lasts_until(seen, now); -- for what it finds missing
+    PERFORM @extschema@.shedlock__lasts_until(seen, now); -- fails if a value is missing
     found_token := @extschema@.shedlock__token_of(seen.locked_at);
     IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         IF seen.lock_at_least_until IS NULL THEN
@@ -1023,25 +1030,28 @@ BEGIN
             reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
             advice := 'Choose a longer at_most, or extend the lock in time.';
         ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0 AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
-            reason := 'Its lease ended with the session that acquired it.'; -- at_least keeps others away, but gives the owner nothing
+            reason := 'Its lease ended with the session that acquired it.'; -- at_least still keeps others away, but the owner has lost the lock
         END IF;
         RETURN;
     END IF;
-    -- An acquisition without a tick has its token for its tick.
+    -- The tick of an acquisition without a tick is its token.
     IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
         reason := 'It has been released as done, and was acquired again since.';
         done := true;
         RETURN;
     END IF;
-    holder := (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder;
+    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    holder := from_whom.holder;
     IF seen.lock_until = timestamp 'infinity' THEN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
-    ELSIF token > COALESCE(found_token, CASE WHEN seen.locked_at < now THEN token - 1 END) THEN
+    ELSIF token > found_token OR token IS NOT NULL AND seen.locked_at = timestamp '-infinity' THEN
         reason := 'No acquisition has had this token.';
-    ELSIF token = found_token AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind = '*' THEN
-        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
-    ELSIF token = found_token THEN
+    ELSIF token = found_token AND from_whom.kind IN (':', '!') THEN
         reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF token = found_token THEN
+        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF from_whom.kind = '*' THEN
+        reason := format('An administrator intervened: "%s", at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSE
@@ -1054,8 +1064,8 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or without it releases. Waits for whoever has one of the rows; with nowait it gives NULL instead.
--- Without `tell` it does not say why not.
+-- Extends by at_most, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows; with
+-- nowait it gives NULL instead. Without `tell` there is no WARNING.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
                                             tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
@@ -1065,7 +1075,7 @@ DECLARE
     wanted text;
     now timestamp;
     unit interval;
-    place int := 1;
+    next_row int := 1;
     had_tick boolean := false;
     found record;
     refused text;
@@ -1086,14 +1096,14 @@ BEGIN
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
             IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = ANY (names) AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
-                RAISE SQLSTATE 'SL0NO'; -- without a code: somebody else has a row
+                RAISE SQLSTATE 'SL0NO'; -- without a code: another transaction has locked a row
             END IF;
             PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
               WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         END IF;
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
-            seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
-            place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+            seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
+            next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
             found := @extschema@.shedlock__complaint(seen, session, token, now);
             IF found.reason IS NOT NULL AND (code IS NULL OR NOT found.done) THEN
@@ -1137,7 +1147,7 @@ BEGIN
     IF current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
     END IF;
-    -- A release that a crash forgets errs towards holding; but not that of a tick that was done.
+    -- If a crash undoes a release, the lock is only held for longer; but a tick that was done would be due again.
     IF at_most IS NOT NULL OR done AND had_tick THEN
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
@@ -1145,12 +1155,13 @@ BEGIN
 END
 $$;
 
--- Extends or releases one lock that is the caller's and live beyond doubt. False says nothing: shedlock__change knows. The lock is the
--- session's, or without one the token's.
+-- Extends or releases one lock that certainly belongs to the caller and is live. False only means that shedlock__change
+-- must decide. The lock belongs to the session or, without one, to the token.
 --
--- The clock is read before the row is ours, which saves the statement that locks it. So the lease has to last for a while yet, and
--- what took longer is undone. An at_least that still runs is left to shedlock__change; so is an extend where shedlock_protect_row may
--- take it for somebody else's. Sixteen digits last until 2286.
+-- The clock is read before the row is locked, which saves the statement that locks it. So the lease must last for
+-- another second, and an UPDATE that took longer is undone. An at_least that has not passed is left to
+-- shedlock__change; so is an extend where shedlock_protect_row could take it for another client's. Tokens have sixteen
+-- digits until 2286.
 CREATE OR REPLACE FUNCTION shedlock__change_one(name text, session text, token bigint, at_most interval, done boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1301,24 +1312,27 @@ $$;
 
 -- Guard ---------------------------------------------------------------------------------------------------------------
 
--- Why the row's latest acquisition is not this one; NULL: it is. Whether its lease still runs is not asked.
+-- Why the row's latest acquisition is not this one; NULL if it is. Its lease may be over.
 CREATE OR REPLACE FUNCTION shedlock__loss(seen shedlock__row, wanted text, session text, token bigint) RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
     from_whom record;
+    found_token CONSTANT bigint := @extschema@.shedlock__token_of(seen.locked_at);
 BEGIN
-    IF seen.name IS NULL OR seen.locked_at = timestamp '-infinity' THEN
+    IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run has had it
+        RETURN 'Its row has been deleted.';
+    ELSIF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(wanted);
         RETURN 'Nobody ever acquired it, or its row has been deleted.';
-    ELSIF seen.locked_at < timestamp '1970-01-01' + token * interval '1 microsecond' THEN
+    ELSIF session IS NULL AND (token > found_token OR seen.locked_at = timestamp '-infinity') THEN
         RETURN 'No acquisition has had this token.';
     END IF;
     from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    IF session IS NULL AND token = @extschema@.shedlock__token_of(seen.locked_at) AND from_whom.kind <> '*'
-       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
+    IF session IS NULL AND token = found_token AND from_whom.kind <> '*'
+       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         RETURN NULL;
     END IF;
-    RETURN format('Its latest acquisition is by "%s".', from_whom.holder);
+    RETURN format(CASE WHEN from_whom.kind = '*' THEN 'An administrator intervened: "%s".' ELSE 'Its latest acquisition is by "%s".' END, from_whom.holder);
 END
 $$;
 
@@ -1369,9 +1383,10 @@ $$;
 
 -- Complete ------------------------------------------------------------------------------------------------------------
 
--- Whether this very transaction has written the row that it sees. A row's xmin that is still in progress is ours: nobody
--- else's would be seen. Transaction ids are given out in ascending order, so that those of our subtransactions come after our
--- own. Otherwise: the row was frozen so long ago that its xmin seems to be in the future, or the server has no xmin.
+-- Whether this transaction itself has written the row that it sees. If the row's xmin is still in progress it is ours,
+-- because we would not see the row of another such transaction. Transaction ids ascend, so those of our subtransactions
+-- come after our own. It fails if the row was frozen so long ago that its xmin seems to be in the future, or if the
+-- server has no xmin.
 CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1386,8 +1401,8 @@ EXCEPTION WHEN invalid_parameter_value OR feature_not_supported OR undefined_col
 END
 $$;
 
--- Releases as done what this caller may release, and leases that are over but not taken. The rows stay locked until the
--- transaction ends, so nobody can take the locks before it has committed.
+-- Releases as done the locks that this caller may release, and those whose lease is over if nobody has taken them. The
+-- rows stay locked until the transaction ends, so nobody can take the locks before it has committed.
 CREATE OR REPLACE FUNCTION shedlock__complete(names text[], session text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1397,7 +1412,7 @@ DECLARE
     reason text;
     now timestamp;
     unit interval;
-    place int := 1;
+    next_row int := 1;
     unreleased text[] := '{}';
     had_tick boolean := false;
 BEGIN
@@ -1406,8 +1421,8 @@ BEGIN
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
-        seen := CASE WHEN (seized[place]).name = wanted THEN seized[place] END;
-        place := place + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
+        seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
+        next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
         reason := @extschema@.shedlock__loss(seen, wanted, session, token);
         IF reason IS NOT NULL THEN
             NULL;
@@ -1419,8 +1434,8 @@ BEGIN
             unreleased := unreleased || wanted;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
         ELSIF seen.lock_at_least_until IS NOT NULL OR NOT @extschema@.shedlock__has_written(wanted) THEN
-            -- By this transaction as done is no contradiction. Anything else may be a client that does not know how its commit
-            -- ended: the commit must not succeed any more, or the tick would be run again.
+            -- A release as done by this transaction is all right. Any other may be from a client that does not know how
+            -- its commit ended: then the commit must not succeed any more, because the tick will be run again.
             reason := 'It has been released before.';
         END IF;
         IF reason IS NOT NULL THEN
@@ -1436,7 +1451,7 @@ BEGIN
            last_done_at = now
      WHERE s.name = ANY (unreleased);
     FOREACH seen IN ARRAY seized LOOP
-        -- Edited by hand, lock_until may be long before the acquisition, or -infinity.
+        -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
             RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
                 DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
@@ -1486,7 +1501,7 @@ $$;
 
 -- Run -----------------------------------------------------------------------------------------------------------------
 
--- For shedlock_run, which may not have its owner's rights, or it could not commit.
+-- For shedlock_run, which cannot run with its owner's rights, because then it could not commit.
 CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval, wait interval, tick timestamptz,
                                               retry boolean) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -1503,8 +1518,9 @@ BEGIN
 END
 $$;
 
--- 25001 where shedlock_run cannot commit: with message, its COMMIT has failed inside a block with EXCEPTION. Where it could commit
--- otherwise, the message is about that block. If not, it is what a COMMIT in a function gives, in whatever language.
+-- 25001 if shedlock_run cannot commit. Its COMMIT in a block with EXCEPTION has failed with this message. If it could
+-- commit elsewhere, the message is about that block; if not, it is the same message as for a COMMIT in a function.
+-- (Messages may be translated, so they are compared.)
 CREATE OR REPLACE FUNCTION shedlock_run_check(message text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1520,13 +1536,14 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Exclusive: a shared lock would have to be upgraded for the release, which deadlocks with a session that waits for the row.
+    -- An exclusive lock: a shared one would have to be upgraded for the release, which deadlocks with a session that
+    -- waits for the row.
     PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock_run_guard.name FOR NO KEY UPDATE;
     PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
 END
 $$;
 
--- After the command: the release, which checks once more, against the command itself.
+-- After the command: releases, and checks again, because the command itself may have changed the row.
 CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1534,8 +1551,8 @@ BEGIN
 END
 $$;
 
--- After the command has failed, with this SQLSTATE and hint; gives the hint. Who was told that the lock is lost is not
--- told once more.
+-- After the command has failed with this SQLSTATE and hint. Gives the hint to use. A caller that gets SL001 gets no
+-- WARNING on top of it.
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1544,7 +1561,7 @@ BEGIN
 END
 $$;
 
--- The setting shedlock.tick, for the command: its transaction is the only one that has it.
+-- Sets shedlock.tick for the command. Only the transaction of the command has the setting.
 CREATE OR REPLACE FUNCTION shedlock_run_tick(tick timestamptz) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
 BEGIN
@@ -1563,7 +1580,7 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE plpgsql AS $$
--- Runs with the caller's search_path, as the command must: no operator stands here, and every function has its schema.
+-- Runs with the caller's search_path, as the command must. So it uses no operator, and every function has its schema.
 DECLARE
     token bigint;
     failed boolean := false;
@@ -1573,7 +1590,7 @@ DECLARE
     hint text;
 BEGIN
     BEGIN
-        COMMIT; -- never succeeds here; why not tells whether it can below
+        COMMIT; -- never succeeds here; the message tells whether it can succeed below
     EXCEPTION WHEN invalid_transaction_termination THEN
         PERFORM @extschema@.shedlock_run_check(SQLERRM);
     END;
@@ -1591,7 +1608,7 @@ BEGIN
         EXECUTE command;
         PERFORM @extschema@.shedlock_run_end(name, token);
         BEGIN
-            SET CONSTRAINTS ALL IMMEDIATE; -- what would fail at the commit is to fail here
+            SET CONSTRAINTS ALL IMMEDIATE; -- so that what would fail at the commit fails here
         EXCEPTION WHEN feature_not_supported THEN -- YugabyteDB
             NULL;
         END;
@@ -1612,7 +1629,8 @@ $$;
 
 -- Intervene -----------------------------------------------------------------------------------------------------------
 
--- The row, whoever is at it: an administrator's word holds. 22023 and 22001 where there is none.
+-- The row, once no other transaction has it: administrators override any holder. 22023 or 22001 if there is no row and
+-- the name cannot be stored.
 CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1644,7 +1662,7 @@ BEGIN
         RETURN false;
     END IF;
     now := clock_timestamp() AT TIME ZONE 'UTC';
-    -- An infinite locked_at is nobody's token; whoever edited the row by hand gets it repaired.
+    -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
     PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
@@ -1661,7 +1679,7 @@ BEGIN
 END
 $$;
 
--- Whether the row may be deleted: the lock is free, and the tokens and ticks that come after it are later.
+-- Whether the row may be deleted: the lock is free, and later tokens and ticks will be greater than those in the row.
 CREATE OR REPLACE FUNCTION shedlock__is_past(seen shedlock__row, now timestamp) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -1671,7 +1689,7 @@ BEGIN
 END
 $$;
 
--- The row is locked only if it may be deleted: whoever is refused must not keep others from their release.
+-- The row is locked only if it may be deleted: a call that gives false must not keep others from their release.
 CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1771,8 +1789,8 @@ CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- Shape ---------------------------------------------------------------------------------------------------------------
 
--- As extension/shape.cpp: what is not known to be harmless is refused. Asked when this file runs, and by the doctor: with
--- every call it would cost more than the call.
+-- As extension/shape.cpp: whatever is not known to be harmless is refused. It is called when this file runs and by the
+-- doctor; in every call it would cost more than the call itself.
 CREATE OR REPLACE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1793,7 +1811,7 @@ BEGIN
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
-        UNION ALL SELECT 2, 'it belongs to another role than the functions, who would run what that attaches to it', 'Run shedlock.sql again as the table''s owner.'
+        UNION ALL SELECT 2, 'it belongs to another role than the functions, which would run whatever that role attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
         UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
@@ -1818,7 +1836,7 @@ BEGIN
         UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
         UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
-                format('It has no value at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
+                format('It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
         UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
                 format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
@@ -1850,20 +1868,20 @@ $$;
 
 -- Checked -------------------------------------------------------------------------------------------------------------
 
--- PL/pgSQL looks functions up by name, so that an overload planted next to one can make its call ambiguous. A view is
--- found by its name alone, and calls the function that was there when the view was made.
+-- PL/pgSQL looks functions up by name, so somebody can make a call ambiguous by planting an overload. A view is found
+-- by its name alone, and calls the function that existed when the view was created.
 CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 
--- Anything else of that role with a name like these is not ours.
+-- Other functions of that role whose names are similar are not ours.
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 BEGIN
-    -- By the table, so that a dump that is restored elsewhere, and REASSIGN OWNED, change nothing.
+    -- Found by the table, so that it still works after a restore into another schema and after REASSIGN OWNED.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
         SELECT p.oid::regprocedure AS routine
           FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
@@ -1879,7 +1897,7 @@ CREATE OR REPLACE FUNCTION shedlock_tick(
     at timestamptz DEFAULT pg_catalog.clock_timestamp()
 ) RETURNS timestamptz
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
--- Nothing longer than hours is added to an instant: days would be those of the session's TimeZone.
+-- Only hours and less are added to an instant, because days would be those of the session's TimeZone.
 DECLARE
     origin CONSTANT timestamp := '2001-01-01'; -- a Monday
     half_a_day CONSTANT interval := '12 hours';
@@ -1909,14 +1927,15 @@ BEGIN
     END IF;
 
     latest := at + LEAST(every / 2, interval '30 seconds');
-    -- Clocks that are put back over midnight show the day before once more, when the new day has had its tick.
+    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick.
     FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
         shown := latest AT TIME ZONE zone + ahead;
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- The instant at which the wall clock shows that, if nobody changed it: by the hour, between that instant and latest;
-        -- otherwise in the half day before that instant, which finds the first of two, or in the half day after it.
+        -- The instant at which the wall clock shows `due`. By the hour: if the clock was not changed between that
+        -- instant and latest. Otherwise: if it was not changed in the half day before that instant, which finds the
+        -- first of two such instants, or in the half day after it.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -1928,11 +1947,12 @@ BEGIN
             END IF;
         END IF;
         IF tick AT TIME ZONE zone <> due THEN
-            -- Somebody did, after tick and not after changed, at a whole second. Halving makes changed the first of the new time.
+            -- The clock was changed after `tick` and not after `changed`, at a whole second. Bisection makes `changed`
+            -- the first second of the new time.
             DECLARE
                 before timestamptz := date_trunc('second', tick);
                 middle timestamptz;
-                unchanged timestamp; -- what it would have shown then
+                unchanged timestamp; -- what the clock would have shown then
             BEGIN
                 changed := date_trunc('second', changed);
                 WHILE changed - before > interval '1 second' LOOP
@@ -1944,7 +1964,8 @@ BEGIN
                     END IF;
                 END LOOP;
                 unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- What was skipped is due at that instant. Otherwise the clock was put back: the last tick before that.
+                -- A tick that was skipped is due at that instant. Otherwise the clock was put back, and this is the
+                -- last tick before that.
                 tick := CASE WHEN due >= unchanged THEN changed
                              ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
             END;
@@ -1960,7 +1981,7 @@ CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zon
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
     most CONSTANT int := 100000;
-    -- shedlock_tick looks ahead by that much: asked for a tick minus this, it gives the one before.
+    -- shedlock_tick looks ahead by that much: for a tick minus this interval it gives the previous tick.
     back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
     ticks timestamptz[];
 BEGIN
@@ -2030,8 +2051,9 @@ FROM shedlock_rows() l
         END AS token
         OFFSET 0
     ) t
-    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's locked_at.
-    -- NULL, if it has none or another locked_at. (holder.cpp and shedlock_protect_row have the same rule.)
+    -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's
+    -- locked_at. NULL if there is no such end, or if it has another locked_at. (holder.cpp and shedlock_protect_row
+    -- have the same rule.)
     LEFT JOIN LATERAL (
         SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
                shedlock_session_alive(k.session) AS alive
@@ -2048,7 +2070,8 @@ FROM shedlock_rows() l
         SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
         OFFSET 0
     ) j
-    -- As acquire sees it: a lease may end with its session, at_least honoured. On a standby nobody knows.
+    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby that
+    -- is not known.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
@@ -2069,9 +2092,10 @@ FROM shedlock_rows() l
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
--- A query for each finding, in the order in which they are told: it gives severity, finding and hint. $1 is the lock table;
--- locks, counters and advice come from shedlock_doctor. A query with extensions is asked for each of them that is
--- installed, @ being its name. Elsewhere that schema may be anybody's, and a view in it would run with our rights.
+-- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
+-- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
+-- them that is installed, with @ as its name. If the extension is not installed, the schema of that name may belong to
+-- anybody, and a view in it would run with our rights.
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
@@ -2079,15 +2103,16 @@ $q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets 
            format('ALTER TABLE %s SET LOGGED', $1)
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 
--- pg_upgrade keeps what depends on members, but not what the extension depends on.
+-- pg_upgrade keeps dependencies on the extension's members, but not the dependencies of the extension itself.
 $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
       FROM pg_extension e
      WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
         SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
 
--- Functions are looked up by name and types. Next to the portable edition's, an overload makes the calls among them ambiguous;
--- next to the extension's, it may be what a caller runs that passes a literal without a type.
+-- Functions are looked up by name and types. An overload in the schema of the portable edition makes calls between its
+-- functions ambiguous. In the schema of the extension, a caller that passes a literal without a type may run the
+-- overload instead.
 $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
            format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
            CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
@@ -2105,9 +2130,9 @@ $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
                        AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
      GROUP BY home, is_extension $q$,
 
--- Made by mistake, or left behind. A foreign table is another database's, and an extension's is its own affair.
+-- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
 $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
-           'If Java''s clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+           'If Java clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
       FROM pg_class c
      WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
        AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
@@ -2116,14 +2141,15 @@ $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks a
                AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
      ORDER BY c.oid::regclass::text $q$,
 
--- Our tokens are rounded to the coarsest of these columns, and move on by one unit from the one before, so they run ahead of the clock.
--- A Java client writes the clock's time, which is then lower, and the next token of ours is one that was given already.
+-- Our tokens are rounded to the coarsest of these columns, and each is at least one unit greater than the previous one,
+-- so they may run ahead of the clock. Then a Java client writes the clock's time, which is lower, and our next token
+-- repeats an old one.
 $q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
            format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
       FROM pg_attribute
      WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
 
-$q$ SELECT 'warning', format('table %s has %s dead rows beside %s live ones', $1, n_dead_tup, n_live_tup),
+$q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
            'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
       FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
 
@@ -2137,7 +2163,7 @@ $q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over 
      WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
     HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
 
--- Clients that write their own time may be a little ahead. Ours write the server's.
+-- Clients that write their own clock's time may be a little ahead. Ours write the server's time.
 $q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
            'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
       FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
@@ -2150,18 +2176,18 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
            'Another run may start then. Choose a longer at_most, or extend in time'
       FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
 
--- It looks busy at every tick, and does nothing.
+-- Such a job runs at every tick, but never gets its work done.
 $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
                              CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
 
--- Not so where a Java client wrote it: what it wrote counts, whatever last_tick is.
+-- This does not hold for a row that a Java client wrote: its locked_at counts, whatever last_tick is.
 $q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
            format('If the server''s clock had jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
       FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$,
 
-$q$ SELECT 'notice', format('lock "%s" is paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+$q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
       FROM locks WHERE state = 'paused' ORDER BY name $q$,
 
 $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
@@ -2172,12 +2198,13 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
 
-$q$ SELECT 'warning', format('lock "%s" ran out %s before it was released, and was missed by its holder %s', name,
-                             expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END, lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END),
-           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+$q$ SELECT 'warning', format('lock "%s" ', name)
+               || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
+                                      CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
+           'Holders died, ran longer than at_most, or were released by force. Call shedlock_stats_reset() once the cause is mended'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
--- Others are refused, Java clients wait, VACUUM cannot clean up.
+-- Others are refused, Java clients wait, and VACUUM cannot clean up.
 $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
                              date_trunc('second', clock_timestamp() - xact_start)),
            'Commit after the acquire, then work: a lock needs no open transaction'
@@ -2187,7 +2214,7 @@ $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an ope
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$,
 
--- Several writers. (A publication alone does no harm.)
+-- Several servers that write. (A publication alone does no harm.)
 $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
@@ -2196,13 +2223,14 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s, on which nothing of its locks is known',
+($q$ SELECT 'notice', format('this Citus coordinator has %s, and nothing of its locks is known there',
                             count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
-           'All clients must connect to the coordinator, Java''s, too'
+           'All clients must connect to the coordinator, Java clients, too'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
--- The functions would not see what SQL does. Citus puts a trigger on such a table, so that it is not sound: found by name.
+-- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, so that
+-- shedlock_table() fails; so this finds the table by name.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
@@ -2210,7 +2238,7 @@ UNION ALL VALUES
       FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
--- A subscriber is told of tables that it has copied, not of all that it is sent.
+-- A subscriber lists the tables that it has copied, not all for which it receives changes.
 ($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
            format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
                   sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
@@ -2231,8 +2259,8 @@ CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, 
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
-    -- From 2000 on, timestamp counts: no lease that begins then is too long for an interval, whatever somebody wrote
-    -- into the row.
+    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever somebody
+    -- wrote into the row.
     sources CONSTANT text := format($sources$ WITH
         locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
@@ -2242,8 +2270,8 @@ DECLARE
     lock_table regclass;
     query text;
 BEGIN
-    -- Without a sound table nothing is found about it; but why it is not may be among the rest: multi-master extensions
-    -- put triggers on tables.
+    -- If the table's shape is wrong, there are no findings about its contents, but the other findings may say why:
+    -- multi-master extensions put triggers on tables.
     BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
     EXCEPTION WHEN object_not_in_prerequisite_state THEN
@@ -2260,7 +2288,7 @@ BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
         EXCEPTION
             WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
-                NULL; -- there are no counters, or the table is not sound (distributed by Citus: 42804, 08006)
+                NULL; -- there are no counters, or the table has the wrong shape (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
                 finding := format('not all could be looked at: %s', SQLERRM);
@@ -2273,18 +2301,20 @@ $$;
 
 -- Protect -------------------------------------------------------------------------------------------------------------
 
--- What others write to a row that is not free and ours is left out, so that they see no row, as if it were held.
+-- Skips what other clients write to a row of ours that is not free. They see that no row was changed, as if it were
+-- held.
 --
--- Others do not know lock_at_least_until: who changes it is one of us. The extension writes past triggers; in plain SQL a
--- release changes it, and what would leave it as it is (an extend, a resume) sets it to infinity first. So the row tells,
--- and no setting of the session, which an aborted or forgetful function could leave behind.
+-- Other clients do not know lock_at_least_until, so a statement that changes it is ours. The extension writes without
+-- triggers. In the portable edition a release changes it, and functions that would not change it (an extend, a resume)
+-- set it to infinity first. So the row itself tells, and not a setting of the session, which a function that aborts
+-- could leave behind.
 --
--- It runs with the rights of whoever writes, who may execute nothing of ours: it can call no function of ours.
+-- It runs with the rights of the role that writes, which may not execute our functions, so it cannot call any of them.
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The end that every locked_by of ours has, as in the view. A variable, for the column may have a collation that knows
-    -- no regular expressions.
+    -- The end that every locked_by of ours has, as in the view. A variable, because the column may have a collation
+    -- that does not support regular expressions.
     locked_by CONSTANT text := OLD.locked_by;
     ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
@@ -2321,7 +2351,7 @@ BEGIN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
     ELSIF shedlock_protect."on" AND NOT is_on THEN
         EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
-        -- Or the trigger would keep the extension from being dropped.
+        -- Otherwise the trigger would keep the extension from being dropped.
         IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
             EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
         END IF;
@@ -2331,13 +2361,13 @@ $$;
 
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
--- What a role needs: for GRANT and REVOKE.
+-- The rights that a role needs, as in GRANT and REVOKE.
 CREATE OR REPLACE VIEW shedlock__rights AS
 SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
        p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_forget', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
            'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
            'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators,
-       -- The views call functions as whoever reads them.
+       -- The views call functions with the rights of the role that reads them.
        p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_rows', 'shedlock_session_alive', 'shedlock_stats_rows', 'shedlock_version',
            'shedlock_tick', 'shedlock_ticks']::pg_catalog.name[]) AS is_for_readers
   FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
@@ -2351,7 +2381,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
     granted text;
     lock_table regclass;
-    place regnamespace;
+    needed regnamespace;
 BEGIN
     IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
@@ -2367,10 +2397,10 @@ BEGIN
         EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
     END IF;
-    FOR place IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
-        IF NOT has_schema_privilege(shedlock_grant.role, place::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, place
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', place, shedlock_grant.role);
+    FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
+        IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, needed
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
         END IF;
     END LOOP;
 END
@@ -2388,7 +2418,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
     ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
                                                             UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
-        -- These rights were not given by shedlock_grant, and without them the functions would fail for everybody.
+        -- shedlock_grant did not give these rights, and without them the functions would fail for everybody.
         RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
             HINT = 'Only roles that shedlock_grant has named can be named here.';
     END IF;
@@ -2414,69 +2444,69 @@ $$;
 -- Comments ------------------------------------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and it is held until at_most has passed or it is released; false, refused, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, once for that instant of the schedule (see shedlock_tick); with retry the tick is due again when its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
+'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires a lock for whoever has the token it returns, in any session; NULL: refused. The tokens of a name strictly grow. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
-'For the client library, many of whose callers wait in one session: names[i] is a lock that caller number which[i] waits for. Sleeps until all locks of a caller look free: the numbers of those callers; none when wait, or half of statement_timeout, is over, or at shedlock_end_wait(wait_id). NULL: nobody would wake it, ask instead. Takes nothing: who wants a lock must acquire it then.';
+'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns none after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing would wake it, so poll instead. It acquires nothing: the callers must do that.';
 COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
-'For the client library: ends the shedlock_wait_any with that wait_id, in whatever session. False: none sleeps there.';
+'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is none.';
 COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
-'Lets a lock of this session last for at_most from now, and if at_least is given keeps it that long from now. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, when it is not live. With nowait NULL, and nothing is changed, when another transaction has the row locked; without, that is waited for.';
+'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over or others have the lock. If another transaction has locked the row, it waits; with nowait it returns NULL and changes nothing.';
 COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
-'Releases a lock of this session: it is free now, or when its at_least has passed. done: whether its work was; if not, an acquire with retry may have the same tick again. False, with a WARNING that says why, when it is not ours and live; nothing is changed then. The WARNING''s SQLSTATE is SL002 when it has been released as done, otherwise SL001.';
+'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, when it is not live.';
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, if its lease is over or others have the lock.';
 COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
-'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. SQLSTATE SL001, at once or at the end, if one has.';
+'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
-'From here on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. SQLSTATE SL001, at once or at the end, if one has.';
+'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
 COMMENT ON FUNCTION shedlock_complete(text) IS
-'In the transaction that did the work, at its end: guards it as shedlock_guard does, and releases this session''s lock as done, with its commit. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle while nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
+'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle if nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
 COMMENT ON FUNCTION shedlock_complete(text[]) IS
 'Completes several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
-'Completes the acquisition that has this token, as shedlock_complete does that of a session.';
+'Completes the acquisition that has this token, as shedlock_complete does for a session.';
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, what it skips is due at that instant).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, and a tick that it skips is due at that instant).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Runs a command under a lock: acquire, commit; then the command, guarded as by shedlock_guard, and the release, in one transaction. executed: true, its work is committed and counts as done; false, refused. If the command fails its work is rolled back, the lock is released as not done and its error reaches the caller; SQLSTATE SL001 likewise if others have had the lock meanwhile. The lock ends with the session. Not inside a transaction block.';
+'Runs a command under a lock: acquires and commits; then one transaction has the command, guarded as by shedlock_guard, and the release. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lock ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
-'Frees a lock, whoever holds it: true if somebody did. The old holder''s token is lost, its guarded transactions fail. Waits for a transaction in progress that has the row.';
+'Frees a lock, whoever holds it; true if it was held. The old holder has lost it, and its guarded transactions fail. Waits for a transaction in progress that has changed or locked the row.';
 COMMENT ON FUNCTION shedlock_forget(text) IS
-'Deletes the row of a job that is no more: true. False, and nothing has changed, unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has the row. Never waits for another transaction. All ticks of that name are due again.';
+'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has changed or locked the row. Never waits for another transaction. All ticks of that name are due again.';
 COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
-'Keeps a job from running, without end: takes the lock like any acquire, and is refused like any (false) while somebody holds it; with wait it tries again for that long.';
+'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while somebody holds it; with wait it tries again for that long.';
 COMMENT ON FUNCTION shedlock_resume(text) IS
-'Frees a paused lock, and only a paused one; otherwise false, with a WARNING.';
+'Frees a lock if it is paused; otherwise false, with a WARNING.';
 COMMENT ON FUNCTION shedlock_protect(boolean) IS
-'Puts a trigger on the lock table, or takes it off, that keeps other people''s SQL from changing or deleting a lock of ours that is not free: Java before 7.0, ports that DELETE, clients with a wrong clock. A NOTICE tells them. Waits for transactions that have written the table, and to take it off also for those that have read it.';
+'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing or deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong clock); they get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for those that have read it.';
 COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
-'What is wrong or may become so, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, settings that hurt, clients that write local time, leases about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows: nothing found.';
+'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found.';
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that make its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin also the administrators'' functions; with java also read and write the table, as Java''s clients do; with read_only only read the views. Nobody else may but superusers and whoever created the extension.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that created the extension may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
@@ -2488,9 +2518,9 @@ COMMENT ON VIEW shedlock__rights IS
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: of those released, how many as not done; expired: somebody else found the lease run out, its holder died or overran; lost: a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the released were not done; expired: how often another session found that a lease had run out, because its holder died or took too long; lost: how often a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
-'A row per lock. state: held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
 
@@ -2506,8 +2536,8 @@ BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
     END LOOP;
-    -- Functions come executable for everybody, and default privileges may give anybody rights. What was there before keeps
-    -- those that shedlock_grant has given.
+    -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed
+    -- before keeps the rights that shedlock_grant has given.
     FOR made IN
         SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
           FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner, COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl

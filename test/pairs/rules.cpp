@@ -145,16 +145,16 @@ private:
     }
 
     // Its tick is no longer due.
-    bool had_a_turn(std::optional<record> const &row) const
+    bool is_not_due(std::optional<record> const &row) const
     {
         return row && shedlock::availability_of(row->times, given_.ended, {op_.tick, true}, past_of(row)) ==
-                          shedlock::availability::had_a_turn;
+                          shedlock::availability::not_due;
     }
 
     bool could_be_refused() const
     {
         return known_.may_collide || std::ranges::any_of(during_, [&](state const &one) {
-                   if (had_a_turn(one[0]))
+                   if (is_not_due(one[0]))
                        return true;
                    return !std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()),
                                        [&](auto const &row) { return is_free(row); });
@@ -177,7 +177,7 @@ private:
     {
         if (!was_free(before_[i]))
             return "is granted, although the lock is held";
-        if (had_a_turn(before_[i]))
+        if (is_not_due(before_[i]))
             return "is granted, although its tick is not due";
         bool const has_end = op_.what != verb::pause;
         auto const last = has_end ? std::optional{duration{at_most}} : std::nullopt;
@@ -244,6 +244,8 @@ private:
         if (who.token && row->times.locked_at == *who.token)
             return origin_of(*row).is_run() ? "That acquisition belongs to a session"
                                             : "That token is no acquisition's";
+        if (origin_of(*row).kind == shedlock::origin::kinds::administrator)
+            return "An administrator intervened";
         if (who.token)
             return "It was taken over by ";
         return row->times.lock_until <= now ? "It is free. " : "It is held by another session";

@@ -36,10 +36,10 @@ TEST(availability, infinity_is_held)
 TEST(availability, a_tick_has_one_turn)
 {
     const history ran{noon, noon, noon};
-    EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, ran), availability::had_a_turn);
-    EXPECT_EQ(availability_of(long_over, noon, turn{noon, true}, ran), availability::had_a_turn);
-    EXPECT_EQ(availability_of(long_over, noon, turn{noon + 1us, false}, ran), availability::free);
-    EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, history{}), availability::free);
+    EXPECT_EQ(availability_of(long_over, noon, tick_request{noon, false}, ran), availability::not_due);
+    EXPECT_EQ(availability_of(long_over, noon, tick_request{noon, true}, ran), availability::not_due);
+    EXPECT_EQ(availability_of(long_over, noon, tick_request{noon + 1us, false}, ran), availability::free);
+    EXPECT_EQ(availability_of(long_over, noon, tick_request{noon, false}, history{}), availability::free);
 }
 
 TEST(availability, a_tick_is_compared_with_ticks_and_not_with_clocks)
@@ -47,38 +47,39 @@ TEST(availability, a_tick_is_compared_with_ticks_and_not_with_clocks)
     // Yesterday's tick was run late this morning, and does not use up today's.
     const lease this_morning{noon - 1h, noon - 2h, {}};
     const history yesterdays{noon - 24h, noon - 24h, noon - 1h};
-    EXPECT_EQ(availability_of(this_morning, noon, turn{noon - 3h, false}, yesterdays), availability::free);
-    EXPECT_EQ(availability_of(this_morning, noon, turn{noon - 24h, true}, yesterdays), availability::had_a_turn);
+    EXPECT_EQ(availability_of(this_morning, noon, tick_request{noon - 3h, false}, yesterdays), availability::free);
+    EXPECT_EQ(availability_of(this_morning, noon, tick_request{noon - 24h, true}, yesterdays), availability::not_due);
 }
 
 TEST(availability, an_earlier_tick_is_refused_for_good)
 {
     for (const auto done : {std::optional<instant>{}, std::optional{noon - 1h}, std::optional{noon}})
         for (const bool retry : {false, true})
-            EXPECT_EQ(availability_of(long_over, noon, turn{noon - 1us, retry}, {noon, done, {}}),
-                      availability::had_a_turn);
+            EXPECT_EQ(availability_of(long_over, noon, tick_request{noon - 1us, retry}, {noon, done, {}}),
+                      availability::not_due);
 }
 
 TEST(availability, a_tick_that_is_running_has_had_its_turn)
 {
     const history running{noon, {}, {}};
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon, false}, running), availability::had_a_turn);
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, turn{noon + 1s, false}, running), availability::held);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, tick_request{noon, false}, running), availability::not_due);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, tick_request{noon + 1s, false}, running),
+              availability::held);
 }
 
 TEST(availability, with_retry_the_last_tick_is_due_until_it_is_done)
 {
-    const turn again{noon, true};
+    const tick_request again{noon, true};
     for (const auto done : {std::optional<instant>{}, std::optional{noon - 1h}}) {
         EXPECT_EQ(availability_of(long_over, noon, again, {noon, done, {}}), availability::free);
-        EXPECT_EQ(availability_of(long_over, noon, turn{noon, false}, {noon, done, {}}), availability::had_a_turn);
+        EXPECT_EQ(availability_of(long_over, noon, tick_request{noon, false}, {noon, done, {}}), availability::not_due);
     }
-    EXPECT_EQ(availability_of(long_over, noon, again, {noon, noon, {}}), availability::had_a_turn);
+    EXPECT_EQ(availability_of(long_over, noon, again, {noon, noon, {}}), availability::not_due);
 }
 
 TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 {
-    const turn again{noon, true};
+    const tick_request again{noon, true};
     const history not_done{noon, {}, {}};
     EXPECT_EQ(availability_of({noon + 5s, noon, never}, noon + 5s - 1us, again, not_done), availability::held);
     EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, again, not_done), availability::held);
@@ -226,7 +227,8 @@ constexpr claim session{"/42.17", {}};
 TEST(standing, I4_a_session_owns_what_it_acquired)
 {
     EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::ours);
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon),
+              standing::ours);
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
               standing::foreign);
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "/42.17"}, session, noon), standing::foreign);
@@ -248,9 +250,11 @@ TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_has_this_one
 TEST(standing, a_run_is_owned_by_its_session_and_its_token)
 {
     const claim run{"/42.17", noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon), standing::ours);
-    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
-              standing::foreign);
+    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
+              standing::ours);
+    EXPECT_EQ(
+        standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
+        standing::foreign);
 }
 
 TEST(standing, I1_a_lease_that_has_ended_is_no_longer_ours)
