@@ -313,9 +313,10 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
 
-$q$ SELECT 'warning', format('lock "%s" ran out %s before it was released, and was missed by its holder %s', name,
-                             expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END, lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END),
-           'Holders died, ran longer than at_most, or were released by force. shedlock_stats_reset() once it is mended'
+$q$ SELECT 'warning', format('lock "%s" ', name)
+               || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
+                                      CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
+           'Holders died, ran longer than at_most, or were released by force. Call shedlock_stats_reset() once the cause is mended'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
 -- Others are refused, Java clients wait, VACUUM cannot clean up.

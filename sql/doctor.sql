@@ -45,6 +45,12 @@ SELECT * FROM complaints WHERE finding LIKE '%ends after%';
 UPDATE shedlock SET lock_until = timezone('utc', now()), locked_at = timezone('utc', now()), locked_by = regexp_replace(locked_by, '\d+$', (extract(epoch FROM now()) * 1000000)::bigint::text);
 SELECT shedlock_acquire('close', '1 min'), shedlock_release('close');
 SELECT * FROM complaints;
+-- A release that came too late, of a lease that did not run out.
+SELECT shedlock_stats_reset();
+SET client_min_messages = error;
+SELECT shedlock_acquire('close', '1 min'), shedlock_force_release('close'), shedlock_release('close');
+RESET client_min_messages;
+SELECT * FROM complaints;
 -- Counters of a lock whose row is gone cause no finding.
 DELETE FROM shedlock;
 SELECT * FROM complaints;
