@@ -31,7 +31,7 @@ var (
 	locks  *pgx.Conn // a connection for the lock alone, outside the application's pool
 )
 
-// A monotonic clock, which cannot be set.
+// A monotonic clock: nobody can set it.
 func clock() time.Duration { return time.Since(begun) }
 
 // Our clock may run slower than the server's.

@@ -12,7 +12,7 @@ const atMost = 1000 * (process.argv[3] || 10); // in milliseconds, like all time
 const lasting = `${atMost} ms`;
 const trusted = atMost * 0.9; // our clock may run slower than the server's
 const holder = `${os.hostname()}:${process.pid}`;
-const clock = () => performance.now(); // monotonic: it cannot be set
+const clock = () => performance.now(); // monotonic: nobody can set it
 
 const application = new Pool();
 const stop = new AbortController();

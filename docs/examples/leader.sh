@@ -24,15 +24,15 @@ sql() { # [COMMAND...]: psql runs the statements on stdin; COMMAND, if given, ru
 }
 ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, outside any pool
 
-# Hundredths of a second, by a monotonic clock, which cannot be set.
+# Hundredths of a second, by a monotonic clock, which nobody can set.
 clock() { read -r now _ </proc/uptime && now=${now/./}; }
 
 # The time until which the lease is trusted. It is in a file because keep is a process of its own, and is moved into place
-# so that no reader sees half of it.
+# so that nobody reads half of it.
 trust() { echo "$1" >"$folder/new" && mv "$folder/new" "$folder/until"; }
 trusted() { clock && [ "$now" -lt "$(<"$folder/until")" ]; }
 
-# Runs alongside the work until it is killed. $$ is the leader: once it is dead, its lease must not be extended.
+# Runs alongside the work until it is killed. $$ is the leader: once it is dead, nobody may extend its lease.
 keep() {
     local sent pause=$third
     while sleep "$pause" && kill -0 $$ 2>/dev/null && trusted; do
