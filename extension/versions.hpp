@@ -1,5 +1,5 @@
 // Differences between PostgreSQL versions: no other file tests for the version. Included by pg.hpp only.
-// docs/compatibility.md says what was read in the server's source when a version was added.
+// dev/postgresql-19.md says what was read in the server's source when 19 was added.
 #pragma once
 
 extern "C" {

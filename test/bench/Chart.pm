@@ -13,10 +13,10 @@ my %colour = (ours => '#1d6fb8', peer => '#8a94a0', loose => '#cfd5db');
 
 # The title, and the first part of the results' key, to which the side is added.
 my @panels = (
-	[ 'refused attempts a second, 32 clients', 'refused/32/' ],
-	[ 'acquired and released a second, 32 clients', 'cycle/32/' ],
-	[ 'one name, 32 clients: completed cycles a second', 'one/32/' ],
-	[ 'acquired and released a second, a slower flush', 'slow_cycle/32/' ],
+	[ 'refused attempts per second, 32 clients', 'refused/32/' ],
+	[ 'acquired and released per second, 32 clients', 'cycle/32/' ],
+	[ 'one name, 32 clients: completed cycles per second', 'one/32/' ],
+	[ 'acquired and released per second, a slower flush', 'slow_cycle/32/' ],
 );
 
 # Dark or light, as the reader prefers.

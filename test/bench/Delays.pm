@@ -60,7 +60,7 @@ sub targets
 		$row->('handed over, SQL, 99 %', '≤ 5 ms', 5000, map({ (ms($_), $_) } $time->('ours', 0.99))),
 		$row->('handed over, C++ library, median', '≤ 3 ms', 3000, map({ (ms($_), $_) } $time->('library', 0.5))),
 		$row->("$crowd wait in vain: of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
-		$row->("$crowd wait in vain: statements a second, each", '≤ 1', 1, $each->('statements', '%.2f')),
+		$row->("$crowd wait in vain: statements per second, each", '≤ 1', 1, $each->('statements', '%.2f')),
 		$row->("a queue of $queue: hand-overs of more than 10 ms", '0', 0, $late, $results->all("queue/$queue//ours") ? $late : undef),
 	);
 }
