@@ -90,6 +90,7 @@ sub standby_options
 	my ($node) = @_;
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
 	$node->reload;
+	wait_for_standby($node);
 	return (only => 'library', standby => 'missing', faults => 'cancel', pace => 5, operations => 60, allow => '57014',
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }

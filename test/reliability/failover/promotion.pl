@@ -38,6 +38,7 @@ sub start_standby
 	$primary->wait_for_catchup($standby, 'replay');
 	set_primary(%settings);
 	$primary->poll_query_until('postgres', "SELECT sync_state = '$sync_state' FROM pg_stat_replication") or die 'the standby does not stream';
+	wait_for_standby($primary) if $sync_state eq 'sync';
 }
 
 # From now on nothing reaches the standby, which still looks alive to the primary.
