@@ -107,14 +107,14 @@ sub strike_at
 sub see_done
 {
 	my ($job, $tick) = @_;
-	wait_for($job, start_worker($job, $tick, $tick));
+	let_go_on($job, start_worker($job, $tick, $tick));
 }
 
+# Until it has ended. It may stop more than once: something else than its own step may have stopped it (make check-busy does).
 sub let_go_on
 {
 	my ($job, $pid) = @_;
-	kill 'CONT', $pid;
-	wait_for($job, $pid);
+	do { kill 'CONT', $pid } while wait_for($job, $pid) eq 'stopped';
 }
 
 my %strikes = (
