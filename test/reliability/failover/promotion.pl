@@ -243,7 +243,7 @@ for my $batch (1 .. $batches)
 	for my $client (@clients)
 	{
 		is(on_standby("SELECT shedlock_acquire('$client->{name}', '1 h')"), 't', "$client->{name}: the new primary grants it") if $client->{kind} ne 'death';
-		$client->{run}->finish;
+		my $status = ended($client);
 		if ($client->{kind} eq 'control')
 		{
 			$fooled++ if $client->{out} =~ /^\d+$/;
@@ -252,7 +252,7 @@ for my $batch (1 .. $batches)
 		$client->{out} eq '' ? $doubts++ : $reported++;
 		next if $client->{kind} eq 'death';
 		is($client->{out}, '', "the wait ended by $client->{kind}: the client does not report a grant");
-		is($client->{run}->result(0), 125, '... but a failure');
+		is($status, 125, '... but a failure');
 		like($client->{err}, qr/not certain|not known/, '... and why');
 	}
 	kill 'CONT', $stalled;
