@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More ();
 use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -63,6 +63,15 @@ sub launch
 	$process->{limit} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
 	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err}, $process->{limit});
 	return $process;
+}
+
+# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if it meets a process that
+# has ended since pumpable() was asked.
+sub is_running
+{
+	my ($process) = @_;
+	eval { $process->{run}->pump_nb; 1 } or $@ =~ /process ended prematurely/ or die $@;
+	return $process->{run}->pumpable;
 }
 
 # Waits until the process has ended, and returns its exit status. Only this wait has a limit: the test may have been slow until then.

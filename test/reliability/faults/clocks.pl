@@ -157,8 +157,7 @@ sub seen_to_wait
 	for (;;)
 	{
 		return 1 if sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%$name%'") == 1;
-		$waiting->{run}->pump_nb;
-		return 0 unless $waiting->{run}->pumpable;
+		return 0 unless is_running($waiting);
 	}
 }
 for my $by (-86400, 86400)
