@@ -30,7 +30,7 @@ tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --targ
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(project_commands),$(MAKECMDGOALS)),)
-$(error "$(filter $(project_commands),$(MAKECMDGOALS))" cannot be combined with "$(filter-out $(project_commands),$(MAKECMDGOALS))", which is the extension's (PGXS): call make once for each)
+$(error "$(filter $(project_commands),$(MAKECMDGOALS))" cannot be combined with "$(filter-out $(project_commands),$(MAKECMDGOALS))", which is for the extension (PGXS) if it is a goal at all: call make once for each)
 endif
 
 .PHONY: $(project_commands)

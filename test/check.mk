@@ -13,6 +13,8 @@ parts = extension_tests asserted portable_tests taps $(clients) types languages 
 all: $(parts)
 quick: rules extension_tests
 .PHONY: all quick extension client programs address thread $(parts)
+.DEFAULT:
+	@echo "There is no part $@. The parts: quick $(parts)"; false
 # A race that waits for longer than this many seconds hangs.
 export PGISOLATIONTIMEOUT = 360
 

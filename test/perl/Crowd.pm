@@ -66,8 +66,7 @@ sub at_work
 	my $at_work = "SELECT count(*) > 1 FROM pg_stat_activity WHERE application_name = 'crowd' AND query LIKE '%shedlock_acquire%'";
 	do
 	{
-		$crowd->{run}->pump_nb;
-		return 0 unless $crowd->{run}->pumpable;
+		return 0 unless is_running($crowd);
 		Time::HiRes::usleep(20_000);
 	} until ($node->psql('postgres', $at_work))[1] eq 't';
 	return 1;
@@ -90,6 +89,7 @@ sub standby_options
 	my ($node) = @_;
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
 	$node->reload;
+	wait_for_standby($node);
 	return (only => 'library', standby => 'missing', faults => 'cancel', pace => 5, operations => 60, allow => '57014',
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }

@@ -26,8 +26,7 @@ sub announced
 	my ($season, $tick) = @_;
 	until ($season->{out} =~ /^tick $tick$/m)
 	{
-		return 0 unless $season->{run}->pumpable;
-		$season->{run}->pump_nb;
+		return 0 unless is_running($season);
 		Time::HiRes::usleep(2_000);
 	}
 	return 1;

@@ -6,6 +6,7 @@ use warnings;
 use Exporter 'import';
 use IPC::Run;
 use PostgreSQL::Test::Utils;
+use ShedLock;
 use Time::HiRes;
 
 our @EXPORT = qw(new_pooler restart_pooler stop_pooler);
@@ -37,16 +38,18 @@ INI
 	return start_pooler($running[-1]);
 }
 
+# While it was down, somebody's connection may have got its port; then it ends at once, and is started again.
 sub start_pooler
 {
 	my ($pooler) = @_;
-	$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ], '>', '/dev/null', '2>', '/dev/null');
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		last if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ], '>', '/dev/null', '2>', '/dev/null');
+		$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ], '>', '/dev/null', '2>', '/dev/null')
+		  unless $pooler->{run} && is_running($pooler);
+		return $pooler if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ], '>', '/dev/null', '2>', '/dev/null');
 		Time::HiRes::usleep(100_000);
 	}
-	return $pooler;
+	die 'PgBouncer does not start';
 }
 
 sub stop_pooler

@@ -7,10 +7,20 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More ();
+use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
+
+# A session of background_psql() may live as long as its test does: the time limit is for each of its statements, and for its end.
+{
+	no warnings 'redefine';
+	my $background_psql = PostgreSQL::Test::Cluster->can('background_psql');
+	*PostgreSQL::Test::Cluster::background_psql = sub { my $session = $background_psql->(@_); $session->set_query_timer_restart; return $session; };
+	my $quit = PostgreSQL::Test::BackgroundPsql->can('quit');
+	*PostgreSQL::Test::BackgroundPsql::quit = sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
+}
 
 # The path of a program of test/reliability, built by CMake.
 sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
@@ -50,27 +60,46 @@ sub launch
 {
 	my ($process, @command) = @_;
 	@$process{qw(out err)} = ('', '');
-	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	$process->{limit} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
+	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err}, $process->{limit});
 	return $process;
 }
 
-# Waits until the process has ended, and returns its exit status.
+# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if it meets a process that
+# has ended since pumpable() was asked.
+sub is_running
+{
+	my ($process) = @_;
+	eval { $process->{run}->pump_nb; 1 } or $@ =~ /process ended prematurely/ or die $@;
+	return $process->{run}->pumpable;
+}
+
+# Waits until the process has ended, and returns its exit status. Only this wait has a limit: the test may have been slow until then.
 sub ended
 {
 	my ($process) = @_;
+	$process->{limit}->start;
 	$process->{run}->finish;
 	return $process->{run}->result(0);
 }
 
 # Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because the server may
-# still answer for a moment before it notices.
+# still answer for a moment before it notices. Not by poll_query_until(): while the server restarts, psql ends before its query has been
+# written to it, and the write fails.
 sub crash_restart
 {
 	my ($node, $pid) = @_;
-	my $checkpointer = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-	kill 'KILL', $pid // $checkpointer;
-	$node->poll_query_until('postgres', "SELECT pid <> $checkpointer FROM pg_stat_activity WHERE backend_type = 'checkpointer'") or die 'the server does not come back';
+	my $question = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+	my $before = $node->safe_psql('postgres', $question);
+	kill 'KILL', $pid // $before;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		my $now = '';
+		IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $question ], '<', \undef, '>', \$now, '2>', \my $err);
+		return if $now =~ /^\d+$/ && $now != $before;
+		Time::HiRes::usleep(100_000);
+	}
+	die 'the server does not come back';
 }
 
 # A standby that streams from the primary once it is started. Its name is the one for synchronous_standby_names.
@@ -81,6 +110,21 @@ sub new_standby
 	my $standby = PostgreSQL::Test::Cluster->new($name);
 	$standby->init_from_backup($primary, $name, has_streaming => 1);
 	return $standby;
+}
+
+# Waits until commits wait for a synchronous standby. The configuration has been reloaded by then, but the checkpointer may not yet have read it,
+# and until then no commit waits, whatever pg_stat_replication says. So a session commits until it is seen to wait.
+sub wait_for_standby
+{
+	my ($node) = @_;
+	my $commit = "DO \$\$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), pg_sleep(0.01); COMMIT; END LOOP; END \$\$";
+	my $session = launch({}, 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=commits', '-c', 'SET synchronous_commit = on', '-c', $commit);
+	my $is_it = "FROM pg_stat_activity WHERE application_name = 'commits'";
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $is_it AND wait_event = 'SyncRep'") or die 'no commit waits for a standby';
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $is_it");
+	ended($session);
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 $is_it") or die 'a session does not end';
+	return;
 }
 
 # Runs a script with pgbench, in the database postgres unless a last argument names another. Returns whether it succeeded, the number of

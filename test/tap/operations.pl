@@ -138,18 +138,20 @@ $holder->quit;
 $plain->stop;
 $node->stop;
 
-# pg_cron's results.
+# pg_cron's results. Runs do not count that it gives up: their sessions have not begun within ten seconds, or they are under way when their jobs are
+# unscheduled.
 if ($cron)
 {
-	ok($cron->poll_query_until('postgres', "SELECT count(*) >= 12 AND bool_and(status IN ('succeeded', 'failed')) AND EXISTS (SELECT FROM run WHERE job = 'report') FROM cron.job_run_details"),
+	my $runs = "(SELECT * FROM cron.job_run_details WHERE coalesce(return_message, '') !~ '^(job (startup timeout|canceled)|connection (failed|lost|timeout))') runs";
+	ok($cron->poll_query_until('postgres', "SELECT count(DISTINCT jobid) = 12 AND EXISTS (SELECT FROM run WHERE job = 'report') FROM $runs WHERE status IN ('succeeded', 'failed')"),
 		'pg_cron: all schedules have run');
 	cron('SELECT cron.unschedule(jobid) FROM cron.job');
 	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute may have begun
-	is(cron("SELECT count(*) FROM cron.job_run_details WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
-	is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM cron.job_run_details WHERE command LIKE '%broken%' AND status IN ('succeeded', 'failed')"), 't',
+	is(cron("SELECT count(*) FROM $runs WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
+	is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM $runs WHERE command LIKE '%broken%' AND status IN ('succeeded', 'failed')"), 't',
 		'... but for the broken one, whose error pg_cron sees');
 	is(cron("SELECT state, last_outcome FROM shedlock_locks WHERE name = 'broken'"), 'free|failed', '... and whose lock is released');
-	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM cron.job_run_details WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry: the next minute again');
+	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM $runs WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry: the next minute again');
 	is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and done once');
 	is(cron("SELECT count(*) FROM (SELECT tick FROM run WHERE job = 'ticked' GROUP BY 1 HAVING count(*) > 1) twice"), 0,
 		'one run per tick, out of five schedules');

@@ -10,7 +10,13 @@ use Crowd;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
-sub sql { return $node->safe_psql('postgres', $_[0]); }
+# One session for all questions: they are many, and a psql for each would take much of the processors' time from the programs.
+my $session;
+sub sql
+{
+	$session //= $node->background_psql('postgres');
+	return $session->query_safe($_[0]);
+}
 sql('CREATE TABLE effects (job text, tick int, place serial)');
 # A commit takes some time, so that others have time to act in the meantime.
 sql(<<'SQL');
@@ -86,6 +92,8 @@ sub progress
 
 sub restart
 {
+	$session->quit if $session;
+	undef $session;
 	$node->stop('immediate');
 	$node->start;
 }
@@ -107,14 +115,14 @@ sub strike_at
 sub see_done
 {
 	my ($job, $tick) = @_;
-	wait_for($job, start_worker($job, $tick, $tick));
+	let_go_on($job, start_worker($job, $tick, $tick));
 }
 
+# Until it has ended. It may stop more than once: something else than its own step may have stopped it (make check-busy does).
 sub let_go_on
 {
 	my ($job, $pid) = @_;
-	kill 'CONT', $pid;
-	wait_for($job, $pid);
+	do { kill 'CONT', $pid } while wait_for($job, $pid) eq 'stopped';
 }
 
 my %strikes = (
@@ -258,5 +266,6 @@ SKIP:
 completes('pqxx.hpp', program => [ program('completions_pqxx') ]);
 completes('shedlock.hpp', program => [ program('completions_client') ], has_short_leases => 1);
 
+$session->quit;
 $node->stop;
 done_testing();

@@ -33,11 +33,12 @@ sub fill
 }
 sub free_space { unlink "$_[0]/ballast" or die "$_[0]: $!"; }
 
+# Without checkpoints, which would make room for WAL: whether that is in time would depend on how fast the client is.
 my $server = PostgreSQL::Test::Cluster->new('server');
 $server->init(extra => [ '--waldir', "$wal_disk/pg_wal", '--wal-segsize', '1' ]);
 configure($server, <<'CONF');
 min_wal_size = 2MB
-max_wal_size = 4MB
+max_wal_size = 1GB
 checkpoint_timeout = 1h
 max_connections = 30
 superuser_reserved_connections = 5

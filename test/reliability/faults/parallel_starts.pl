@@ -18,12 +18,16 @@ sub start_all
 	my $ran = "$tmp/$name";
 	append_to_file($ran, '');
 	my @tools = map {
-		my %one = (err => '');
+		my %one = (err => '', limit => IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 		$one{run} = IPC::Run::start([ $tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h', '--every', $every, '-E', '9',
-			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'" ], '<', \undef, '2>', \$one{err}, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'" ], '<', \undef, '2>', \$one{err}, $one{limit});
 		\%one;
 	} 1 .. $count;
-	$_->{run}->finish for @tools;
+	for my $one (@tools) # the limit is for each wait, not for the whole crowd
+	{
+		$one->{limit}->start;
+		$one->{run}->finish;
+	}
 	my %ends;
 	$ends{ $_->{run}->result(0) }++ for @tools;
 	diag($_->{err}) for grep { $_->{err} } @tools;

@@ -19,8 +19,7 @@ do
 	Time::HiRes::usleep(500_000);
 	restart_pooler($pooler);
 	$restarts++;
-	$crowd->{run}->pump_nb;
-} while ($crowd->{run}->pumpable && $restarts < often(3, 500) && time() < $end);
+} while (is_running($crowd) && $restarts < often(3, 500) && time() < $end);
 my %saw = finish_crowd($crowd, "50 clients at most, 2 sessions, PgBouncer restarted $restarts times");
 my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', "SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'"
 	  . " AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')" ]);

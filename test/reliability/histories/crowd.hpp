@@ -48,6 +48,7 @@ struct tally {
     std::atomic<int> left{0};
     std::array<std::atomic<int>, 32> latest{}; // of each name: the number of an acquire whose token others may use
     std::array<std::atomic<microseconds>, 1 << 15> tokens{}; // by the number of the acquire
+    std::array<std::atomic<int>, 1 << 12> ending{}; // of each client: the transaction that it prepared and will end
 };
 
 class choices {
@@ -76,6 +77,8 @@ public:
     void share(std::size_t place, operation const &granted);
     [[nodiscard]] std::pair<int, microseconds> shared(std::size_t place) const;
     [[nodiscard]] int client() const { return client_; }
+    // Nobody else ends this transaction, which the client prepares, unless it dies. 0: it has none.
+    void will_end(int tx) { tally_.ending[static_cast<std::size_t>(client_) % tally_.ending.size()] = tx; }
 
 private:
     void write(std::string const &line);

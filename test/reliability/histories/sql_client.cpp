@@ -442,11 +442,16 @@ private:
     {
         auto const name = "'" + std::to_string(scene_.seed) + "." + std::to_string(recorder_.client()) + "." +
                           std::to_string(tx) + "'";
-        if (!control(tx, action::prepare, "PREPARE TRANSACTION " + name)) {
-            if (connection_)
-                roll_back(tx, before);
-            return;
-        }
+        recorder_.will_end(tx);
+        if (control(tx, action::prepare, "PREPARE TRANSACTION " + name))
+            end_prepared(tx, name);
+        else if (connection_)
+            roll_back(tx, before);
+        recorder_.will_end(0);
+    }
+
+    void end_prepared(int tx, std::string const &name)
+    {
         // ShedLock's statements would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
             random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));

@@ -132,6 +132,7 @@ void trial::start_client()
         throw std::runtime_error{"cannot fork"};
     if (process > 0) {
         clients_.push_back(process);
+        numbers_[process] = number;
         return;
     }
     ::_exit(be_client(number));
@@ -172,17 +173,18 @@ void trial::watch(nemesis &fate)
     }
 }
 
-// A Java client may be waiting for a prepared transaction whose own client is dead, until that is cleaned up. Nothing
-// justifies waiting for three minutes.
+// A Java client may be waiting for a prepared transaction whose own client is dead or has given it up, until that is
+// cleaned up. Nothing justifies waiting for ten minutes.
 void trial::say_goodbye()
 {
-    auto const begin = now().at;
-    bool is_clean = false;
-    while (!clients_.empty() && now().at < begin + 180'000'000) {
+    auto const end = now().at + 600'000'000;
+    for (auto next = now().at + 3'000'000; !clients_.empty() && now().at < end;) {
         reap();
         pause(200);
-        if (!is_clean && now().at > begin + 3'000'000)
-            is_clean = try_to_clean_up();
+        if (now().at > next) {
+            try_to_clean_up();
+            next = now().at + 1'000'000;
+        }
     }
     for (auto const process : clients_) {
         ++counts_["client stuck"];
@@ -199,6 +201,7 @@ void trial::reap()
     if (process <= 0)
         return;
     std::erase(clients_, process);
+    shared_->ending[static_cast<std::size_t>(numbers_[process]) % shared_->ending.size()] = 0;
     bool const was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (was_killed && shared_->left > 0)
         start_client();
@@ -231,10 +234,10 @@ void trial::look_at(operation &op, recorder &own, std::string const &rows)
     own.done(op);
 }
 
-// Tries again while the server restarts.
+// Tries again while the server restarts, for five minutes at most.
 bool trial::insist(std::function<void()> const &work)
 {
-    for (int tries = 0; tries < 200; ++tries)
+    for (auto const end = now().at + 300'000'000; now().at < end;)
         try {
             work();
             return true;
@@ -252,24 +255,33 @@ void trial::read_rows(operation &op, std::string const &sql)
         op.rows.push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
 }
 
-bool trial::try_to_clean_up()
+void trial::try_to_clean_up()
 try {
     clean_up();
-    return true;
-} catch (pqxx::failure const &) {
-    return false; // no server at this moment
+} catch (pqxx::failure const &) { // no server at this moment
 }
 
-// Rolls back the prepared transactions that killed clients left, as an administrator would.
+// Rolls back the prepared transactions that clients left when they were killed or lost their connections, as an
+// administrator would. A client that is only slow must not find its own transaction ended.
 void trial::clean_up()
 {
     pqxx::connection connection{given_.at("admin")};
     pqxx::nontransaction direct{connection};
     for (auto const &row :
          direct.exec("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '" + std::to_string(scene_.seed) + ".%'")) {
+        if (has_owner(row[0].c_str()))
+            continue;
         direct.exec("ROLLBACK PREPARED '" + std::string{row[0].c_str()} + "'");
         ++counts_["prepared transaction left over"];
     }
+}
+
+// prepared: SEED.CLIENT.TRANSACTION
+bool trial::has_owner(std::string const &prepared) const
+{
+    auto const last = prepared.rfind('.');
+    auto const client = std::stoul(prepared.substr(prepared.find('.') + 1));
+    return shared_->ending[client % shared_->ending.size()] == std::stoi(prepared.substr(last + 1));
 }
 
 void trial::count(history::record const &record)

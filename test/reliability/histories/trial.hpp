@@ -30,8 +30,9 @@ private:
     static bool insist(std::function<void()> const &);
     void look_at(operation &, recorder &own, std::string const &rows);
     void read_rows(operation &, std::string const &sql);
-    bool try_to_clean_up();
+    void try_to_clean_up();
     void clean_up();
+    bool has_owner(std::string const &prepared) const;
     void count(history::record const &);
 
     options const &given_;
@@ -44,6 +45,7 @@ private:
     std::unique_ptr<pqxx::connection> old_snapshot_;
     int started_ = 0;
     std::vector<pid_t> clients_;
+    std::map<pid_t, int> numbers_; // of the clients
 };
 
 std::vector<std::string> list(std::string const &text); // splits it at commas
