@@ -1,4 +1,4 @@
-# Servers of PostgreSQL's test framework on which CREATE EXTENSION shedlock works, our programs, and how often a fault is tried.
+# Servers of PostgreSQL's test framework with shedlock, our programs, and how often a fault is tried.
 package ShedLock;
 
 use strict;
@@ -43,7 +43,7 @@ sub create_shedlock
 	return;
 }
 
-# A running server with the extension, or the portable edition, in the database postgres.
+# Returns a running server with the extension, or the portable edition, in the database postgres.
 sub new_server
 {
 	my ($name, $settings, @init) = @_;
@@ -102,7 +102,7 @@ sub crash_restart
 	die 'the server does not come back';
 }
 
-# A standby that streams from the primary once it is started. Its name is the one for synchronous_standby_names.
+# Returns a standby that streams from the primary once it is started. synchronous_standby_names knows it by this name.
 sub new_standby
 {
 	my ($primary, $name) = @_;
@@ -150,14 +150,14 @@ sub often
 	return $ENV{TORTURE} ? $long : $short;
 }
 
-# The same for a duration; the long one is for TORTURE_MINUTES=20, and scaled to the actual value.
+# The same for a duration. The long one is for TORTURE_MINUTES=20, and is scaled to the actual value.
 sub seconds
 {
 	my ($short, $long) = @_;
 	return often($short, int($long * ($ENV{TORTURE_MINUTES} // 20) / 20));
 }
 
-# An event that a random run may or may not meet is required only in make torture, where the run is long.
+# Tests that a random event has happened. Only make torture requires that, because its runs are long.
 sub met
 {
 	my ($count, $what) = @_;

@@ -71,7 +71,7 @@ class Worker:
         at('committed', tick)
 
     def give_up(self, token):
-        """Acts like a client that times out before the reply to its COMMIT: it does not know the outcome."""
+        """Acts like a client that times out before the reply to its COMMIT, so it does not know the outcome."""
         self.application.pgconn.send_query(b'COMMIT')
         self.application.close()
         self.fail(token)
