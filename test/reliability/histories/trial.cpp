@@ -86,7 +86,7 @@ void trial::make()
             start_client();
         watch(fate);
     }
-    say_goodbye();
+    await_last_clients();
     old_snapshot_.reset();
     final_look(own);
 }
@@ -153,7 +153,7 @@ try {
     return 1;
 }
 
-// Until the clients have used up the history's operations. Those that the nemesis kills are replaced.
+// Waits until the clients have made all operations of the history, and replaces clients that the nemesis kills.
 void trial::watch(nemesis &fate)
 {
     auto const pace = std::stoll(given_.at("pace")) * 1000;
