@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""leader.py [NAME [SECONDS]]: of all copies on all hosts, one works at a time.
+"""leader.py [NAME [SECONDS]]: of all copies on all hosts, only one works at a time.
 
 Needs psycopg 3; the PG* variables name the database.
 

@@ -1,4 +1,4 @@
-# Runs the program crowd of test/reliability, which is many clients, against a server, and reads what it counted.
+# Runs the program crowd of test/reliability, which starts many clients of a server, and reads what it counted.
 package Crowd;
 
 use strict;

@@ -1,4 +1,4 @@
-# A test that begins with use Namespace '--net'; runs in kernel namespaces of its own. There it can mount file systems and make the network
+# A test that begins with use Namespace '--net'; runs in its own kernel namespaces. There it can mount file systems and make the network
 # drop packets without being root, and nothing remains afterwards. The test is skipped if the kernel does not allow that.
 package Namespace;
 

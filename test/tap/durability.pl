@@ -121,7 +121,7 @@ for my $where (sort keys %off)
 		$node->start;
 	}
 	is($node->safe_psql('postgres', "SELECT token || ' ' || state FROM shedlock_locks WHERE name = 'crash $where'"),
-		"$token held", "I7 synchronous_commit = off in the $where: the acquire is there after a crash");
+		"$token held", "I7 synchronous_commit = off in the $where: the lock is held after a crash");
 	is($node->safe_psql('postgres', "SELECT shedlock_acquire('crash $where', '1 h')"), 'f', '... and refuses others');
 	$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');

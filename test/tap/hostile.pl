@@ -50,7 +50,7 @@ for my $path ($home, "$home, pg_catalog")
 	is(answer('before', "SET search_path = $home; $install"), '', "shedlock.sql runs into none (search_path = $path)");
 	is(answer('before', "SELECT $home.shedlock_acquire('a'::pg_catalog.text, '1 min'::interval), count(*) FROM $home.shedlock_locks"), 't|0', '... its functions work');
 	is(answer('before', "SET search_path = $home; $uninstall"), '', '... nor does uninstall.sql');
-	is(answer('before', "DROP TABLE $home.shedlock"), '', '... and only the table was left');
+	is(answer('before', "DROP TABLE $home.shedlock"), '', '... which leaves only the table');
 }
 
 # If other roles have objects with our names, or may create objects in the schema, the script refuses to run.

@@ -72,7 +72,7 @@ SQL
 sql("SELECT shedlock_acquire('hot', '1 h') FROM generate_series(1, 6)");
 sql('CREATE DATABASE other');
 $node->safe_psql('other', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('hot', '1 h')");
-is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has counters of its own');
+is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has its own counters');
 $node->safe_psql('other', 'SELECT shedlock_stats_reset()');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, '... and resets its own');
 my ($ok, $done, $err) = pgbench_script($node, "SELECT shedlock_acquire('crowd', '1 h');\n", '-c', 16, '-j', 2, '-t', 200);

@@ -101,7 +101,7 @@ $client->query_safe('ROLLBACK; RESET ROLE');
 $client->query_safe(q[SELECT shedlock_acquire('typed', '1 h'), shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_force_release('no such')]);
 sql('shop', q[ALTER TABLE shedlock ALTER name TYPE text COLLATE "C", ALTER locked_by TYPE text]);
 is($client->query_safe(q[SELECT shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_guard('typed'), shedlock_release('typed'), shedlock_acquire('typed', '1 h'), shedlock_force_release('typed'), shedlock_acquire(ARRAY['typed', 'other type'], '1 h'), (SELECT count(*) FROM shedlock_locks WHERE name = 'typed')]),
-	't|f||t|t|t|t|1', 'the functions go on working in a session when varchar columns become text');
+	't|f||t|t|t|t|1', 'the functions still work in a session after varchar columns have become text');
 $client->quit;
 
 # answer() returns what a session answers to some SQL: the rows, and the SQLSTATE and the detail of each warning and error.
@@ -175,7 +175,7 @@ gone($holder, 'ends');
 my ($kept, $completed) = split /\|/, sql('ends', q[SELECT (SELECT token FROM shedlock_locks WHERE name = 'kept'), (SELECT token FROM shedlock_locks WHERE name = 'completed')]);
 is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome, remaining <= '1 h'), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/ran out done/free/done kept/kept/ran out/t', 'at_least keeps other callers out after the session has ended');
 is(answer($others, "SELECT shedlock_extend_token('kept', $kept, '1 h')"), 'f | SL001 Its lease ended with the session that acquired it.', '... but its owner cannot extend the lock');
-is(answer($others, "SELECT shedlock_complete_token('completed', $completed), shedlock_complete_token('kept', $kept)"), '|', '... though it may complete a lock that nobody has taken');
+is(answer($others, "SELECT shedlock_complete_token('completed', $completed), shedlock_complete_token('kept', $kept)"), '|', '... though it may complete a lock that has not been taken since');
 is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/done done/free/done kept/kept/done', '... and at_least still holds');
 # Whether a session of another server, or of an unknown one, is alive cannot be known. A setting that claims to be that server changes nothing.
 $holder = session('ends');
@@ -289,7 +289,7 @@ for my $end ('COMMIT', 'ROLLBACK', q[PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p
 	answer($worker, $last // $first);
 	ended($release);
 	my $is_done = $end !~ /ROLLBACK/;
-	is($release->{out} . $release->{err}, $is_done ? "f\nWARNING:  SL002\n" : "t\n", '... while a release by its token waits, and ' . ($is_done ? 'is told that it is done' : 'releases it'));
+	is($release->{out} . $release->{err}, $is_done ? "f\nWARNING:  SL002\n" : "t\n", '... while a release by its token waits, and ' . ($is_done ? 'reports that the lock was released as done' : 'releases it'));
 	is(sql('completing', q[SELECT last_outcome, shedlock_acquire('t', '1 h', tick => '2026-01-01Z', retry => true) FROM shedlock_locks]), $is_done ? 'done|f' : 'failed|t', '... after which the tick is ' . ($is_done ? 'not due' : 'due'));
 }
 # An uncommitted acquisition decides whether the former owner can complete.

@@ -68,7 +68,7 @@ for my $change ([ 'stats.cpp', 'longest_name = 1020', 'longest_name = 1100' ], [
 	system_or_bail('cp', 'shedlock.so', "$copy$libdir/new.so");
 	rename "$copy$libdir/new.so", "$copy$libdir/shedlock.so" or die $!;
 	is(sql("SELECT shedlock_acquire('a', '1 h'), shedlock_acquire('$new', '1 h'), shedlock_release('$new')"), 'f|t|t', "a session of a module with $new");
-	is(sql("SELECT string_agg(name || ' ' || attempts, ', ' ORDER BY name) FROM shedlock_stats"), "a 1, $new 1", '... has counters of its own');
+	is(sql("SELECT string_agg(name || ' ' || attempts, ', ' ORDER BY name) FROM shedlock_stats"), "a 1, $new 1", '... has its own counters');
 	is($session->query_safe("SELECT shedlock_extend('a', '1 h')"), 't', '... and the session of the old module still works');
 }
 is($session->query_safe("SELECT name, attempts, extended FROM shedlock_stats"), 'a|1|2', '... with its own counters');

@@ -131,7 +131,7 @@ private:
         tick_ = tick_ - ticks * distance;
         int done = 0;
         for (auto since = crowd::now().at; done < ticks;) {
-            random_.one_in(2) ? strike() : crowd::pause(5000);
+            random_.one_in(2) ? cause_fault() : crowd::pause(5000);
             for (auto const seen = ask_for_number("SELECT count(DISTINCT tick) FROM effects"); done < seen;) {
                 std::cout << "tick " << ++done << std::endl;
                 longest_ = std::max(longest_, crowd::now().at - since);
@@ -147,7 +147,7 @@ private:
         auto const begin = crowd::now().at;
         for (bool is_safe = kind_ == seasons::calm || random_.one_in(4);; is_safe = true) {
             if (!is_safe)
-                strike();
+                cause_fault();
             else if (!server_.insist("SELECT FROM effects WHERE tick = " + std::to_string(tick_)).empty())
                 break;
             if (crowd::now().at > begin + patience)
@@ -157,7 +157,7 @@ private:
     }
 
     // Kills a session that holds the job's lock, at once or a little later, or a random session at a random moment.
-    void strike()
+    void cause_fault()
     {
         bool const at_random = random_.one_in(4);
         auto const victim = std::string{"SELECT pid FROM pg_stat_activity WHERE application_name = 'scheduler' AND pid "

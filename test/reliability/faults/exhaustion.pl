@@ -1,5 +1,5 @@
 # Resources run out: disk space for WAL, for the lock table and for temporary files; connections; memory for heavyweight locks. The test
-# mounts small disks of its own.
+# mounts small disks.
 use strict;
 use warnings;
 use Namespace '--mount';

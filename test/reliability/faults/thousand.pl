@@ -191,7 +191,7 @@ my $then = this_moment();
 my $ddl = $node->background_psql('postgres');
 $ddl->query_safe('BEGIN; ALTER TABLE shedlock ADD remark text');
 advance($client->{clock}, $client->{ahead} += when_an_extend_is_due);
-$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'") or die 'nobody waits for the table';
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'") or die 'no session waits for the table';
 $ddl->query_safe('COMMIT');
 $ddl->quit;
 await_extends($then, @stuck);

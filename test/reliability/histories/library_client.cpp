@@ -43,8 +43,8 @@ public:
     library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_event = [this](shedlock::event const &heard) {
-                                                                         if (heard.what ==
+                                                                     .on_event = [this](shedlock::event const &event) {
+                                                                         if (event.what ==
                                                                              shedlock::event::kind::release_unclear)
                                                                              is_unclear_ = true;
                                                                      }}}

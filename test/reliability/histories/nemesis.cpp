@@ -57,18 +57,18 @@ nemesis::~nemesis()
         ::kill(process, SIGCONT);
 }
 
-void nemesis::strike(std::vector<pid_t> const &clients)
+void nemesis::cause_fault(std::vector<pid_t> const &clients)
 {
     if (faults_.empty() || clients.empty())
         return;
     try {
-        strike_one(random_.one_of(faults_), clients);
+        cause(random_.one_of(faults_), clients);
     } catch (pqxx::failure const &) {
         connection_.reset(); // the fault may have hit this session
     }
 }
 
-void nemesis::strike_one(std::string const &fault, std::vector<pid_t> const &clients)
+void nemesis::cause(std::string const &fault, std::vector<pid_t> const &clients)
 {
     if (fault == "kill")
         kill_client(clients);

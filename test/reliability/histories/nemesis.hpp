@@ -22,11 +22,11 @@ public:
     ~nemesis(); // wakes the clients that it stopped
 
     // Causes one of the requested faults. clients: the process ids of the clients.
-    void strike(std::vector<pid_t> const &clients);
+    void cause_fault(std::vector<pid_t> const &clients);
     void wake_sleepers();
 
 private:
-    void strike_one(std::string const &fault, std::vector<pid_t> const &clients);
+    void cause(std::string const &fault, std::vector<pid_t> const &clients);
     void kill_client(std::vector<pid_t> const &);
     void stop_client(std::vector<pid_t> const &);
     void signal_backend(std::string const &function, std::string const &fault);

@@ -41,7 +41,7 @@ struct orphan {
 struct link {
     explicit link(std::string const &where) : to_server{where} { shedlock::libpqxx::never_reconnect(to_server); }
     pqxx::connection to_server;
-    shedlock::libpqxx::notices heard{to_server};
+    shedlock::libpqxx::notices notices{to_server};
 };
 
 // How many acquisitions a client remembers, to extend or release them; most of them have long been lost.
@@ -160,7 +160,7 @@ private:
     template <typename Ask> bool recorded(operation &op, Ask const &ask)
     {
         recorder_.call(op);
-        connection_->heard.forget();
+        connection_->notices.forget();
         try {
             op.result = result::yes;
             ask();
@@ -179,7 +179,7 @@ private:
     void hear(operation &op)
     {
         long long time = 0, token = 0;
-        for (auto const &text : connection_->heard.since_forgotten())
+        for (auto const &text : connection_->notices.since_forgotten())
             if (std::sscanf(text.c_str(), "INFO:  begun %lld %d %lld", &time, &process_, &token) == 3) {
                 op.begun = time;
                 if (token)
@@ -408,7 +408,7 @@ private:
     }
 
     // A session or a Java host owns its previous acquisition of the name again. A token that was rolled back is not
-    // used either: if the clock stands still, the next acquisition may get the same one.
+    // used either: if the clock does not advance, the next acquisition may get the same one.
     void restore(std::vector<held> const &before)
     {
         if (connection_)

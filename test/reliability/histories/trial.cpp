@@ -163,7 +163,7 @@ void trial::watch(nemesis &fate)
         if (now().at > end)
             shared_->left = 0;
         if (shared_->left > 0 && now().at >= next) {
-            fate.strike(clients_);
+            fate.cause_fault(clients_);
             next = now().at + pace;
         }
         reap();

@@ -229,7 +229,7 @@ int main(int count, char **arguments)
         return 2;
     auto const *const dsn = arguments[1];
     auto const step = std::atoll(arguments[3]);
-    shedlock::client judge{dsn};
+    shedlock::client observer{dsn};
     bool const may_crash = is_libpq_to_crash(dsn);
     if (may_crash)
         std::cout << "libpq crashes by itself" << std::endl;
@@ -244,7 +244,7 @@ int main(int count, char **arguments)
             for (auto const &each : children) {
                 auto const status = each.status();
                 auto const result = static_cast<outcome>(WEXITSTATUS(status));
-                bool const is_held = judge.force_release(each.name);
+                bool const is_held = observer.force_release(each.name);
                 if (WIFEXITED(status))
                     times[result]++;
                 if (WIFEXITED(status) ? !is_wrong(result, is_held) : may_crash)

@@ -406,7 +406,7 @@ look_again:
         seen_done = WITH_JAVA(SEEN(me, done, new_done))
 #endif
     };
-    atomic { /* judge: the one reading of the clock */
+    atomic { /* decide: the one reading of the clock */
         MAY_STEP(me);
         instant = CLOCK;
         if
