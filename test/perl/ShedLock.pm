@@ -13,7 +13,7 @@ our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable c
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
-# A session of background_psql() may live as long as its test does: the time limit is for each of its statements, and for its end.
+# The time limit of background_psql() applies to each statement and to the end of a session, because a session may last as long as its test.
 {
 	no warnings 'redefine';
 	my $background_psql = PostgreSQL::Test::Cluster->can('background_psql');
@@ -22,7 +22,7 @@ our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 	*PostgreSQL::Test::BackgroundPsql::quit = sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
 }
 
-# The path of a program of test/reliability, built by CMake.
+# Returns the path of a program of test/reliability that CMake has built.
 sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
 
 sub configure

@@ -146,13 +146,13 @@ if ($cron)
 	ok($cron->poll_query_until('postgres', "SELECT count(DISTINCT jobid) = 12 AND EXISTS (SELECT FROM run WHERE job = 'report') FROM $runs WHERE status IN ('succeeded', 'failed')"),
 		'pg_cron: all schedules have run');
 	cron('SELECT cron.unschedule(jobid) FROM cron.job');
-	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute may have begun
+	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute's jobs may have started
 	is(cron("SELECT count(*) FROM $runs WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
 	is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM $runs WHERE command LIKE '%broken%' AND status IN ('succeeded', 'failed')"), 't',
-		'... but for the broken one, whose error pg_cron sees');
+		'... except the broken one, whose error is in pg_cron\'s log');
 	is(cron("SELECT state, last_outcome FROM shedlock_locks WHERE name = 'broken'"), 'free|failed', '... and whose lock is released');
-	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM $runs WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry: the next minute again');
-	is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and done once');
+	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM $runs WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry, a failed job runs again in the next minute');
+	is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and takes effect once');
 	is(cron("SELECT count(*) FROM (SELECT tick FROM run WHERE job = 'ticked' GROUP BY 1 HAVING count(*) > 1) twice"), 0,
 		'one run per tick, out of five schedules');
 	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and at least one');

@@ -150,7 +150,7 @@ SQL
 }
 seen(15, $hours, 'a transaction an hour old: the lease began at the acquire, not at the start of the transaction');
 
-# During a wait, whose length does not depend on the wall clock. Returns false if the wait ended before the test saw it.
+# The clock steps during a wait, whose length does not depend on the wall clock. Returns false if the wait ended before the test saw it.
 sub seen_to_wait
 {
 	my ($waiting, $name) = @_;
