@@ -1,5 +1,5 @@
 # The workloads, as pgbench scripts built from a side's statements. One run of a script is one operation.
-#   cycle     acquire and release a name of the client's own slice of the names
+#   cycle     acquire and release a name from the client's own share of the names
 #   refused   acquire one of the names at random, all held by another session
 #   one       acquire the only name; release it if it was granted
 #   one_work  the same, with a millisecond of work in between

@@ -98,15 +98,15 @@ sub restart
 	$node->start;
 }
 
-# Starts a program that stops at that point, and then calls $strike, which causes the fault and waits until the tick is done.
-sub strike_at
+# Starts a program that stops at that point, and then calls $cause, which causes the fault and waits until the tick is done.
+sub fault_at
 {
-	my ($job, $point, $strike) = @_;
+	my ($job, $point, $cause) = @_;
 	for my $tick (progress($job) + 1 .. $ticks)
 	{
 		my $pid = start_worker($job, $tick, $tick, $point);
 		next if wait_for($job, $pid) ne 'stopped'; # this tick does not pass the point
-		$strike->($job, $pid, $tick, $point);
+		$cause->($job, $pid, $tick, $point);
 		return;
 	}
 	die "no tick passes $point";
@@ -125,7 +125,7 @@ sub let_go_on
 	do { kill 'CONT', $pid } while wait_for($job, $pid) eq 'stopped';
 }
 
-my %strikes = (
+my %faults = (
 	killed => sub {
 		my ($job, $pid, $tick) = @_;
 		kill_worker($job, $pid);
@@ -156,9 +156,9 @@ sub at_every_point
 	my ($job) = @_;
 	for my $point (@points)
 	{
-		for my $how (sort keys %strikes)
+		for my $how (sort keys %faults)
 		{
-			strike_at($job, $point, $strikes{$how});
+			fault_at($job, $point, $faults{$how});
 			$job->{saw}{$how}++;
 		}
 	}
@@ -170,7 +170,7 @@ sub at_every_point
 sub at_random
 {
 	my ($job) = @_;
-	my ($done, $strikes) = (progress($job), 0);
+	my ($done, $faults_since) = (progress($job), 0);
 	while ($done < $ticks)
 	{
 		die 'an hour has passed' if time > $job->{end};
@@ -183,9 +183,9 @@ sub at_random
 		sleep(rand(0.02));
 		attend_to($job, $_) for keys %workers;
 		my $now = progress($job);
-		$strikes = 0 if $now > $done;
+		$faults_since = 0 if $now > $done;
 		$done = $now;
-		$strikes += strike($job) if $strikes < 2 && rand() < 0.6;
+		$faults_since += cause_fault($job) if $faults_since < 2 && rand() < 0.6;
 	}
 	while (my ($pid) = keys %workers)
 	{
@@ -214,7 +214,7 @@ sub attend_to
 	}
 }
 
-sub strike
+sub cause_fault
 {
 	my ($job) = @_;
 	return 0 unless %workers; # all workers have just ended
@@ -255,7 +255,7 @@ sub completes
 	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"), "$ticks|$ticks|1|$ticks", "$title: each has one effect");
 	is(sql("SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects WHERE job = '$title') one WHERE falls"), 0, "$title: ... in ascending order");
 	is(sql("SELECT state, last_outcome, last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute' FROM shedlock_locks WHERE name = '$title'"), 'free|done|t', "$title: the last one is done");
-	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %strikes));
+	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %faults));
 }
 
 my $python = '/usr/bin/python3'; # Debian's, because another Python in PATH may lack psycopg

@@ -43,7 +43,7 @@ sub ends_with_its_session
 # When the session of a run is gone, the next caller gets the lock, or gets it after at_least.
 sub dies
 {
-	my ($how, $strike) = @_;
+	my ($how, $cause_fault) = @_;
 	my %at_least = ("$how, free" => '0', "$how, kept" => '1 hour', "$how, kept for a while" => '2 s');
 	my @runs = map { start_run($node, $_, $at_least{$_}) } sort keys %at_least;
 	push @runs, start_holder($how);
@@ -51,7 +51,7 @@ sub dies
 	held($node, keys %at_least, map { "$how, $_" } 'session', 'token', 'completed', 'token kept') or die 'no run';
 	my $began = sql("SELECT token FROM shedlock_locks WHERE name = '$how, kept for a while'");
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: the lock is held during the run");
-	$strike->();
+	$cause_fault->();
 	gone($node);
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view shows it");

@@ -122,7 +122,7 @@ if ($ENV{TORTURE})
 try_settings('parallel query', $parallel{parallel}, 'parallel');
 try_settings('parallel query, serializable', "$parallel{parallel} $setting{serializable}", 'parallel');
 
-# A query that would be parallel is not if it calls one of our functions, even in a cursor or under a Gather.
+# A query that could run in parallel does not if it calls one of our functions, even in a cursor or under a Gather.
 sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
 {
 	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";

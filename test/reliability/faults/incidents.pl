@@ -19,14 +19,14 @@ sql($_) for 'GRANT SELECT ON shedlock TO worker', 'ALTER DEFAULT PRIVILEGES GRAN
 my %leaders = (leaders => 'yes', clients => 6, shortest => 30, longest => 150, operations => often(1000, 2000), histories => often(3, 1000), seconds => seconds(6, 600),
 	admin => connection($node->connstr('postgres')));
 
-# Calls $strike repeatedly while the clients are at work. Returns how often.
+# Calls $cause_fault repeatedly while the clients are at work. Returns how often.
 sub meanwhile
 {
-	my ($crowd, $strike) = @_;
+	my ($crowd, $cause_fault) = @_;
 	my $times = 0;
 	while (at_work($node, $crowd))
 	{
-		$strike->();
+		$cause_fault->();
 		$times++;
 		sleep(0.2 + rand(0.8));
 	}

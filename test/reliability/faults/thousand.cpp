@@ -2,10 +2,10 @@
 // COUNT locks of AT_MOST ms and keeps them alive. They are named 0, 1, 2, ... Every tenth has three names: 9, 9b, 9c.
 // Twenty times per second the client's view is compared with the rows, which are read on the connection OBSERVER.
 //
-// Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
-// each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
-// begins with it: "report" by what was seen since the last report; "release" and "destroy" by how long that took for
-// all locks. Ends with "end".
+// Prints "acquired". After that it prints "stopped NAME MS" when a stop is requested, MS after the deadline, and "event
+// KIND NAME" for each event (the name is "all" if the event is about many). The answer to a line of standard input
+// begins with that line: to "report", it says what was seen since the last report; to "release" and "destroy", how long
+// that took for all locks. "end" ends the program.
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
