@@ -138,8 +138,8 @@ $holder->quit;
 $plain->stop;
 $node->stop;
 
-# pg_cron's results. Runs do not count that it gives up: their sessions have not begun within ten seconds, or they are under way when their jobs are
-# unscheduled.
+# The results of pg_cron's jobs. A run does not count if pg_cron gives it up, because its session has not started within ten seconds, or because
+# its job is unscheduled while it runs.
 if ($cron)
 {
 	my $runs = "(SELECT * FROM cron.job_run_details WHERE coalesce(return_message, '') !~ '^(job (startup timeout|canceled)|connection (failed|lost|timeout))') runs";

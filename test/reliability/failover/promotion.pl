@@ -253,7 +253,7 @@ for my $batch (1 .. $batches)
 		next if $client->{kind} eq 'death';
 		is($client->{out}, '', "the wait ended by $client->{kind}: the client does not report a grant");
 		is($status, 125, '... but a failure');
-		like($client->{err}, qr/not certain|not known/, '... and why');
+		like($client->{err}, qr/not certain|not known/, '... and says why');
 	}
 	kill 'CONT', $stalled;
 }

@@ -192,8 +192,7 @@ private:
     bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
     {
         return recorded(op, [&] {
-            auto const made =
-                make_statement(op, token, manner); // not earlier, because the operation gets its number just before
+            auto const made = make_statement(op, token, manner); // not earlier: now the operation has its number
             auto rows = send(made.sql, made.values);
             if (manner.how == wrapping::cursor) {
                 rows = send("FETCH FROM one_row");
@@ -454,7 +453,7 @@ private:
 
     void end_prepared(int tx, std::string const &name)
     {
-        // ShedLock's statements would wait for the prepared transaction of their own client.
+        // The statements of Java's ShedLock would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
             random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));
         if (!connection_)
