@@ -220,14 +220,19 @@ BEGIN
 END
 $$;
 
--- A finite interval; now plus several of it stays inside timestamp's range. Days that hours take back are not there.
+-- A finite interval, without months: those are counted from now, in UTC. PostgreSQL would compare them as 30 days each. Now
+-- plus several of it stays inside timestamp's range. Days that hours take back are not there.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
+DECLARE
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
 BEGIN
     IF NOT isfinite(span) THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
     ELSIF span NOT BETWEEN interval '-52000000 days' AND interval '52000000 days' THEN
         RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
+    ELSIF date_part('year', span) <> 0 OR date_part('month', span) <> 0 THEN
+        RETURN now + span - now;
     END IF;
     RETURN justify_hours(span);
 END
@@ -261,11 +266,9 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock__at_least(at_least interval, at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
-DECLARE
-    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'; -- months are counted from it
 BEGIN
     at_least := @extschema@.shedlock__not_negative(at_least, 'at_least'::text);
-    IF now + at_least > now + at_most THEN
+    IF at_least > at_most THEN
         RAISE invalid_parameter_value USING MESSAGE = 'at_least must not be longer than at_most',
             HINT = 'at_least keeps the lock that long even if it is released earlier; at_most ends it even if it is not released.';
     END IF;
@@ -600,25 +603,53 @@ $$;
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
+-- The transactions of other sessions that have written the lock table and have not ended.
+CREATE OR REPLACE FUNCTION shedlock__writers() RETURNS text[]
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(SELECT l.virtualtransaction FROM pg_locks l
+                  WHERE l.locktype = 'relation' AND l.relation = '@extschema@.shedlock'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                    AND l.pid IS DISTINCT FROM pg_backend_pid()); -- a prepared transaction has no pid
+END
+$$;
+
 -- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
--- transaction that has inserted the same name. An advisory lock tells whether that may be one of ours, which is not worth
--- waiting for. Otherwise the wait is 100 ms, since it may also be for sessions that add room to the table, which takes
--- milliseconds on a busy server. The advisory lock decides nothing: any role can take it.
+-- transaction that has inserted the same name. But lock_timeout ends every wait, also one for room in the table or for
+-- VACUUM, which says nothing about the name. So the name counts as another transaction's only if one and the same
+-- transaction was writing the table at the end of two waits. An advisory lock tells whether that may be one of ours, which
+-- is not worth waiting for; it decides nothing, since any role can take it. The minute is for servers whose pg_locks does
+-- not show who writes.
 CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
+    until CONSTANT timestamptz := clock_timestamp() + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
     missing text;
-    is_alone boolean;
+    patience text;
+    writers text[];
+    earlier_writers text[];
 BEGIN
     FOREACH missing IN ARRAY names LOOP
         CONTINUE WHEN EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = missing);
         PERFORM @extschema@.shedlock__require_storable(missing);
-        is_alone := pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint));
-        PERFORM set_config('lock_timeout', CASE WHEN is_alone THEN '100ms' ELSE '1ms' END, true);
-        INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
-            VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
-        PERFORM set_config('lock_timeout', usual, true);
+        patience := CASE WHEN pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint)) THEN '50ms' ELSE '1ms' END;
+        earlier_writers := '{}';
+        LOOP
+            BEGIN
+                PERFORM set_config('lock_timeout', patience, true);
+                INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
+                    VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
+                PERFORM set_config('lock_timeout', usual, true);
+                EXIT;
+            EXCEPTION WHEN lock_not_available THEN
+                writers := @extschema@.shedlock__writers();
+                IF writers && earlier_writers OR clock_timestamp() >= until THEN
+                    RAISE;
+                END IF;
+                earlier_writers := writers;
+            END;
+        END LOOP;
     END LOOP;
 END
 $$;
@@ -858,8 +889,10 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 DECLARE
     token bigint;
 BEGIN
-    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
+    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
+    -- that compares as positive, with months of 30 days, but is negative.
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+       AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
        AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
         PERFORM FROM @extschema@.shedlock s
           WHERE s.name = shedlock_acquire.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
@@ -910,8 +943,10 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 DECLARE
     token bigint;
 BEGIN
-    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
+    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
+    -- that compares as positive, with months of 30 days, but is negative.
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+       AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
        AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
         PERFORM FROM @extschema@.shedlock s
           WHERE s.name = shedlock_acquire_token.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
@@ -1173,7 +1208,8 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
+    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+       AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, justify_hours(at_most), NULL::boolean) THEN
             RETURN true;
         END IF;
@@ -1195,7 +1231,8 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
+    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND clock_timestamp() AT TIME ZONE interval '0' + justify_hours(at_most) > clock_timestamp() AT TIME ZONE interval '0'
+       AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__change_one(name, ''::text, token, justify_hours(at_most), NULL::boolean) THEN
             RETURN true;
         END IF;

@@ -83,6 +83,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '-1 s')$$,
     $$shedlock_acquire('a', '999 us')$$,
     $$shedlock_acquire('a', '1 month -31 days')$$,
+    $$shedlock_acquire('a', '-100 months 3010 days')$$,
+    $$shedlock_extend('a', '-100 months 3010 days')$$,
     $$shedlock_acquire('a', '10000000 years')$$,
     $$shedlock_acquire('a', '178956970 years')$$,
     $$shedlock_acquire('a', '-178956970 years')$$,
@@ -95,6 +97,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', NULL)$$,
     $$shedlock_acquire('a', '1 min', '-1 us')$$,
     $$shedlock_acquire('a', '1 min', '61 s')$$,
+    $$shedlock_acquire('a', '1 year', '-100 months 3010 days')$$,
     $$shedlock_extend('a', '1 min', '-1 s')$$,
     $$shedlock_extend('a', '1 min', '2 min')$$
 ]) c;
@@ -103,6 +106,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', wait => NULL)$$,
     $$shedlock_acquire('a', '1 min', wait => '-1 s')$$,
+    $$shedlock_acquire('a', '1 min', wait => '-100 months 3010 days')$$,
     $$shedlock_acquire('a', '1 min', tick => 'infinity')$$,
     $$shedlock_acquire('a', '1 min', tick => '-infinity')$$,
     $$shedlock_acquire('a', '1 min', tick => now() + interval '2 min')$$,
@@ -164,6 +168,9 @@ SELECT shedlock_acquire('day', '1 day'), shedlock_acquire('year', '365 days');
 SELECT name, extract(epoch FROM lock_until - lock_at_least_until) / 3600 AS hours FROM shedlock WHERE name IN ('day', 'year') ORDER BY 1;
 SELECT shedlock_acquire('month', '1 month');
 SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 month'))) < 60 AS one_month FROM shedlock WHERE name = 'month';
+-- Months are counted from now, not as 30 days each.
+SELECT shedlock_acquire('months', '100 months -3010 days'), shedlock_extend('months', '100 months -3010 days');
+SELECT lock_until > timezone('UTC', now()) + interval '30 days' AS more_than_30_days FROM shedlock WHERE name = 'months';
 RESET TimeZone;
 
 -- In a read-only transaction: 25006 with a hint, before any argument is checked.

@@ -72,7 +72,7 @@ $client->query_safe(q[BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, 
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	is(sql('shop', qq[SET statement_timeout = '60s'; BEGIN ISOLATION LEVEL $level; SELECT shedlock_acquire('java', '1 h'), clock_timestamp() - statement_timestamp() >= '100 ms'; SELECT shedlock_acquire('another', '1 s'), current_setting('lock_timeout'); ROLLBACK]),
-		"f|t\nt|0", "I2: an acquire waits for a Java client's uncommitted insert no longer than for a lock on the table's file, $level");
+		"f|t\nt|0", "I2: an acquire waits for a Java client's uncommitted insert no longer than it takes to see that one transaction blocks it, $level");
 }
 $client->query_safe('COMMIT');
 is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... and does not overwrite it');
@@ -92,6 +92,22 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 		$client->query_safe(q[DELETE FROM shedlock WHERE name IN ('new', 'another')]);
 	}
 }
+# A wait for something else says nothing about the name. The acquire waits twice, which the test sees by two start times.
+$client->query_safe('BEGIN; LOCK TABLE shedlock IN SHARE MODE');
+my ($answer, %waits) = ('');
+my $acquiring = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('shop'), '-c', q[SELECT shedlock_acquire('room', '1 h')] ], '>', \$answer);
+while (keys %waits < 2 && $acquiring->pumpable)
+{
+	$acquiring->pump_nb;
+	$waits{$_}++ for split /\n/, sql('shop', q[SELECT waitstart FROM pg_locks WHERE relation = 'shedlock'::regclass AND NOT granted AND waitstart IS NOT NULL]);
+}
+$client->query_safe('COMMIT');
+ok($acquiring->finish, 'an acquire waits for a table that takes no rows for a while');
+is($answer, "t\n", '... and is not refused, because the lock is free');
+# A prepared transaction blocks the name as long as it exists.
+$client->query_safe(q[BEGIN; SELECT shedlock_acquire('prepared', '1 h'); PREPARE TRANSACTION 'undecided']);
+is(sql('shop', q[SELECT shedlock_acquire('prepared', '1 h')]), 'f', "I2: an acquire does not wait for the new row of a prepared transaction");
+$client->query_safe(q[ROLLBACK PREPARED 'undecided']);
 # Our acquires mark an insert with an advisory lock, which any role can take. That does not keep a name from being acquired.
 $client->query_safe(q[SET ROLE others; BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('withheld', 'jobs.shedlock'::regclass::oid::bigint))]);
 is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name can be acquired while another role holds its advisory lock');

@@ -73,6 +73,9 @@ struct call {
 
 std::string description(call const &);
 
+// The row of that name, if there is one, for people.
+std::string description(rows const &, std::string const &name);
+
 struct command {
     char const *sql;
     char const *sqlstate;              // null if it works

@@ -54,3 +54,15 @@ std::string description(call const &made)
                                   : " text " + described(made.text);
     return result;
 }
+
+std::string description(rows const &all, std::string const &name)
+{
+    auto const found = all.find(name);
+    if (found == all.end())
+        return "no row \"" + printable(name) + "\"";
+    auto const &row = found->second;
+    return "\"" + printable(name) + "\" lock_until " + std::to_string(row.lock_until) + " locked_at " +
+           std::to_string(row.locked_at) + " locked_by \"" + printable(row.locked_by) + "\" lock_at_least_until " +
+           described(row.lock_at_least_until) + " last_tick " + described(row.last_tick) + " last_done_tick " +
+           described(row.last_done_tick) + " last_done_at " + described(row.last_done_at);
+}

@@ -110,13 +110,14 @@ void fuzzer::make_call()
     auto const made = random_call(random_, knowledge_now());
     last_call_ = description(made);
     auto const seen = caller.make(made, oracle_->names_of(made));
-    auto const wrong = oracle_->judge(made, caller, seen);
-    std::string warnings;
+    std::string after = last_call_ + "\n  by " + caller.mark() + " from " + std::to_string(seen.before) + " to " +
+                        std::to_string(seen.after) + (seen.error ? " error " + *seen.error : "");
     for (auto const &warning : seen.warnings)
-        warnings += " warning " + warning;
-    require(wrong, last_call_ + "\n  by " + caller.mark() + " from " + std::to_string(seen.before) + " to " +
-                       std::to_string(seen.after) + (seen.error ? " error " + *seen.error : "") + warnings + " value " +
-                       printable(seen.value));
+        after += " warning " + warning;
+    after += " value " + printable(seen.value);
+    for (auto const &name : oracle_->names_of(made))
+        after += "\n  before: " + description(oracle_->known, name) + "\n  now: " + description(seen.found, name);
+    require(oracle_->judge(made, caller, seen), after);
     now_ = seen.after;
     count(made, seen);
 }
