@@ -1,5 +1,5 @@
-// A job that runs once for each day, including days on which no host was up: missed days are made up for one by one,
-// the oldest first. Any host may start this at any time, as often as you like.
+// A job that runs once for each day, including days on which no host was up: missed days are caught up one by one, the
+// oldest first. Any host may start this program at any time, as often as you like.
 #include <iostream>
 #include <shedlock/pqxx.hpp>
 
@@ -7,8 +7,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The oldest day that is due: the last day that was tried, if it was not done, otherwise the day after it. The first
-// start begins three days back.
+// Returns the oldest day that is due: the last day that was tried, if it was not done, otherwise the day after it. If
+// the job has never run, it begins three days back.
 std::optional<shedlock::instant> oldest_due(pqxx::connection &db)
 {
     pqxx::work tx{db};
@@ -39,7 +39,7 @@ try {
     while (auto const day = oldest_due(db)) {
         bool const ran = shedlock::run(db, "interest", {.at_most = 50min, .tick = day, .retry = true},
                                        [&](pqxx::work &tx) { pay(tx, *day); });
-        if (!ran) { // another host is running this day; going on to the next day would give this one up for good
+        if (!ran) { // another host is running this day; skipping to the next day would give this one up for good
             std::cout << "another host pays\n";
             return 0;
         }

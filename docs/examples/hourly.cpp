@@ -1,4 +1,4 @@
-// Runs once per hour in the whole fleet, however short the job is, and however much the hosts' clocks differ. If it
+// Runs once per hour across all hosts, however short the job is, and however much the hosts' clocks differ. If it
 // fails, it runs again in the same hour.
 #include <iostream>
 #include <shedlock/shedlock.hpp>

@@ -22,7 +22,8 @@ int main()
                 if (batch == 3) {
                     shedlock::commit(lock, transaction);
                 } else {
-                    shedlock::guard(lock, transaction); // it commits only if nobody else has acquired the lock since
+                    shedlock::guard(lock,
+                                    transaction); // it commits only if no other caller has acquired the lock since
                     transaction.commit();
                 }
                 std::cout << "imported batch " << batch << '\n';

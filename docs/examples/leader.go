@@ -1,4 +1,4 @@
-// leader [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs pgx; the PG* variables name the database.
+// leader [NAME [SECONDS]]: of all copies on all hosts, only one works at a time. Needs pgx; the PG* variables name the database.
 //
 //	go mod init leader && go get github.com/jackc/pgx/v5 && go run leader.go
 //
@@ -31,7 +31,7 @@ var (
 	locks  *pgx.Conn // a connection for the lock alone, outside the application's pool
 )
 
-// A monotonic clock: nobody can set it.
+// A monotonic clock, which does not change when the time is set.
 func clock() time.Duration { return time.Since(begun) }
 
 // Our clock may run slower than the server's.
@@ -39,7 +39,7 @@ func trusted() time.Duration { return atMost / 10 * 9 }
 
 func lasting() string { return fmt.Sprintf("%d ms", atMost.Milliseconds()) }
 
-// Called by one goroutine at a time. If no answer comes within a third of at_most, the connection is useless.
+// Called by one goroutine at a time. If no answer comes within a third of at_most, the connection is closed.
 func ask(ctx context.Context, result any, statement string, arguments ...any) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, atMost/3)
 	defer cancel()
@@ -51,7 +51,7 @@ func ask(ctx context.Context, result any, statement string, arguments ...any) (e
 	return locks.QueryRow(ctx, statement, arguments...).Scan(result)
 }
 
-// The time from an acquire to its release. A goroutine of its own extends the lease.
+// A term is the time from an acquire to its release. A separate goroutine extends the lease.
 type term struct {
 	token int64
 	until atomic.Int64 // by our clock
@@ -60,7 +60,7 @@ type term struct {
 }
 
 func acquire() (*term, error) {
-	sent := clock() // before: however long the reply takes, the lease ends later than we think
+	sent := clock() // taken before the call: however long the reply takes, the lease ends later than we assume
 	var token *int64
 	err := ask(always, &token, "SELECT shedlock_acquire_token($1, $2::interval, holder => $3)", name, lasting(), holder)
 	if err != nil || token == nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// leader.js [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs pg; the PG* variables name the database.
+// leader.js [NAME [SECONDS]]: of all copies on all hosts, only one works at a time. Needs pg; the PG* variables name the database.
 // SECONDS is at_most, the lease. The work is done in a table: CREATE TABLE worked (n bigint, token bigint, leader text)
 // docs/other-languages.md explains why it is done this way.
 'use strict';
@@ -12,7 +12,7 @@ const atMost = 1000 * (process.argv[3] || 10); // in milliseconds, like all time
 const lasting = `${atMost} ms`;
 const trusted = atMost * 0.9; // our clock may run slower than the server's
 const holder = `${os.hostname()}:${process.pid}`;
-const clock = () => performance.now(); // monotonic: nobody can set it
+const clock = () => performance.now(); // monotonic: does not change when the time is set
 
 const application = new Pool();
 const stop = new AbortController();
@@ -34,12 +34,12 @@ async function ask(statement, parameters) {
 }
 
 async function acquire() {
-    const sent = clock(); // before: however long the reply takes, the lease ends later than we think
+    const sent = clock(); // taken before the call: however long the reply takes, the lease ends later than we assume
     const token = await ask('SELECT shedlock_acquire_token($1, $2::interval, holder => $3)', [name, lasting, holder]);
     return token === null ? null : { token, until: sent + trusted };
 }
 
-// Extends the lease; the promise resolves when the term is over.
+// Extends the lease. The promise resolves when the term has ended.
 async function keep(term) {
     for (let pause = atMost / 3; clock() < term.until;) {
         await sleep(pause, null, { signal: term.over.signal }).catch(() => {});

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""leader.py [NAME [SECONDS]]: of all copies on all hosts, one works at a time.
+"""leader.py [NAME [SECONDS]]: of all copies on all hosts, only one works at a time.
 
 Needs psycopg 3; the PG* variables name the database.
 
@@ -40,7 +40,7 @@ def ask(statement, *parameters):
 
 
 class Term:
-    """The time from an acquire to its release. A thread of its own extends the lease."""
+    """A term is the time from an acquire to its release. A separate thread extends the lease."""
 
     def __init__(self, token, sent):
         self.token = token
@@ -75,7 +75,7 @@ class Term:
 
 
 def acquire():
-    sent = time.monotonic()  # before: however long the reply takes, the lease ends later than we think
+    sent = time.monotonic()  # taken before the call: however long the reply takes, the lease ends later than we assume
     token = ask('SELECT shedlock_acquire_token(%s, %s, holder => %s)', NAME, AT_MOST, HOLDER)
     return None if token is None else Term(token, sent)
 

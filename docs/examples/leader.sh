@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# leader.sh [NAME [SECONDS]]: of all copies on all hosts, one works at a time. Needs psql; the PG* variables name the database.
+# leader.sh [NAME [SECONDS]]: of all copies on all hosts, only one works at a time. Needs psql; the PG* variables name the database.
 # SECONDS is at_most, the lease, in whole seconds. The work is done in a table:
 # CREATE TABLE worked (n bigint, token bigint, leader text)
 # docs/other-languages.md explains why it is done this way. For a single command, use "shedlock run leader --wait 1d -- COMMAND".
@@ -22,17 +22,17 @@ sql() { # [COMMAND...]: psql runs the statements on stdin; COMMAND, if given, ru
     "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
         -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder" -v last="$last"
 }
-ask() { sql timeout --foreground "$third" <<<"$1"; } # on a connection of its own, outside any pool
+ask() { sql timeout --foreground "$third" <<<"$1"; } # on its own connection, outside any pool
 
-# Hundredths of a second, by a monotonic clock, which nobody can set.
+# Hundredths of a second, by a monotonic clock, which does not change when the time is set.
 clock() { read -r now _ </proc/uptime && now=${now/./}; }
 
-# The time until which the lease is trusted. It is in a file because keep is a process of its own, and is moved into place
-# so that nobody reads half of it.
+# The time until which the lease is trusted. It is in a file because keep is a separate process. The file is moved into
+# place, so that it is never read when it is only half written.
 trust() { echo "$1" >"$folder/new" && mv "$folder/new" "$folder/until"; }
 trusted() { clock && [ "$now" -lt "$(<"$folder/until")" ]; }
 
-# Runs alongside the work until it is killed. $$ is the leader: once it is dead, nobody may extend its lease.
+# Runs alongside the work until it is killed. $$ is the leader: once it is dead, its lease must not be extended.
 keep() {
     local sent pause=$third
     while sleep "$pause" && kill -0 $$ 2>/dev/null && trusted; do
@@ -88,7 +88,7 @@ lead() {
 }
 
 while [ $stopping = no ]; do
-    clock && sent=$now # before: however long the reply takes, the lease ends later than we think
+    clock && sent=$now # taken before the call: however long the reply takes, the lease ends later than we assume
     token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || exit 1
     if [ -n "$token" ]; then
         trust $((sent + trusted))

@@ -11,7 +11,7 @@ use Format;
 my ($width, $bar, $label, $gap) = (460, 16, 185, 20);
 my %colour = (ours => '#1d6fb8', peer => '#8a94a0', loose => '#cfd5db');
 
-# The title, and the first part of the results' key, to which the side is added.
+# The title, and the first part of the key of the results. The side is the rest of the key.
 my @panels = (
 	[ 'refused attempts per second, 32 clients', 'refused/32/' ],
 	[ 'acquired and released per second, 32 clients', 'cycle/32/' ],
@@ -19,7 +19,7 @@ my @panels = (
 	[ 'acquired and released per second, a slower flush', 'slow_cycle/32/' ],
 );
 
-# Dark or light, as the reader prefers.
+# Colours for light and dark mode.
 my $style = '<style>text { fill: #1f2328 } .dim { fill: #656d76 } .back { fill: #fff } '
 	. '@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } .back { fill: #151b23 } }</style>';
 
@@ -31,7 +31,7 @@ sub text
 	return sprintf qq{<text x="%.0f" y="%.0f" %s>%s</text>\n}, $x, $y, $more // '', escape($words);
 }
 
-# A bar for each side that was measured.
+# One bar per side that was measured.
 sub panel
 {
 	my ($results, $x, $y, $title, $what) = @_;

@@ -1,4 +1,4 @@
-# The part of the benchmark that counts what an operation costs, which does not depend on how busy the machine is.
+# The part of the benchmark that counts what an operation costs. The counts do not depend on how busy the machine is.
 package Counts;
 
 use strict;
@@ -7,7 +7,7 @@ use Sides;
 use Table;
 use Server;
 
-# WAL position, next transaction id and flushes so far.
+# Returns the WAL position, the next transaction id, and the number of flushes so far.
 sub position
 {
 	my $flushes = Server::sql('postgres', 'SHOW server_version_num') < 180000
@@ -17,7 +17,7 @@ sub position
 	return { lsn => $lsn, xid => $xid, flushes => $syncs };
 }
 
-# Bytes of WAL and row locks between two positions, without the server's background activity.
+# Returns the bytes of WAL and the row locks between two positions, without the server's background activity.
 sub written
 {
 	my ($from, $to) = @_;
@@ -45,10 +45,10 @@ sub exact
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds the lock here, and a refusal writes nothing
+			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds such a lock here, and a refusal writes nothing
 			Server::sql('exact', Table::fill($side, 8, $workload eq 'refused' ? 'held' : 'free')) if Sides::has_table($side);
 			my @run = ($side, $workload, 'exact', 1, $workload eq 'extend' ? 1 : 8, '-t'); # a session extends its own name only
-			Server::measure(@run, 100) if $workload ne 'extend'; # this would leave the name held
+			Server::measure(@run, 100) if $workload ne 'extend'; # because it would leave the name held
 			Server::sql('exact', 'VACUUM ' . Table::table($side)) if Sides::has_table($side);
 			my $before = position();
 			Server::measure(@run, $runs);

@@ -1,4 +1,4 @@
-# How figures and tables are written.
+# Formats figures and tables.
 package Format;
 
 use strict;

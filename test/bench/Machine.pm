@@ -1,4 +1,4 @@
-# Facts for the page: the machine, the software and the settings of the run.
+# Collects facts for the page: the machine, the software and the settings of the run.
 package Machine;
 
 use strict;
@@ -14,7 +14,8 @@ sub first_line
 	return $found // 'unknown';
 }
 
-# Microseconds that a flush takes on the file system of the server's data, measured by pg_test_fsync, which is stopped once it has printed that.
+# Returns how many microseconds a flush takes on the file system of the server's data. pg_test_fsync measures that, and is stopped once it has
+# printed the figure.
 sub flush
 {
 	my $file = Server::sql('postgres', 'SHOW data_directory') . '/flush';

@@ -1,4 +1,4 @@
-# The page docs/benchmark.md: the template page.md, in which {{word}} is replaced by what the function of that name returns.
+# Writes docs/benchmark.md from the template page.md, in which {{word}} is replaced by what the function of that name returns.
 package Page;
 
 use strict;
@@ -39,8 +39,8 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
-# A summary of all speeds: ours per second, then ours divided by each side, for 1, 8 and 32 clients. The cycle is compared with sides that
-# flush as often: at each commit, or at each commit except that of the release.
+# A summary of all speeds: ours per second, then ours divided by each other side, for 1, 8 and 32 clients. The cycle is compared with sides that
+# flush equally often: at each commit, or at each commit except that of the release.
 sub ratios
 {
 	my @columns = (
@@ -85,7 +85,7 @@ sub speeds
 sub speed
 {
 	my ($workload) = @_;
-	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # that one is compared with ours_sync
+	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # plain is compared with ours_sync
 	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], @sides);
 }
 
@@ -169,7 +169,7 @@ sub sides
 
 # How far one server goes ----------------------------------------------------------------------------------------------
 
-# The share of a server's time that one job takes: a cycle and the other hosts' refused attempts in each interval.
+# The share of a server's time that one job takes: in each interval, one cycle and the refused attempts of the other hosts.
 sub load_of_job
 {
 	my ($hosts, $interval) = @_;

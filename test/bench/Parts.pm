@@ -8,14 +8,14 @@ use Table;
 use Server;
 use Redis;
 
-my $few = 8; # names of the refused attempts, unless a part says otherwise: all hosts ask for the same few names
+my $few = 8; # the number of names in refused attempts, unless a part says otherwise: all hosts ask for the same few names
 
 sub available
 {
 	return grep { !$_->{redis} || !Redis::missing() } @_;
 }
 
-# One measurement, in the workload's own database.
+# Makes one measurement, in the workload's own database.
 sub measure
 {
 	my ($plan, $part, $side, $workload, $clients) = @_;
@@ -34,7 +34,7 @@ sub measure
 	print '.';
 }
 
-# All sides of a workload one after the other, in alternating order.
+# Measures all sides of a workload one after the other, in alternating order.
 sub side_by_side
 {
 	my ($plan, $repetition, $part, $workload, $clients, @sides) = @_;
@@ -45,7 +45,7 @@ sub side_by_side
 	}
 }
 
-# Creates the workloads' databases, and WAL files to be recycled, because the first use of one costs more.
+# Creates the workloads' databases, and WAL files that will be recycled, because the first use of a WAL file takes longer.
 sub prepare
 {
 	my ($plan) = @_;
@@ -103,8 +103,9 @@ sub slow_flush
 	Server::restart();
 }
 
-# Ten to a million names, 8 clients: first refused attempts on names that are all held, then cycles on free ones, to be compared with
-# how much plain SQL slows down with so many rows. The refused attempts take longer, because each session first learns where the rows are.
+# Ten to a million names, 8 clients. Refused attempts come first, on names that are all held, and then cycles on free names. They are compared
+# with how much plain SQL slows down with so many rows. The refused attempts are measured for longer, because each session first has to find the
+# rows.
 sub names
 {
 	my ($plan) = @_;
@@ -136,7 +137,7 @@ sub names
 	Server::sql('postgres', map { "DROP DATABASE names_$_" } @sizes);
 }
 
-# Eight names, whose row versions pile up because an old snapshot is held open elsewhere.
+# Eight names, whose row versions accumulate because another session holds an old snapshot.
 sub old_snapshot
 {
 	my ($plan) = @_;
@@ -157,7 +158,7 @@ sub pile
 	my ($side, $cycles) = @_;
 	my $script = "\\set name 1 + :client_id\nCALL pile(:name, ${\int($cycles * 2 / 8)});\n";
 	Server::pgbench_script('old', $script, "-c synchronous_commit=off -c search_path=${\Sides::schema($side)}", qw(-M prepared -c 8 -t 1));
-	# As autovacuum would do meanwhile, so that the planner knows how long the table has become.
+	# Autovacuum would do this meanwhile. Then the planner knows how long the table has become.
 	Server::sql('old', 'VACUUM ANALYZE ' . Table::table($side));
 }
 
@@ -178,7 +179,7 @@ sub under_snapshot
 	Server::finish_session($snapshot);
 }
 
-# Measures the cycle, then the refused attempt; returns the number of cycles.
+# Measures cycles and then refused attempts. Returns the number of cycles.
 sub both
 {
 	my ($plan, $side, $variant, @limit) = @_;

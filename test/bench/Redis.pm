@@ -1,5 +1,5 @@
-# Redis servers for the run, on sockets in a folder of their own, and their load: redis-benchmark if an operation is one
-# command; if it is two, one redis-cli per client, which reads commands from a pipe and waits for each reply.
+# Redis servers for the run, with sockets in a temporary folder, and their load. If an operation is one command, the load comes from
+# redis-benchmark. If it is two, it comes from one redis-cli per client, which reads commands from a pipe and waits for each reply.
 package Redis;
 
 use strict;
@@ -29,7 +29,7 @@ sub cli
 	return $output;
 }
 
-# Starts a silent process in a process group of its own.
+# Starts a process without output, in its own process group.
 sub spawn
 {
 	my (@command) = @_;
@@ -86,7 +86,7 @@ END
 	$? = $status;
 }
 
-# A side's command for a name and a value, as arguments.
+# Returns a side's command for a name and a value, as arguments.
 sub command
 {
 	my ($command, $name, $value) = @_;
@@ -94,7 +94,7 @@ sub command
 	return split / /, $command =~ s/%(\w+)/$word{$1}/gr;
 }
 
-# How often each command was called so far, including calls by scripts, and how many changes there were.
+# Returns how often each command was called so far, including calls by scripts, and the number of changes.
 sub counters
 {
 	my ($side) = @_;
@@ -122,7 +122,7 @@ sub start_clients
 	}
 }
 
-# Operations per second, from the server's counters at two times; checks that the side did what the workload says.
+# Returns operations per second, from the server's counters at two times. Checks that the side did what the workload says.
 sub measure
 {
 	my ($side, $workload, $clients, $names, $seconds) = @_;

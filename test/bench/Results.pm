@@ -1,5 +1,5 @@
-# The measurements: lines "what <tab> value" in a file, where what is "workload/clients/variant/side". Each line is
-# one repetition, in order.
+# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side". Each line is one
+# repetition, in order.
 package Results;
 
 use strict;
@@ -60,7 +60,7 @@ sub all
 	return @{ $self->{values}{$what} // [] };
 }
 
-# The value that this part of all values does not exceed: 0.99 for the 99th percentile, 1 for the maximum.
+# Returns the value that this share of all values does not exceed: 0.99 for the 99th percentile, 1 for the maximum.
 sub quantile
 {
 	my ($self, $what, $part) = @_;
@@ -68,7 +68,7 @@ sub quantile
 	return $part == 0.5 ? median(@sorted) : @sorted ? $sorted[ ceil($part * @sorted) - 1 ] : undef;
 }
 
-# Median, minimum and maximum of a/b, each within one repetition; nothing if one of them was not measured.
+# Returns the median, minimum and maximum of a/b, each within one repetition; nothing if one of the two was not measured.
 sub ratio
 {
 	my ($self, $one, $other) = @_;

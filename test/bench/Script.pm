@@ -1,6 +1,6 @@
 # The workloads, as pgbench scripts built from a side's statements. One run of a script is one operation.
-#   cycle     acquire and release a name of the client's own slice of the names
-#   refused   acquire one of the names at random, all held by somebody else
+#   cycle     acquire and release a name from the client's own share of the names
+#   refused   acquire one of the names at random, all held by another session
 #   one       acquire the only name; release it if it was granted
 #   one_work  the same, with a millisecond of work in between
 #   run       some work under a name of the client's own
@@ -15,7 +15,7 @@ use Table;
 my $host = "\\set host :client_id\n";
 my $own = "\\set name 1 + :client_id * :slice + random(0, :slice - 1)\n";
 
-# A side without a table leaves no trace of what it did, so the client checks the result. pgbench stops at the error.
+# If a side has no table, what it did cannot be checked afterwards, so the script checks each result. pgbench stops at the error.
 sub expect
 {
 	my ($side, $granted) = @_;
@@ -60,7 +60,7 @@ sub script
 	return $script{$workload}->($side);
 }
 
-# The -D options of pgbench for this number of clients and names.
+# Returns the -D options of pgbench for this number of clients and names.
 sub variables
 {
 	my ($clients, $names) = @_;
@@ -79,7 +79,7 @@ sub save
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
 			next if $side->{options}; # settings make no difference in instructions
-			next if $workload eq 'refused' && !Sides::has_table($side); # no other session is there to hold the lock
+			next if $workload eq 'refused' && !Sides::has_table($side); # there is no other session that could hold the lock
 			my $file = "$workload.$side->{key}";
 			$file{list} .= join("\t", $file, $workload, Sides::schema($side), $side->{title}) . "\n";
 			$file{"$file.run"} = script($side, $workload);

@@ -1,4 +1,4 @@
-# The throw-away PostgreSQL server that the PG* variables name: SQL, pgbench, and the server's counters.
+# Uses the throw-away PostgreSQL server that the PG* variables name: SQL, pgbench, and the server's counters.
 package Server;
 
 use strict;
@@ -13,7 +13,7 @@ use Table;
 my $folder = tempdir('shedlock-bench.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 my $cores = `nproc` + 0;
 
-# Returns the output of a command, which must succeed without warnings. It takes arguments, not a line for a shell.
+# Returns the output of a command, which must succeed without warnings. The command is a list of arguments, not a shell command line.
 sub output_of
 {
 	my (@command) = @_;
@@ -34,7 +34,7 @@ sub output_of
 	return $output;
 }
 
-# The kernel accepts no argument of 128 KiB or more; the portable edition is longer.
+# Uses a file, because the kernel accepts no argument of 128 KiB or more, and the portable edition is longer.
 sub as_argument
 {
 	my ($command) = @_;
@@ -75,7 +75,7 @@ sub finish_session
 	waitpid $session->{child}, 0;
 }
 
-# Waits until the sessions of pgbench have ended: then everything that they did has been counted.
+# Waits until the sessions of pgbench have ended, because then everything that they did has been counted.
 sub settle
 {
 	my ($database) = @_;
@@ -107,7 +107,7 @@ sub pgbench
 		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
 }
 
-# How many rows of the side's tables were inserted or updated so far.
+# Returns how many rows of the side's tables were inserted or updated so far.
 sub changes
 {
 	my ($side, $database) = @_;
@@ -115,8 +115,8 @@ sub changes
 	return 2 * sql($database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
 }
 
-# Runs a workload and checks that the side did what the workload says; returns operations per second. On one name
-# these are completed cycles, with two changes each.
+# Runs a workload, and checks that the side did what the workload says. Returns operations per second. On one name these
+# are completed cycles, with two changes each.
 sub measure
 {
 	my ($side, $workload, $database, $clients, $names, @limit) = @_;
@@ -152,7 +152,7 @@ sub write_file
 	close $file or die "$name: $!";
 }
 
-# Lets in everybody who can reach the server's socket, which is in a private folder, and uses that socket from now on.
+# Makes the server accept all connections through its socket, which is in a private folder, and uses that socket from now on.
 sub admit
 {
 	write_file(sql('postgres', 'SHOW hba_file'), "local all all trust\nlocal replication all trust\n");
@@ -161,7 +161,7 @@ sub admit
 	select undef, undef, undef, 0.5;
 }
 
-# The prefix that runs a command as the owner of servers, which refuse to run as root.
+# Returns the prefix of a command that runs it as the owner of servers, which refuse to run as root.
 sub as_owner
 {
 	return $> == 0 ? ('runuser', '-u', 'postgres', '--') : ();

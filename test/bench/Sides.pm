@@ -4,9 +4,9 @@
 #   acquire, release, extend, run   its statements, without the last semicolon. Parameters: :name, :host (another one for
 #                  each client), :at_most (interval), :seconds (the same as a number), :zero
 #   told           what to append to acquire so that it gives a column `got`: true if granted; false or no row if refused
-#   done           release, and count it: only for a side without a table, whose completed cycles are not counted otherwise
+#   done           releases and counts: only for a side without a table, whose completed cycles are not counted otherwise
 #   setup          SQL that creates its tables
-#   schema         where its tables are, if not in a schema of its own; the first side of a schema creates them
+#   schema         where its tables are, if it shares the schema of another side; the first side of a schema creates them
 #   table          false if it has none
 #   loose          a crash loses what it has granted
 #   options        settings of its sessions
@@ -34,7 +34,7 @@ my $unlock = "UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interv
 	. " THEN locked_at + make_interval(secs => :zero) ELSE $now END WHERE name = :name AND locked_by = :host";
 my $extend = "UPDATE shedlock SET lock_until = $until WHERE name = :name AND locked_by = :host AND lock_until > $now";
 
-# The same table with a number for a key, the least that plain SQL can do.
+# The same table with a number as its key, the least that plain SQL can do.
 my $plain = <<'SQL';
 CREATE TABLE shedlock (name bigint PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)
 	WITH (fillfactor = 90);
@@ -153,7 +153,7 @@ our @sides = (
 	}, qw(always everysec)),
 );
 
-# The sides that are measured with up to a million names. Ours may lose as much speed by them as plain SQL does.
+# The sides that are measured with up to a million names. Ours may become as much slower by that as plain SQL does.
 our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side
@@ -162,7 +162,7 @@ sub side
 	return (first { $_->{key} eq $key } @sides) // die "no side $key";
 }
 
-# The sides that can do a workload: cycle, refused, one, extend, run.
+# Returns the sides that can do a workload: cycle, refused, one, extend, run.
 sub sides_for
 {
 	my ($workload) = @_;

@@ -26,7 +26,7 @@ my %state = (
 	free => "lock_until = timezone('utc', now()) - interval '1 second'",
 );
 
-# Fills a fresh table with the names 1 to N, all held by somebody else or all free, and analyzes it for the planner.
+# Fills an empty table with the names 1 to N, all held by another session or all free, and analyzes it for the planner.
 sub fill
 {
 	my ($side, $names, $state) = @_;
@@ -38,7 +38,7 @@ sub fill
 		"VACUUM ANALYZE $table");
 }
 
-# Makes all names held by somebody else, or free.
+# Makes all names held by another session, or free.
 sub turn
 {
 	my ($side, $state) = @_;

@@ -1,4 +1,4 @@
-# The part of the benchmark about waiting: how soon a waiter gets the lock, and what it costs to wait in vain.
+# The part of the benchmark about waiting: how soon a waiter gets the lock, and what it costs to wait for a lock that stays held.
 package Waits;
 
 use strict;
@@ -26,8 +26,8 @@ sub hand_over
 	print '.';
 }
 
-# Seconds of processor time that each process of the server has used, from a file with nanoseconds: most processes of a crowd
-# use less in a minute than one tick of /proc/PID/stat.
+# Returns the seconds of processor time that each process of the server has used. They are read from a file with nanoseconds, because
+# most waiting processes use less in a minute than one tick of /proc/PID/stat.
 sub processor
 {
 	my %used = map { ($_ => (split / /, Server::read_file("/proc/$_/schedstat"))[0] / 1e9) }
@@ -35,7 +35,7 @@ sub processor
 	return \%used;
 }
 
-# pg_stat_database would not count them: a session that touches no table by SQL does not report its transactions.
+# pg_stat_database would not count them: a session that uses no table in SQL does not report its transactions.
 sub statements { return Server::sql('waits', 'SELECT sum(calls) FROM pg_stat_statements') }
 
 sub attempts { return Server::sql('waits', 'SELECT sum(attempts) FROM shedlock_stats') }
@@ -53,7 +53,7 @@ sub all_wait
 	}
 }
 
-# What a second of waiting costs.
+# Returns what a second of waiting costs.
 sub count
 {
 	my ($seconds) = @_;
@@ -77,7 +77,7 @@ sub in_vain
 	my %cost = count($plan->{vain});
 	close $to;
 	waitpid $child, 0;
-	# The waiters in SQL would wait on. The others may just be ending, which would cause a warning here.
+	# The waiters in SQL would not end by themselves. The others may just be ending, which would cause a warning here.
 	Server::sql('postgres', 'SET client_min_messages = error', "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'waits'");
 	Server::sql('waits', "SELECT shedlock_force_release('handover')");
 	$plan->{results}->add("vain/$crowd/$_/$who", $cost{$_}) for sort keys %cost;

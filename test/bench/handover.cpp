@@ -1,12 +1,12 @@
 // Measures how long it takes from the release of a lock until a waiter has it. Run by Waits.pm with PG* variables.
 //
-//   handover pairs ROUNDS SIDE...   One holds, another waits, the first releases; the sides in turn, ROUNDS times.
+//   handover pairs ROUNDS SIDE...   one holds, another waits, the first releases; the sides in turn, ROUNDS times
 //   handover queue COUNT SIDE       COUNT sessions wait for one lock; it is released, then by each session that gets it
 //   handover vain COUNT WHO         COUNT wait for a lock that stays held: sessions, clients of the library, or threads
 //                                   of one client. Prints "waiting"; ends when its standard input ends.
 //
-// A side is ours, library or advisory. Each hand-over prints a line: the side, and the microseconds from just before
-// the release was sent until the waiter had its answer.
+// A side is ours, library or advisory. For each hand-over a line is printed: the side, and the microseconds from just
+// before the release was sent until the waiter had its answer.
 #include "shedlock/shedlock.hpp"
 
 #include <chrono>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
 shedlock::options const lease{.at_most = 1h};
-constexpr auto long_enough = 10min; // for a wait that is not in vain
+constexpr auto long_enough = 10min; // for a wait that gets the lock
 
 void tell(std::string const &side, clock_type::duration took)
 {
@@ -134,7 +134,7 @@ clock_type::duration hand_over(party const &holder, party const &waiter, clock_t
         waiter.acquire();
         return clock_type::now();
     });
-    std::this_thread::sleep_for(pause); // even the shortest is long enough for the waiter to begin
+    std::this_thread::sleep_for(pause); // even the shortest pause is long enough for the waiter to begin
     auto const released = clock_type::now();
     holder.release();
     auto const took = granted.get() - released;
@@ -181,7 +181,7 @@ void queue(int count, std::string const &side)
         sockets.push_back({waiters.emplace_back(how).socket(), POLLIN, 0});
         waiters.back().send("acquire");
     }
-    std::this_thread::sleep_for(1s); // by then all of them wait
+    std::this_thread::sleep_for(1s); // by then all sessions wait
     auto released = clock_type::now();
     holder.send("release");
     for (int i = 0; i < count; i++) {
@@ -216,7 +216,7 @@ void vain(int count, std::string const &who)
     std::cout << "waiting" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
     }
-    std::_Exit(0); // they would wait on
+    std::_Exit(0); // the waiters would not end by themselves
 }
 
 } // namespace

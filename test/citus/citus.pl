@@ -1,5 +1,5 @@
-# Citus with a coordinator and two workers: a job's writes are visible on the workers before the next run starts, although Citus
-# commits there after the coordinator's commit is visible. Stale holders write nothing, and only the coordinator grants locks.
+# Citus with a coordinator and two workers. A job's writes are visible on the workers before the next run starts, although Citus commits there
+# only after the coordinator's commit is visible. Stale holders write nothing, and only the coordinator grants locks.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -28,9 +28,9 @@ $coordinator->safe_psql('portable', "$installer$portable");
 $coordinator->safe_psql('portable', "SET ROLE installer;\n$portable");
 is(ours_on_workers('portable'), '0 0', 'nor does the portable edition, installed twice by a role that cannot log in');
 
-# A run reads what the previous run has written into a distributed table.
+# A run sees what the previous run has written into a distributed table.
 my $distributed = 'CREATE TABLE work (k int, seq int); SELECT create_distributed_table($$work$$, $$k$$, shard_count => 4)';
-my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)'; # several shards, so Citus commits in two phases
+my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)'; # several shards, so that Citus commits in two phases
 my $next_work = 'INSERT INTO work SELECT k, (SELECT coalesce(max(seq), 0) + 1 FROM work) FROM generate_series(1, 8) k';
 my %commits = (
 	shedlock_run => [ [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); $work', at_most => '1 h')" ],
@@ -50,32 +50,32 @@ for my $database ('extension', 'portable')
 		my $commit = start_commit([@nodes], $database, @{ $commits{$how} });
 		cmp_ok(stop_workers($commit), '>=', 2, "$title: both workers have prepared");
 		let_commit($commit, $is_free);
-		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, and the work is not visible yet');
-		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so the lock is refused')
+		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, but the work is not visible yet');
+		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so an acquire of the lock is refused')
 			or $coordinator->safe_psql($database, "SELECT shedlock_force_release('j')");
-		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f', '... and other locks are not');
+		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f', '... but an acquire of another lock is not');
 		my $next = session($coordinator, $database);
 		put($next, "SELECT shedlock_acquire('j', '1 h', wait => '1 h')", 'SELECT count(*) FROM work');
 		resume_workers($commit);
-		is(answer($next), "t\n8", '... a caller that waits gets it, and sees the work');
+		is(answer($next), "t\n8", '... a caller that waits gets the lock, and sees the work');
 		answer($commit->{worker});
-		is($commit->{worker}{err}, '', '... which has committed');
+		is($commit->{worker}{err}, '', '... and the commit reports no error');
 		$coordinator->safe_psql($database, "SELECT shedlock_force_release('other')");
 	}
 
-	# Only a guard, and the lease ends during the commit.
+	# A guarded transaction whose lease ends during its commit.
 	$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 	my $commit = start_commit([@nodes], $database,
 		[ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_guard('j')" ], 'COMMIT');
 	stop_workers($commit);
 	let_commit($commit, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $commit->{pid} AND backend_xid IS NOT NULL");
 	$coordinator->safe_psql($database, "UPDATE shedlock SET lock_until = locked_at + interval '1 microsecond'");
-	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f', "$database, shedlock_guard: others are refused even when the lease has ended");
+	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f', "$database, shedlock_guard: other callers are refused even when the lease has ended");
 	resume_workers($commit);
 	answer($commit->{worker});
-	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 't', '... and granted when the workers have committed');
+	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 't', '... until the workers have committed');
 
-	# Six clients; each run reads what all runs before it have written.
+	# With six clients, each run sees what all runs before it have written.
 	my $wait = "at_most => '1 h', wait => '1 h'";
 	my %scripts = (
 		shedlock_run => "CALL shedlock_run('j', '$next_work', $wait);\n",
@@ -85,7 +85,7 @@ for my $database ('extension', 'portable')
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my ($ok, $done, $err) = pgbench_script($coordinator, $scripts{$how}, '-c', 6, '-t', often(20, 200), $database);
-		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the previous one") or diag($err);
+		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the work of the previous one") or diag($err);
 	}
 }
 
@@ -102,13 +102,13 @@ for my $database ('extension', 'portable')
 	is(join(' ', map { $_->safe_psql($database, 'SELECT count(*) FROM pg_prepared_xacts') } @workers), '0 0', '... and no transaction is left prepared');
 }
 
-# A write to one row on one worker: Citus commits there first.
+# If a job writes to only one worker, Citus commits there first.
 $coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
 my $single = start_commit([@nodes], 'extension', [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); INSERT INTO work VALUES (1, 1)', at_most => '1 h')");
 is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '1', 'work on one worker is visible before the coordinator commits');
 is($coordinator->safe_psql('extension', "SELECT shedlock_acquire('j', '1 h')"), 'f', '... and the lock is held');
 crash_coordinator($single);
-is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator crashes then, the work is there, but not known to be done; the lease has ended with the session');
+is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator then crashes, the work is there but not recorded as done, and the lease has ended with the session');
 
 # The coordinator crashes, or a worker, or both, after the work has been prepared and the coordinator has committed.
 for my $crash ('coordinator', 'worker', 'coordinator and worker')
@@ -128,10 +128,10 @@ for my $crash ('coordinator', 'worker', 'coordinator and worker')
 	is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '8', '... and its work is visible once Citus has recovered the transaction');
 }
 
-# Only the coordinator grants locks; a worker can ask it.
+# Only the coordinator grants locks. A worker can call it.
 $_->safe_psql('extension', 'CREATE EXTENSION shedlock') for $workers[0];
 my (undef, undef, $refusal) = $workers[0]->psql('extension', "SELECT shedlock_acquire('j', '1 h')");
-like($refusal, qr/this server is a Citus worker/, 'a worker with an extension of its own grants no lock');
+like($refusal, qr/this server is a Citus worker/, 'a worker on which the extension was created grants no lock');
 is($workers[0]->safe_psql('extension', "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'this server is a Citus worker%'"), '1', '... and its doctor says so');
 $workers[0]->safe_psql('extension', 'DROP EXTENSION shedlock; DROP TABLE shedlock');
 my $token = $workers[0]->safe_psql('extension', q[SELECT result FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]);
@@ -145,7 +145,7 @@ $coordinator->safe_psql('extension', 'CREATE SCHEMA elsewhere');
 for my $statement ('ALTER EXTENSION shedlock SET SCHEMA elsewhere', 'ALTER EXTENSION shedlock UPDATE', 'CREATE EXTENSION IF NOT EXISTS shedlock')
 {
 	isnt($coordinator->psql('extension', $statement, on_error_stop => 1), 0, "$statement: Citus refuses it");
-	is($coordinator->psql('extension', "$off$statement"), 0, '... unless it is told to keep it local');
+	is($coordinator->psql('extension', "$off$statement"), 0, '... unless citus.enable_metadata_sync is off');
 }
 is($coordinator->safe_psql('extension', "SELECT elsewhere.shedlock_acquire('moved', '1 h')"), 't', '... and it works');
 $coordinator->safe_psql('extension', "${off}ALTER EXTENSION shedlock SET SCHEMA public");
@@ -159,16 +159,16 @@ for my $case ([ 'extension', "create_distributed_table('shedlock', 'name')" ], [
 	my $hint = $coordinator->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE '% is distributed by Citus%'");
 	like($hint, qr/undistribute_table/, "$database, $how: the doctor finds it");
 	my (undef, undef, $refusal) = $coordinator->psql($database, "SELECT shedlock_acquire('kept', '1 h')");
-	like($refusal, qr/undistribute_table/, '... and a refused call says what to do, too') if $database eq 'extension';
+	like($refusal, qr/undistribute_table/, '... and the error of a call says what to do, too') if $database eq 'extension';
 	my @steps = $hint =~ /(DROP EXTENSION shedlock|SELECT undistribute_table\([^)]*\)|CREATE EXTENSION shedlock)/g;
 	$coordinator->safe_psql($database, "SET client_min_messages = error; $_") for @steps;
 	$coordinator->safe_psql('portable', "SET client_min_messages = error; SET ROLE installer;\n$portable") if $database eq 'portable';
-	is($coordinator->safe_psql($database, "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%Citus%' AND severity = 'error'"), '0', '... and its hint helps');
+	is($coordinator->safe_psql($database, "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%Citus%' AND severity = 'error'"), '0', '... and following the hint solves it');
 	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h')"), 'f', '... no lock is lost');
 	$coordinator->safe_psql($database, 'DELETE FROM shedlock');
 }
 
-# A dump, and the takeover from the portable edition.
+# A dump and restore, and the takeover from the portable edition.
 create_database('jobs', @nodes);
 $coordinator->safe_psql('jobs', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('dumped', '1 h')");
 create_database('restored', @nodes);

@@ -1,5 +1,5 @@
-# The clock by which clients trust their leases, CLOCK_BOOTTIME: a test moves it ahead for one program, as suspending a machine moves it for all.
-# With leases of an hour, a slow machine ends no lease, and keep-alive extends it when the test moves the clock.
+# CLOCK_BOOTTIME, by which clients decide how long they trust their leases. A test can move it ahead for one program, as suspending a machine
+# does for all programs. With leases of an hour, no lease ends because the machine is slow, and keep-alive extends when the test moves the clock.
 package BootClock;
 
 use strict;
@@ -10,7 +10,7 @@ use ShedLock;
 
 our @EXPORT = qw(boot_clock advance launch_by when_an_extend_is_due after_the_deadline);
 
-# In seconds, for a lease of an hour: more than a third of it has passed; all of it except the margin has passed.
+# In seconds, for a lease of an hour: when more than a third of it has passed, and when all of it except the margin has passed.
 use constant { when_an_extend_is_due => 1_300, after_the_deadline => 3_595 };
 
 my $source = <<'C';

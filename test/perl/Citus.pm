@@ -12,8 +12,8 @@ use ShedLock;
 
 our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit resume_workers crash_coordinator);
 
-# The coordinator, then the workers. In-doubt transactions are left alone until a test recovers them. A commit that does not
-# wait for its flush is not flushed by chance before the test crashes the server.
+# Starts and returns the coordinator and the workers. Citus does not recover in-doubt transactions by itself; a test does. The WAL writer
+# rarely flushes, so a commit that does not wait for its flush is not flushed by chance before the test crashes the server.
 sub start_cluster
 {
 	my @nodes = map { PostgreSQL::Test::Cluster->new($_) } qw(coordinator worker1 worker2);
@@ -69,8 +69,8 @@ sub ask
 	return answer($_[0]);
 }
 
-# Sends statements of which the last one commits, and waits until that commit has prepared the work on the workers, but has not yet
-# happened on the coordinator: in between PostgreSQL empties a temporary table, and waits for a lock that another session holds.
+# Sends statements of which the last one commits. Waits until that commit has prepared the work on the workers, but has not yet happened on
+# the coordinator. In between, PostgreSQL empties a temporary table, and waits for a lock on it that another session holds.
 sub start_commit
 {
 	my ($nodes, $database, $before, @statements) = @_;
@@ -80,11 +80,11 @@ sub start_commit
 	$commit->{pid} = $pid;
 	ask($commit->{gate}, 'BEGIN', "LOCK TABLE $schema.gate IN ACCESS SHARE MODE");
 	put($commit->{worker}, @statements);
-	$nodes->[0]->poll_query_until($database, "SELECT wait_event = 'relation' FROM pg_stat_activity WHERE pid = $pid") or die 'the commit does not come';
+	$nodes->[0]->poll_query_until($database, "SELECT wait_event = 'relation' FROM pg_stat_activity WHERE pid = $pid") or die 'the commit does not reach the temporary table';
 	return $commit;
 }
 
-# Stops the workers' processes that have prepared the transaction, and returns how many there are.
+# Stops the workers' server processes that have prepared the transaction, and returns how many there are.
 sub stop_workers
 {
 	my ($commit) = @_;

@@ -1,4 +1,4 @@
-# Runs the crowd of test/reliability against a server, and reads what it counted.
+# Runs the program crowd of test/reliability, which starts many clients of a server, and reads what it counted.
 package Crowd;
 
 use strict;
@@ -12,7 +12,7 @@ use Time::HiRes;
 
 our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection at_work crash crash_options standby_options);
 
-# Settings of a server for histories. The log is off, because it would be filled by what clients do wrong on purpose.
+# Settings of a server for histories. The log is off, because clients cause many errors on purpose.
 sub crowd_settings
 {
 	return (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF';
@@ -33,7 +33,7 @@ sub connection
 
 my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
 
-# Options are those of the program (see crowd.cpp). The seed reproduces the clients' requests.
+# The options are those of the program (see crowd.cpp). The same seed makes the clients send the same requests.
 sub start_crowd
 {
 	my ($node, %options) = @_;
@@ -49,8 +49,8 @@ sub start_crowd
 
 # ---- Kinds of histories ----
 
-# Leases that outlast a crash. A crash may lose releases and, if sessions do not wait for the disk, also whatever our functions do not
-# make durable: acquires of Java clients, and what guarded transactions write.
+# Options for leases that outlast a crash. A crash may lose releases. If sessions do not wait for the disk, it may also lose whatever our
+# functions do not make durable: acquires of Java clients, and the writes of guarded transactions.
 sub crash_options
 {
 	my ($node, $settings) = @_;
@@ -59,7 +59,7 @@ sub crash_options
 		allow => '57P01,57P02,57P03', @ours);
 }
 
-# Waits until the crowd is at work. Returns false if it has finished.
+# Waits until clients are at work. Returns false if all have finished.
 sub at_work
 {
 	my ($node, $crowd) = @_;
@@ -72,7 +72,7 @@ sub at_work
 	return 1;
 }
 
-# Stops the server's processes, as a power cut would, once the crowd is at work, and starts it again. Returns false if the crowd has finished.
+# Once clients are at work, stops the server's processes as a power cut would, and starts it again. Returns false if the clients have finished.
 sub crash
 {
 	my ($node, $crowd) = @_;
@@ -83,7 +83,7 @@ sub crash
 	return 1;
 }
 
-# Options for a crowd on a server to which no standby confirms anything, while waits for one are cancelled.
+# Options for clients of a server whose synchronous standby is missing. Waits for the standby are cancelled.
 sub standby_options
 {
 	my ($node) = @_;
@@ -94,7 +94,7 @@ sub standby_options
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }
 
-# Returns what was done to the lock of the first violation, because the history is deleted with its folder.
+# Returns all calls that concern the lock of the first violation, because the history is deleted with its folder.
 sub story
 {
 	my ($crowd) = @_;
@@ -105,7 +105,7 @@ sub story
 	return "everything about $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
 }
 
-# Returns what the crowd counted, by key. With a title, tests that no promise was broken.
+# Returns what the program counted, by key. With a title, also tests that no promise was broken.
 sub finish_crowd
 {
 	my ($crowd, $title) = @_;
@@ -128,7 +128,7 @@ sub crowd
 	return finish_crowd(start_crowd($node, %options), $title);
 }
 
-# Text such as "cancelled in mid-operation: 312", from the counts.
+# Returns the counts as a text such as "cancelled in mid-operation: 312".
 sub struck
 {
 	my ($counts, %names) = @_;

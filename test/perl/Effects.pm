@@ -1,4 +1,4 @@
-# The schedulers of effects.cpp, and what they leave: one effect per tick.
+# Runs the schedulers of effects.cpp, and tests that each tick has one effect.
 package Effects;
 
 use strict;
@@ -11,7 +11,7 @@ use ShedLock;
 
 our @EXPORT = qw(start_season announced finish_season start_run held gone);
 
-# Starts them on servers whose table effects is empty. $how: kills or calm.
+# Starts the program on servers whose table effects is empty. $how: kills or calm.
 sub start_season
 {
 	my ($connection, $ticks, $how) = @_;
@@ -20,7 +20,7 @@ sub start_season
 	return $season;
 }
 
-# Waits until that tick is announced. Returns false if the season has ended.
+# Waits until that tick is announced. Returns false if the program has ended.
 sub announced
 {
 	my ($season, $tick) = @_;
@@ -32,18 +32,18 @@ sub announced
 	return 1;
 }
 
-# Waits for the end, and tests that every tick has had exactly one effect. Returns what the program counted, by key.
+# Waits until the program has ended, and tests that every tick has had exactly one effect. Returns what the program counted, by key.
 sub finish_season
 {
 	my ($season, $node, $title) = @_;
 	$season->{run}->finish;
-	is($season->{run}->result(0), 0, "$title: each of $season->{ticks} ticks got done, although nobody could wait for a lease to end") or diag($season->{err});
+	is($season->{run}->result(0), 0, "$title: each of $season->{ticks} ticks got done, although leases outlast the test") or diag($season->{err});
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
 	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'), "$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
 	return $season->{out} =~ /^count (.*) (\d+)$/mg;
 }
 
-# Starts a run that does not end by itself; held() waits until it holds its lock, gone() until its session is gone.
+# Starts a run that does not end by itself. held() waits until it holds its lock, gone() until its session is gone.
 sub start_run
 {
 	my ($node, $name, $at_least) = @_;

@@ -1,5 +1,5 @@
-# A mixed fleet that follows the primary through fail-overs, and its records: who held which lock, from when to when by
-# the clock of this machine, which all servers share, and with which token.
+# A fleet of different clients that follow the primary through fail-overs. They record which client held which lock, from when to when, and
+# with which token. All servers and clients run on this machine, so all times are by the same clock.
 package Fleet;
 
 use strict;
@@ -13,10 +13,10 @@ our @EXPORT = qw(start_fleet stop_fleet double_grants forgotten backward_tokens)
 my @names = ('one', 'two', 'three');
 my $lease = 2;    # at_most, in seconds
 
-# A grant counts from its acknowledgement until its client begins to release it or may no longer rely on it, at_most after
-# the moment before the call. Each is a line in the log of its client: name, token, called, from, to.
+# A grant lasts from its acknowledgement until its client begins to release it, or until at_most after the call began, when the client may
+# no longer rely on it. Each grant is a line in the log of its client: name, token, called, from, to.
 
-# The functions for sessions, on one connection for many turns.
+# Calls the functions for sessions, many times on one connection.
 sub session_turn
 {
 	my $name = shift;
@@ -35,7 +35,7 @@ SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
-# The exact statements of Java, except for RETURNING: the token cannot be had in another way without a race.
+# The exact statements of Java clients, except for RETURNING: without it, reading the token would be a race.
 sub java_turn
 {
 	my $name = shift;
@@ -61,8 +61,8 @@ SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
-# Locks that nobody releases, each with another name, for an hour: a grant was forgotten if one of them is missing at the
-# end. The other members' leases end before a fail-over does.
+# Acquires locks for an hour, each with another name, and never releases them. If one of them is missing at the end, a grant was forgotten.
+# (The leases of the other clients end before a fail-over does.)
 sub keeping_turn
 {
 	return <<"SQL";
@@ -73,7 +73,7 @@ SELECT pg_sleep(0.02) \\g /dev/null
 SQL
 }
 
-# psql ends when its connection does; the next one looks for the primary.
+# psql exits when its connection is lost, and the next psql looks for the primary.
 sub run_psql
 {
 	my ($fleet, $log, $turn) = @_;
@@ -85,7 +85,7 @@ sub run_psql
 	sleep 0.1;
 }
 
-# A process for each call, as in a crontab or shell script.
+# Starts one process per call, as a crontab or shell script does.
 sub run_tool
 {
 	my ($fleet, $log) = @_;
@@ -100,8 +100,8 @@ sub run_tool
 	system "$fleet->{tool} release $name --dsn '$fleet->{hosts}' --token $token >/dev/null 2>>'$log.errors'";
 }
 
-# shedlock run extends the lease while the command runs, so the grant lasts until the command ends, by itself or by
-# SIGTERM. The margin of shedlock run decides when SIGTERM comes, so at_most does not count here.
+# shedlock run extends the lease while the command runs, so the grant lasts until the command ends, by itself or by SIGTERM. The margin of
+# shedlock run decides when it sends SIGTERM, so at_most does not limit the grant here.
 sub run_command
 {
 	my ($fleet, $log) = @_;
@@ -128,7 +128,7 @@ my @members = (
 sub start_fleet
 {
 	my $fleet = {@_, pids => []};
-	append("$fleet->{folder}/go", "a fleet works while this file is there\n");
+	append("$fleet->{folder}/go", "the fleet works while this file exists\n");
 	for my $number (0 .. $#members)
 	{
 		my ($kind, $work, @further) = @{ $members[$number] };
@@ -143,7 +143,7 @@ sub start_fleet
 	return $fleet;
 }
 
-# Ends the fleet, and returns all grants: name, token, from, to, and who.
+# Ends the fleet, and returns all grants: name, token, from, to, and the kind of client.
 sub stop_fleet
 {
 	my $fleet = shift;
@@ -165,7 +165,7 @@ sub stop_fleet
 
 sub told { my $grant = shift; return sprintf '%s %s of %s from %.6f to %.6f', @$grant{qw(name token who from to)} }
 
-# Pairs of grants of one name of which one begins before the other has ended.
+# Returns pairs of grants of one name of which one begins before the other has ended.
 sub double_grants
 {
 	my (%last, @found);
@@ -178,7 +178,7 @@ sub double_grants
 	return @found;
 }
 
-# Grants that should have lasted and are not in the table.
+# Returns grants that should have lasted and are not in the table.
 sub forgotten
 {
 	my ($hosts, @grants) = @_;
@@ -186,8 +186,8 @@ sub forgotten
 	return map { "$_->{name} $_->{token}" } grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
-# Pairs of grants of which the later has no greater token than one that was acknowledged before. A session that did not find
-# its row when it looked for its token has 0.
+# Returns pairs of grants of which the later has no greater token than one that was acknowledged before. The token is 0 if a session did not
+# find its row when it looked for its token.
 sub backward_tokens
 {
 	my (%last, @found);

@@ -1,4 +1,4 @@
-# Two servers under a fail-over manager. Everything is in a temporary folder, on free ports of this machine, and is stopped by process id.
+# Two servers under a fail-over manager. They use a temporary folder and free ports of this machine, and are stopped by process id.
 package Managed;
 
 use strict;
@@ -22,11 +22,11 @@ sub settings
 		dynamic_library_path => "$ENV{SHEDLOCK_STAGE}$library:\$libdir",
 		wal_log_hints => 'on',
 		wal_keep_size => '256MB',
-		fsync => 'off', # the machine itself does not fail here
+		fsync => 'off', # the machine does not fail in this test
 	);
 }
 
-# Starts a process in the background, whose output goes to a file.
+# Starts a process in the background, with its output in a file.
 sub spawn
 {
 	my ($log, @command) = @_;
@@ -53,7 +53,7 @@ sub hosts
 	  join(',', map { '127.0.0.1' } @nodes), join(',', map { $_->{port} } @nodes);
 }
 
-# The process id of the server, undef if it is not running.
+# Returns the process id of the server, or undef if it is not running.
 sub postmaster
 {
 	my $node = shift;
@@ -76,8 +76,7 @@ sub kill_server
 	kill 'KILL', $pid, children($pid);
 }
 
-# The standby receives nothing for a second, and then its primary dies: whatever was not replicated synchronously is
-# certainly lost.
+# The standby receives nothing for a second, and then its primary is killed. So whatever was not replicated synchronously is certainly lost.
 sub kill_ahead_of_standby
 {
 	my ($primary, $standby) = @_;
@@ -85,7 +84,7 @@ sub kill_ahead_of_standby
 	kill 'STOP', @receiver;
 	sleep 1;
 	kill_server($primary);
-	kill 'TERM', @receiver; # otherwise it would still read what is waiting in its socket
+	kill 'TERM', @receiver; # otherwise it would still read what is in its socket
 	kill 'CONT', @receiver;
 }
 
@@ -97,7 +96,7 @@ sub ask
 	return $answer;
 }
 
-# The server that accepts writes; undef if none or both do.
+# Returns the server that accepts writes, or undef if none or both do.
 sub primary
 {
 	my @found = grep { ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2", 'SELECT pg_is_in_recovery()') eq 'f' } @_;
@@ -117,7 +116,7 @@ sub until_true
 	return 0;
 }
 
-# Seconds from a fault until a client that keeps asking is granted a lock.
+# Returns the seconds from a fault until a client that keeps trying is granted a lock.
 sub until_granted
 {
 	my ($hosts, $since) = @_;
@@ -126,8 +125,8 @@ sub until_granted
 	return time - $since;
 }
 
-# Lets a fleet work while faults happen, one after the other. Each fault is [what, code that gets the primary and the other server,
-# causes the fault, and returns when it did]. The next fault comes when both servers are well again.
+# Lets a fleet work while faults happen one after the other. Each fault is [what, code]; the code gets the primary and the other server,
+# causes the fault, and returns the time at which it did. The next fault follows when both servers work again.
 sub run_rounds
 {
 	my ($row, $nodes, $folder, $is_well, @faults) = @_;
@@ -144,19 +143,19 @@ sub run_rounds
 		my $since = $cause->($primary, grep { $_ != $primary } @$nodes);
 		$tried++;
 		my $seconds = until_granted($hosts, $since);
-		my $well = defined $seconds && until_true("both servers are well after: $what", $is_well);
+		my $well = defined $seconds && until_true("both servers work after: $what", $is_well);
 		ok($well, sprintf 'round %d, %s: granted again after %.1f s', $round + 1, $what, $seconds // -1);
 		last unless $well;
 		push @{ $recovery{$what} }, $seconds;
-		sleep 2; # ordinary work, so that the fleet holds locks when the next fault comes
+		sleep 2; # the fleet acquires locks, so that it holds some at the next fault
 	}
 	my @grants = stop_fleet($fleet);
 	my @double = double_grants(@grants);
 	my @forgotten = forgotten($hosts, @grants);
 	my @backward = backward_tokens(@grants);
 	my %kinds = map { $_->{who} =~ /(\w+)\.\d+$/ ? ($1 => 1) : () } @grants;
-	is(join(' ', sort keys %kinds), 'java keep run session tool', 'every kind of client was granted locks');
-	is(join("\n", @double), '', 'I1 no lock was held twice at a time');
+	is(join(' ', sort keys %kinds), 'java keep run session tool', 'control: every kind of client was granted locks');
+	is(join("\n", @double), '', 'I1 no lock was held by two clients at a time');
 	is(join("\n", @forgotten), '', 'I7 no lock was forgotten');
 	is(join("\n", @backward), '', 'I6 tokens grew');
 	my $summary = join '; ', map { my @s = sort { $a <=> $b } @{ $recovery{$_} }; sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1] } sort keys %recovery;

@@ -1,5 +1,5 @@
-# use Namespace '--net'; before anything else: the test runs in kernel namespaces of its own, where it may mount and make the network
-# drop packets without being root, and it leaves nothing behind. Skips the test if the kernel does not allow that.
+# A test that begins with use Namespace '--net'; runs in its own kernel namespaces. There it can mount file systems and make the network
+# drop packets without being root, and nothing remains afterwards. The test is skipped if the kernel does not allow that.
 package Namespace;
 
 use strict;

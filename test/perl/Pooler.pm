@@ -14,7 +14,7 @@ our @EXPORT = qw(new_pooler restart_pooler stop_pooler);
 my @running;    # stopped even if a test dies
 END { local $?; stop_pooler($_) for @running }
 
-# Starts a pooler in front of a server; { through } is its connection string.
+# Starts a pooler in front of a server. { through } is its connection string.
 sub new_pooler
 {
 	my ($node) = @_;

@@ -1,4 +1,4 @@
-# Servers of PostgreSQL's test framework on which CREATE EXTENSION shedlock works, our programs, and how often a fault is tried.
+# Servers of PostgreSQL's test framework with shedlock, our programs, and how often a fault is tried.
 package ShedLock;
 
 use strict;
@@ -13,7 +13,7 @@ our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable c
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
-# A session of background_psql() may live as long as its test does: the time limit is for each of its statements, and for its end.
+# The time limit of background_psql() applies to each statement and to the end of a session, because a session may last as long as its test.
 {
 	no warnings 'redefine';
 	my $background_psql = PostgreSQL::Test::Cluster->can('background_psql');
@@ -22,7 +22,7 @@ our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 	*PostgreSQL::Test::BackgroundPsql::quit = sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
 }
 
-# The path of a program of test/reliability, built by CMake.
+# Returns the path of a program of test/reliability that CMake has built.
 sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
 
 sub configure
@@ -43,7 +43,7 @@ sub create_shedlock
 	return;
 }
 
-# A running server with the extension, or the portable edition, in the database postgres.
+# Returns a running server with the extension, or the portable edition, in the database postgres.
 sub new_server
 {
 	my ($name, $settings, @init) = @_;
@@ -102,7 +102,7 @@ sub crash_restart
 	die 'the server does not come back';
 }
 
-# A standby that streams from the primary once it is started. Its name is the one for synchronous_standby_names.
+# Returns a standby that streams from the primary once it is started. synchronous_standby_names knows it by this name.
 sub new_standby
 {
 	my ($primary, $name) = @_;
@@ -150,14 +150,14 @@ sub often
 	return $ENV{TORTURE} ? $long : $short;
 }
 
-# The same for a duration; the long one is for TORTURE_MINUTES=20, and scaled to the actual value.
+# The same for a duration. The long one is for TORTURE_MINUTES=20, and is scaled to the actual value.
 sub seconds
 {
 	my ($short, $long) = @_;
 	return often($short, int($long * ($ENV{TORTURE_MINUTES} // 20) / 20));
 }
 
-# An event that a random run may or may not meet is required only in make torture, where the run is long.
+# Tests that a random event has happened. Only make torture requires that, because its runs are long.
 sub met
 {
 	my ($count, $what) = @_;

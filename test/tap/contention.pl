@@ -1,4 +1,4 @@
-# Many sessions at once, by pgbench. That no two hold one lock is for test/reliability/histories.
+# Many sessions at once, by pgbench. That no two sessions hold the same lock is tested in test/reliability/histories.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -9,7 +9,7 @@ my $node = new_server('server', "log_statement = none\nmax_connections = 120\nau
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 my ($ok, $done, $err);
 
-# Read, sleep, write of a counter under a lock, one of two.
+# A pgbench script that reads one of two counters, sleeps, and writes it, under that counter's lock.
 sub counting
 {
 	my ($acquire, $release) = @_;
@@ -23,8 +23,8 @@ $release
 SCRIPT
 }
 
-# I2, I3: all go for the same fresh names at the same time, with Java's clients among them. One winner a name, no error,
-# and those of ours who lose have no transaction id to show for it.
+# I2, I3: all sessions try to acquire the same new names at the same time. Each name has one winner, no call fails, and a refused
+# call uses no transaction id.
 sql(<<'SQL');
 CREATE TABLE winner (name text, who text);
 CREATE FUNCTION go(round int) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -41,14 +41,14 @@ my $start = sql("SELECT pg_current_xact_id()");
 \set round :client_id * 0 + random(1, 200)
 SELECT go(:round);
 SCRIPT
-ok($ok, 'first inserts race') or diag($err);
+ok($ok, 'concurrent first inserts do not fail') or diag($err);
 is($done, 16 * 300, 'I2 every call got an answer');
-is(sql('SELECT count(*), count(DISTINCT name) FROM winner'), '200|200', 'I1 one winner a name');
-is(sql("SELECT count(*) FROM shedlock WHERE name LIKE 'fresh%'"), 200, 'one row a name');
+is(sql('SELECT count(*), count(DISTINCT name) FROM winner'), '200|200', 'I1 one winner per name');
+is(sql("SELECT count(*) FROM shedlock WHERE name LIKE 'fresh%'"), 200, 'one row per name');
 my $used = sql("SELECT pg_current_xact_id()::text::bigint - $start - 1");
 is($used, 200, 'I3 200 transaction ids for 200 winners, none for the losers');
 
-# The same for rows that are there and free again every few milliseconds.
+# The same for an existing row that becomes free every few milliseconds.
 sql(<<'SQL');
 CREATE TABLE grant_log (token bigint PRIMARY KEY);
 CREATE FUNCTION once_more() RETURNS void LANGUAGE plpgsql AS $$
@@ -63,14 +63,14 @@ SQL
 sql('SELECT once_more()');
 $start = sql("SELECT pg_current_xact_id()");
 ($ok, $done, $err) = pgbench_script($node, "SELECT once_more();\n", '-c', 16, '-j', 2, '-t', 500);
-ok($ok, 'one hot name') or diag($err);
+ok($ok, 'concurrent acquires of one name do not fail') or diag($err);
 $used = sql("SELECT pg_current_xact_id()::text::bigint - $start - 1");
 is($used, sql('SELECT count(*) - 1 FROM grant_log'), "I3 as many transaction ids as grants ($used of $done attempts)");
 is(sql(<<'SQL'), 't', 'I1 grants are at least a lease apart');
 SELECT bool_and(gap >= 2000) FROM (SELECT token - lag(token) OVER (ORDER BY token) AS gap FROM grant_log) g;
 SQL
 
-# I8: ours and Java's first statements race for fresh names: one winner a name, nobody fails.
+# I8: our first acquires and Java's first inserts race for the same new names. Each name has one winner, and no statement fails.
 sql('TRUNCATE winner');
 sql("DELETE FROM shedlock");
 sql(<<'SQL');
@@ -95,13 +95,13 @@ SELECT go(:round);
 SELECT go_java(:round);
 \endif
 SCRIPT
-ok($ok, 'first inserts race with Java') or diag($err);
+ok($ok, 'concurrent first inserts, ours and Java clients\', do not fail') or diag($err);
 is($done, 16 * 300, 'I2 every call got an answer');
-is(sql('SELECT count(*) = count(DISTINCT name) AND count(*) = (SELECT count(*) FROM shedlock) FROM winner'), 't', 'I8 one winner a name');
+is(sql('SELECT count(*) = count(DISTINCT name) AND count(*) = (SELECT count(*) FROM shedlock) FROM winner'), 't', 'I8 one winner per name');
 note(sql("SELECT who, count(*) FROM winner GROUP BY 1"));
 
-# An adopted table with an index on its times: no update is HOT there, so rows move and a scan may miss one that does.
-# Java's updates among ours, and DDL that rebuilds table and index underneath.
+# An adopted table with an index on lock_until: no update is HOT, so each one also inserts index entries, and a concurrent scan may miss
+# the row. Java clients update the table as well, and DDL rebuilds the table and its index meanwhile.
 sql('CREATE DATABASE adopted');
 sub adopted { return $node->safe_psql('adopted', $_[0]); }
 adopted(<<'SQL');
@@ -135,11 +135,11 @@ my $ddl = IPC::Run::start([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $ddl_f
 ($ok, $done, $err) = pgbench_script($node, "\\set is_java :client_id % 4 = 3\n\\if :is_java\n\\set id random(1, 2)\nCALL java(:id);\n\\else\n"
 	  . counting("SELECT shedlock_acquire('c' || :id, '1 h', wait => '1 h');", "SELECT shedlock_release('c' || :id);") . "\\endif\n",
 	'-c', 8, '-j', 2, '-t', 100, 'adopted');
-ok($ddl->finish, 'DDL went on meanwhile') or diag($ddl_err);
-ok($ok, 'counting on an adopted table, with Java, under DDL') or diag($err);
+ok($ddl->finish, 'the concurrent DDL succeeds') or diag($ddl_err);
+ok($ok, 'counting on an adopted table with Java clients and DDL does not fail') or diag($err);
 is(adopted('SELECT sum(n) FROM counter'), 6 * 100 + adopted('SELECT count(*) FROM java_run'), 'I1, I8 no update is lost');
 
-# tick: fifty sessions, each with its own idea of when to ask for the same slot.
+# tick: fifty sessions ask for the same tick, each at another moment.
 sql('CREATE TABLE run (tick int)');
 sql(<<'SQL');
 CREATE FUNCTION run_slot(slot int) RETURNS void LANGUAGE plpgsql AS $$
@@ -156,13 +156,13 @@ SQL
 \sleep :skew ms
 SELECT run_slot(7);
 SCRIPT
-ok($ok, 'fifty sessions, one slot') or diag($err);
+ok($ok, 'fifty sessions that ask for one tick do not fail') or diag($err);
 is(sql('SELECT count(*) FROM run'), 1, "one acquisition for the tick in $done attempts");
 
-# I3: no line in the server's log for any of this.
+# I3: none of this writes to the server's log.
 my $log = slurp_file($node->logfile);
 my @lines = grep { !/LOG:/ } split /\n/, $log;
-is("@lines", '', 'I3 the server has nothing to say about refusals and races');
+is("@lines", '', 'I3 refusals and races write nothing to the server\'s log');
 
 $node->stop;
 done_testing();

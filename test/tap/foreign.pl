@@ -1,5 +1,5 @@
-# I11 beside postgres_fdw, which commits on the other server just before the commit here, and cannot take that back: the guard has
-# looked by then. Not in the session's first transaction that uses it after the guard: docs/guarantees.md, "Limits".
+# I11 with postgres_fdw, which commits on the other server just before the local commit, and cannot undo that. The guard checks before
+# then, except in the session's first transaction that uses postgres_fdw after the guard: see docs/guarantees.md, "Limits".
 use strict;
 use warnings;
 use Test::More;
@@ -30,12 +30,12 @@ SELECT shedlock_guard('job');
 INSERT INTO far_effects VALUES ('held');
 COMMIT;
 SQL
-like($err, qr/lock "job" is lost/, 'a guarded transaction whose lock was released by force fails');
+like($err, qr/lock "job" is lost/, 'a guarded transaction fails if its lock was released by force');
 is($server->safe_psql('postgres', 'SELECT string_agg(who, $$ $$ ORDER BY who) FROM effects'), 'connected held',
-	'and nothing of it is committed on the other server');
+	'... and nothing of it is committed on the other server');
 
-# postgres_fdw may have registered its commit after our first guard: the session guards and commits once before it ever connects there.
-# So the guard of a later transaction must register anew.
+# The session guards and commits once before it first connects to the other server, so postgres_fdw registers its callback after our
+# first guard did. So a guard in a later transaction must register its callback again.
 (undef, undef, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
 SELECT shedlock_acquire('late', '1 h');
 BEGIN;
@@ -48,17 +48,17 @@ INSERT INTO far_effects VALUES ('lost after an earlier guard');
 \\! $psql "SELECT shedlock_force_release('late')"
 COMMIT;
 SQL
-like($err, qr/lock "late" is lost/, 'a session that guarded before it first used postgres_fdw: a lost guard fails there, too');
+like($err, qr/lock "late" is lost/, 'the same in a session that guarded before it first used postgres_fdw');
 is($server->safe_psql('postgres', "SELECT string_agg(who, ' ') FROM effects WHERE who ~ 'after'"), 'connected after a guard',
-	'and nothing of it is committed on the other server');
+	'... and nothing of it is committed on the other server');
 
-# A run looks when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
+# A run checks its lock when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
 $server->safe_psql('postgres', 'CREATE TABLE said (what text)');
 (undef, undef, $err) = $server->psql('postgres', <<"SQL");
 CALL shedlock_run('run', \$\$INSERT INTO far_effects VALUES ('lost in a run');
 	COPY said FROM PROGRAM 'psql -XqAt -h $host -p $port -d postgres -c "SELECT shedlock_force_release(''run'')"'\$\$, '1 h');
 SQL
-like($err, qr/lock "run" is lost/, 'a run whose lock was released by force fails');
+like($err, qr/lock "run" is lost/, 'a run fails if its lock was released by force');
 is($server->safe_psql('postgres', "SELECT count(*) FROM effects WHERE who = 'lost in a run'"), '0', '... and nothing of it is committed on the other server');
 
 $server->stop;

@@ -1,5 +1,6 @@
-# Roles that may create functions next to ours, or on the way to ours, get none of them run with another role's rights: not by the
-# script of the portable edition, nor by any function of either edition. (sql/hostile.sql does the same for CREATE EXTENSION.)
+# A role may be able to create functions in our schema, or in one that comes earlier in the search_path. None of them ever runs with
+# another role's rights: neither the script of the portable edition nor any function of either edition calls them. (sql/hostile.sql
+# tests the same for CREATE EXTENSION.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -22,13 +23,13 @@ sub database
 	$node->safe_psql('postgres', "CREATE DATABASE $name");
 	$node->safe_psql($name, "SET client_min_messages = error; CREATE SCHEMA jobs AUTHORIZATION team; GRANT USAGE ON SCHEMA jobs TO PUBLIC; CREATE SCHEMA regress_evil AUTHORIZATION attacker; SET ROLE attacker; $traps");
 }
-# As the attacker, who may create in that schema for as long as it takes. Gives how many traps there are.
+# Lays traps as the attacker, which may create objects in that schema meanwhile. Returns the number of traps.
 sub lay
 {
 	my ($database, $home, $call) = @_;
 	return $node->safe_psql($database, "GRANT ALL ON SCHEMA $home TO attacker; SET ROLE attacker; SELECT $call; RESET ROLE; REVOKE CREATE ON SCHEMA $home FROM attacker");
 }
-# Runs SQL; what it answered or the errors that it gave.
+# Runs SQL, and returns its result and its errors.
 sub answer
 {
 	my ($database, $sql) = @_;
@@ -36,26 +37,26 @@ sub answer
 	return join "\n", grep { $_ ne '' } $out, grep { /ERROR/ } split /\n/, $error;
 }
 
-# The script, among traps that were there before, run by a superuser whose search_path leads through them. Even by one whose
-# search_path says that types and functions of others come before PostgreSQL's own.
+# The traps exist before the script runs. A superuser runs it with their schema in its search_path, also with one that looks up types
+# and functions there before PostgreSQL's own.
 database('before');
 my $home = q[regress_target];
 $node->safe_psql('before', 'CREATE SCHEMA regress_target');
 cmp_ok(lay('before', $home, "regress_evil.lay_traps('$home') + regress_evil.lay_overloads_of_named('$home', \$text\$$sources\$text\$)"), '>', 300, 'traps are laid');
 $node->safe_psql('before', "DROP FUNCTION $_") for split /\n/, $node->safe_psql('before', q[SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'regress_target'::regnamespace AND proname ~ '^shedlock']);
-like(answer('before', "SET search_path = $home; SELECT format('%s'::text, 'x'::text)"), qr/A TRAP RUNS AS/, '... and spring when a function is not qualified');
+like(answer('before', "SET search_path = $home; SELECT format('%s'::text, 'x'::text)"), qr/A TRAP RUNS AS/, '... and an unqualified call runs into one');
 for my $path ($home, "$home, pg_catalog")
 {
-	is(answer('before', "SET search_path = $home; $install"), '', "shedlock.sql runs none of them (search_path = $path)");
+	is(answer('before', "SET search_path = $home; $install"), '', "shedlock.sql runs into none (search_path = $path)");
 	is(answer('before', "SELECT $home.shedlock_acquire('a'::pg_catalog.text, '1 min'::interval), count(*) FROM $home.shedlock_locks"), 't|0', '... its functions work');
 	is(answer('before', "SET search_path = $home; $uninstall"), '', '... nor does uninstall.sql');
-	is(answer('before', "DROP TABLE $home.shedlock"), '', '... and only the table was left');
+	is(answer('before', "DROP TABLE $home.shedlock"), '', '... which leaves only the table');
 }
 
-# What others have under our names is neither replaced nor used; and nobody else may create anything there.
+# If other roles have objects with our names, or may create objects in the schema, the script refuses to run.
 my $start_of = sub { (split /\n/, answer('before', "SET search_path = refusing; $install"))[0] };
 $node->safe_psql('before', 'CREATE SCHEMA refusing; GRANT ALL ON SCHEMA refusing TO attacker');
-like($start_of->(), qr/ERROR:  cannot install shedlock in schema refusing: others may create objects there: attacker/, 'others may not create functions there');
+like($start_of->(), qr/ERROR:  cannot install shedlock in schema refusing: others may create objects there: attacker/, 'a schema in which another role may create objects is refused');
 for (['FUNCTION refusing.shedlock_release(name text, done boolean) RETURNS boolean LANGUAGE sql AS $$ SELECT true $$', qr/routine refusing\.shedlock_release\(text,boolean\)/],
 	['VIEW refusing.shedlock_locks AS SELECT 1 AS name', qr/relation refusing\.shedlock_locks/], ['TYPE refusing.shedlock__row AS (x int)', qr/relation refusing\.shedlock__row/],
 	['DOMAIN refusing.shedlock_name AS text', qr/type refusing\.shedlock_name/], ['TYPE refusing.shedlock AS ENUM ()', qr/type refusing\.shedlock/],
@@ -64,30 +65,30 @@ for (['FUNCTION refusing.shedlock_release(name text, done boolean) RETURNS boole
 	my ($bait, $named) = @$_;
 	my ($kind, $what) = $bait =~ /^(\w+) ([^ (]+)/;
 	$node->safe_psql('before', "GRANT ALL ON SCHEMA refusing TO attacker; SET ROLE attacker; CREATE $bait; RESET ROLE; REVOKE ALL ON SCHEMA refusing FROM attacker");
-	like($start_of->(), qr/$named belongs to role attacker, not to postgres/, "... nor is a $kind of theirs taken for ours");
+	like($start_of->(), qr/$named belongs to role attacker, not to postgres/, "... and so is one with a $kind of another role under our name");
 	$node->safe_psql('before', "DROP $kind $what");
 }
 $node->safe_psql('before', 'GRANT CREATE ON SCHEMA refusing TO PUBLIC');
-like($start_of->(), qr/others may create objects there: .*PUBLIC/, 'nor may everybody create functions there');
+like($start_of->(), qr/others may create objects there: .*PUBLIC/, '... and one in which PUBLIC may create objects');
 $node->safe_psql('before', 'REVOKE ALL ON SCHEMA refusing FROM PUBLIC; ALTER SCHEMA refusing OWNER TO attacker');
-like($start_of->(), qr/others may create objects there: attacker/, '... nor may its owner be another role');
+like($start_of->(), qr/others may create objects there: attacker/, '... and one that another role owns');
 $node->safe_psql('before', 'REVOKE ALL ON SCHEMA refusing FROM attacker');
-like($start_of->(), qr/others may create objects there: attacker/, '... even if it has taken the right to create from itself');
-is(answer('before', 'GRANT team TO attacker; GRANT ALL ON SCHEMA jobs TO attacker; SET ROLE team; SET search_path = jobs; ' . $install), '', '... unless that one is the installer anyway');
+like($start_of->(), qr/others may create objects there: attacker/, '... even if that role has revoked CREATE from itself');
+is(answer('before', 'GRANT team TO attacker; GRANT ALL ON SCHEMA jobs TO attacker; SET ROLE team; SET search_path = jobs; ' . $install), '', '... unless that role is a member of the installing role');
 $node->safe_psql('before', 'REVOKE team FROM attacker');
 
-# Default privileges give nobody a right to what the script makes; what shedlock_grant gave stays when it is run again.
+# Default privileges grant nothing on the objects that the script creates. What shedlock_grant granted remains when the script runs again.
 $node->safe_psql('before', 'CREATE ROLE default_role; CREATE SCHEMA defaults AUTHORIZATION team; SET ROLE team; ALTER DEFAULT PRIVILEGES IN SCHEMA defaults GRANT ALL ON FUNCTIONS TO default_role; ALTER DEFAULT PRIVILEGES IN SCHEMA defaults GRANT ALL ON TABLES TO default_role');
-is(answer('before', "SET ROLE team; SET search_path = defaults;\n$install\nSELECT shedlock_grant('app');\n$install"), '', 'the script runs twice among default privileges');
+is(answer('before', "SET ROLE team; SET search_path = defaults;\n$install\nSELECT shedlock_grant('app');\n$install"), '', 'the script runs twice where default privileges are set');
 is($node->safe_psql('before', q[SELECT string_agg(o::text, ' ') FROM (SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'defaults'::regnamespace AND has_function_privilege('default_role', oid, 'EXECUTE')
 	UNION ALL SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'defaults'::regnamespace AND relkind IN ('r', 'v') AND has_table_privilege('default_role', oid, 'SELECT, INSERT, UPDATE, DELETE, TRIGGER')) o (o)]),
-	'', '... which give no right');
-is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.shedlock_complete(text)', 'EXECUTE'), has_function_privilege('app', 'defaults.shedlock_pause(text, text, interval)', 'EXECUTE')]), 't|f', '... while what was granted stays');
+	'', '... which grant nothing on its objects');
+is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.shedlock_complete(text)', 'EXECUTE'), has_function_privilege('app', 'defaults.shedlock_pause(text, text, interval)', 'EXECUTE')]), 't|f', '... while the rights given by shedlock_grant remain');
 $node->safe_psql('before', 'GRANT TRIGGER ON defaults.shedlock TO default_role');
-like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'), qr/^error\|.*role default_role may put triggers on it/m, 'the doctor names a role that may put triggers on the table');
+like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'), qr/^error\|.*role default_role may put triggers on it/m, 'the doctor names a role that may create triggers on the table');
 
-# The whole surface in one session, each call with exactly the declared types, among overloads that match anything else better;
-# and what is raised for each argument, by functions of ours, too.
+# Calls every function in one session, with exactly the declared types, among overloads that are a better match for any other types.
+# Calls that raise an error are included, because our functions raise errors by calling other functions of ours.
 my @surface = map { [ /^(\S+) (.*)/ ] } split /\n/, <<'SQL';
 ok SELECT @.shedlock_version()
 ok SELECT @.shedlock_tick('1 h'::interval, 'UTC'::text, clock_timestamp())
@@ -160,35 +161,35 @@ sub whole_surface
 	my ($status, $out, $error) = $node->psql($database, $calls, on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=terse' ]);
 	my @states = $out =~ /^([0-9A-Z]{5})$/mg;
 	my @wrong = map { ($states[$_] // '') eq ($surface[$_][0] =~ s/^ok$/00000/r) ? () : "$surface[$_][1]: $states[$_]" } 0 .. $#surface;
-	is_deeply(\@wrong, [], "the whole surface runs among $among") or diag($error);
+	is_deeply(\@wrong, [], "every function works among $among") or diag($error);
 	unlike($error, qr/A TRAP/, '... and no trap');
 }
 for my $edition ('portable', 'extension')
 {
 	database($edition);
 	$node->safe_psql($edition, $edition eq 'portable' ? "SET ROLE team; SET search_path = jobs; $install" : 'CREATE EXTENSION shedlock SCHEMA jobs');
-	whole_surface($edition, "nothing else, $edition edition");
-	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$text\$$sources\$text\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are planted');
+	whole_surface($edition, "no other functions, $edition edition");
+	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$text\$$sources\$text\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are created');
 	like(answer($edition, "SELECT jobs.shedlock_acquire('x', '1 h', '0', '0', NULL, false)"), qr/A TRAP RUNS AS|is not unique/, '... which a call with literals runs into');
 	whole_surface($edition, "overloads of PostgreSQL's functions and ours, $edition edition");
-	# The tool, and with it the library, calls exactly, too.
+	# The tool, and with it the library, passes exactly the declared types, too.
 	my @dsn = ('--dsn', $node->connstr($edition) . q[ options='-c search_path=jobs']);
 	for my $call ([ 'run', 'tool', '--at-most', '1h', '--every', '1h', '--retry', '--', 'true' ], [ 'acquire', 'tool', '--at-most', '1h', '--wait', '1ms' ], [ 'pause', 'paused', '--reason', 'why' ],
 		[ 'resume', 'paused' ], [ 'list' ], [ 'metrics' ], [ 'doctor' ], [ 'version' ], [ 'release', '--force', 'tool' ])
 	{
 		my @command = @$call;
-		splice @command, 1, 0, @dsn; # before a --
+		splice @command, 1, 0, @dsn; # before any --
 		my $process = launch({}, $tool, @command);
 		is(ended($process), $call->[0] eq q(doctor) ? 1 : 0, "... and shedlock $call->[0]") or diag($process->{err});
 	}
-	# Next to the extension's functions nobody can stop anything either; next to the portable ones they can, and the doctor says so.
-	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_ambiguities('jobs')"), '>', 30, 'ambiguous overloads are planted');
+	# Ambiguous overloads do not stop the doctor, protect, grant and revoke of either edition, and the doctor reports who can create them.
+	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_ambiguities('jobs')"), '>', 30, 'ambiguous overloads are created');
 	$node->safe_psql($edition, q[DROP FUNCTION jobs.shedlock_doctor(int), jobs.shedlock_grant(text, boolean, boolean, boolean, int), jobs.shedlock_revoke(text, boolean, boolean, int), jobs.shedlock_protect(boolean, int)]);
 	$node->safe_psql($edition, 'GRANT CREATE ON SCHEMA jobs TO attacker');
-	my ($severity, $others) = $edition eq 'portable' ? ('error', 'attacker') : ('warning', 'attacker, team'); # whose schema it is
-	like(answer($edition, q[SELECT severity, finding FROM jobs.shedlock_doctor()]), qr/^$severity\|others may create objects in schema jobs, next to the functions of shedlock: $others$/m, '... the doctor works and names who can do that');
+	my ($severity, $others) = $edition eq 'portable' ? ('error', 'attacker') : ('warning', 'attacker, team'); # team owns the schema
+	like(answer($edition, q[SELECT severity, finding FROM jobs.shedlock_doctor()]), qr/^$severity\|others may create objects in schema jobs, next to the functions of shedlock: $others$/m, '... the doctor works and names the roles that can create them');
 	is(answer($edition, q[SELECT jobs.shedlock_protect(true), jobs.shedlock_protect(false), jobs.shedlock_grant('app'::text, true, true, false), jobs.shedlock_revoke('app'::text, true, true)]), '|||', '... and so do protect, grant and revoke');
 }
-is($node->safe_psql('postgres', q[SELECT rolsuper FROM pg_roles WHERE rolname = 'attacker']), 'f', 'nobody has become a superuser');
+is($node->safe_psql('postgres', q[SELECT rolsuper FROM pg_roles WHERE rolname = 'attacker']), 'f', 'the attacker has not become a superuser');
 $node->stop;
 done_testing();

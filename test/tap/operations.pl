@@ -1,12 +1,12 @@
-# What the people on call rely on: pg_cron with shedlock_run, counters, the doctor's findings that need more than one session.
+# For operators: pg_cron with shedlock_run, counters, and the doctor's findings that need more than one session.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-# pg_cron fires at full minutes only, so it goes first and the rest is done meanwhile. Five schedules each of two jobs.
-# (A new PostgreSQL is there before its pg_cron.)
+# pg_cron starts jobs at full minutes only, so its jobs are scheduled first, and the other tests run meanwhile. Two of the jobs have five
+# schedules each. (pg_cron is not packaged for a new version of PostgreSQL at once.)
 my ($share) = map { chomp; $_ } `pg_config --sharedir`;
 my $cron = -e "$share/extension/pg_cron.control" && new_server('cron', <<'CONF');
 shared_preload_libraries = 'shedlock,pg_cron'
@@ -28,19 +28,19 @@ BEGIN
     PERFORM pg_sleep(0.3);
     INSERT INTO run VALUES (name, (SELECT last_tick FROM shedlock s WHERE s.name = job.name), begun, clock_timestamp());
 END $$;
--- Once per minute and job, whichever of the schedules comes first ...
+-- Runs once per minute: the first of the five schedules runs it, the others are refused.
 SELECT cron.schedule('ticked ' || i, '* * * * *', $$CALL shedlock_run('ticked', $x$CALL job('ticked')$x$, '1 h', tick => shedlock_tick('1 min'))$$) FROM generate_series(1, 5) i;
--- ... and queueing up one behind the other.
+-- All five run, one after the other.
 SELECT cron.schedule('queued ' || i, '* * * * *', $$CALL shedlock_run('queued', $x$CALL job('queued')$x$, '1 h', wait => '1 h')$$) FROM generate_series(1, 5) i;
--- One that fails the first time, and is done the next minute.
+-- Fails the first time, and succeeds in the next minute.
 CREATE SEQUENCE try;
 CREATE PROCEDURE make_report() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO run (job) VALUES ('report'); PERFORM 1 / (nextval('try') - 1); END $$;
 SELECT cron.schedule('report', '* * * * *', $$CALL shedlock_run('report', 'CALL make_report()', '1 h', tick => shedlock_tick('1 year'), retry => true)$$);
--- One that fails.
+-- Always fails.
 SELECT cron.schedule('broken', '* * * * *', $$CALL shedlock_run('broken', $x$SELECT 1/0$x$, '1 h')$$);
 SQL
 }
-else { note('skipped: what pg_cron does with shedlock_run, for this server has no pg_cron'); }
+else { note('skipped: shedlock_run under pg_cron, because this server has no pg_cron'); }
 
 # Counters.
 my $node = new_server('counting', "shared_preload_libraries = 'shedlock'\nshedlock.max_tracked = 40\nmax_connections = 40\nrestart_after_crash = on\n", allows_streaming => 1);
@@ -52,11 +52,11 @@ for my $batch (1 .. 5)
 	sql("SELECT shedlock_acquire('hot', '1 h')");
 }
 cmp_ok(sql('SELECT count(*) FROM shedlock_stats'), '<=', 40, 'no more names than shedlock.max_tracked');
-is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, 'the least recently used names leave, a busy one stays');
-is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'name 5 30'"), 1, '... and so does the newest');
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, 'the least recently used names are dropped, and a busy one is kept');
+is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'name 5 30'"), 1, '... and so is the newest');
 my (undef, undef, $overran) = $node->psql('postgres', "CALL shedlock_run('late', 'SELECT pg_sleep(0.05)', '10 ms')");
-like($overran, qr/WARNING:  the run of lock "late" overran its lease by \d\d:\d\d:\d\d\.\d+\nDETAIL:  Nobody had taken the lock, so the transaction may commit\./, 'a run says by how much it overran');
-is(sql(<<'SQL'), 0, 'names that come and go are found again: none is counted twice');
+like($overran, qr/WARNING:  the run of lock "late" overran its lease by \d\d:\d\d:\d\d\.\d+\nDETAIL:  Nobody had taken the lock, so the transaction may commit\./, 'a run reports by how much it overran its lease');
+is(sql(<<'SQL'), 0, 'no name has two counters after it was dropped and used again');
 CREATE FUNCTION counted_twice() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	result bigint := 0;
@@ -72,17 +72,17 @@ SQL
 sql("SELECT shedlock_acquire('hot', '1 h') FROM generate_series(1, 6)");
 sql('CREATE DATABASE other');
 $node->safe_psql('other', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('hot', '1 h')");
-is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has counters of its own');
+is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has its own counters');
 $node->safe_psql('other', 'SELECT shedlock_stats_reset()');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, '... and resets its own');
 my ($ok, $done, $err) = pgbench_script($node, "SELECT shedlock_acquire('crowd', '1 h');\n", '-c', 16, '-j', 2, '-t', 200);
-is(sql("SELECT attempts || ' ' || acquired || ' ' || refused FROM shedlock_stats WHERE name = 'crowd'"), "3200 1 3199", 'nothing is lost in a crowd');
+is(sql("SELECT attempts || ' ' || acquired || ' ' || refused FROM shedlock_stats WHERE name = 'crowd'"), "3200 1 3199", 'concurrent sessions lose no count');
 $node->restart;
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'crowd'"), 3200, 'the counters survive a clean restart');
 crash_restart($node);
 is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... but not a crash');
 $node->restart;
-is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... for good');
+is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... and they do not come back with the next restart');
 
 # Without shared_preload_libraries.
 my $plain = new_server('plain', '', allows_streaming => 1);
@@ -90,19 +90,19 @@ my ($rc, $out, $stderr);
 if ($plain->pg_version < 17)
 {
 	($rc, $out, $stderr) = $plain->psql('postgres', "\\set VERBOSITY verbose\nSELECT * FROM shedlock_stats");
-	like($stderr, qr/ERROR:  55000: .*HINT:  Add shedlock to shared_preload_libraries/s, 'shedlock_stats says what is missing');
+	like($stderr, qr/ERROR:  55000: .*HINT:  Add shedlock to shared_preload_libraries/s, 'shedlock_stats says which setting is missing');
 	($rc, $out, $stderr) = $plain->psql('postgres', 'SELECT shedlock_stats_reset()');
 	like($stderr, qr/shared_preload_libraries/, '... and so does the reset');
 }
 else
 {
 	$plain->safe_psql('postgres', "SELECT shedlock_acquire('early', '1 h'), shedlock_release('early')");
-	is($plain->safe_psql('postgres', "SELECT attempts FROM shedlock_stats WHERE name = 'early'"), 1, 'shedlock_stats counts all the same');
+	is($plain->safe_psql('postgres', "SELECT attempts FROM shedlock_stats WHERE name = 'early'"), 1, 'shedlock_stats counts without it');
 	is($plain->safe_psql('postgres', 'SELECT shedlock_stats_reset(); SELECT count(*) FROM shedlock_stats'), "\n0", '... and can be reset');
 }
 is($plain->safe_psql('postgres', "SELECT shedlock_acquire('a', '1 h'), shedlock_release('a')"), 't|t', 'everything else works');
 
-# The error of a failed command reaches the caller whole.
+# Every field of a failed command's error reaches the caller.
 ($rc, $out, $stderr) = $plain->psql('postgres', <<'SQL');
 \set VERBOSITY verbose
 CALL shedlock_run('r', $$DO 'BEGIN RAISE EXCEPTION ''broken'' USING DETAIL = ''the detail'', HINT = ''the hint'', ERRCODE = ''ZZ123'', SCHEMA = ''s'', TABLE = ''t'', COLUMN = ''c'', DATATYPE = ''d'', CONSTRAINT = ''k''; END'$$, '1 min');
@@ -113,50 +113,50 @@ for my $part (qr/ERROR:  ZZ123: broken/, qr/DETAIL:  the detail/, qr/HINT:  the 
 	like($stderr, $part, "a failed command: $part");
 }
 
-# The doctor: what one session can't provoke.
+# The doctor's findings that need more than one session.
 sub findings { return $plain->safe_psql('postgres', "SELECT severity || ': ' || finding FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync%' AND finding NOT LIKE 'the last run of lock%'"); }
 $plain->safe_psql('postgres', 'CREATE PUBLICATION locks FOR TABLE shedlock');
-is(findings(), '', 'a healthy server, whose locks are published');
+is(findings(), '', 'the doctor finds nothing on a healthy server whose lock table is published');
 $plain->safe_psql('postgres', 'CREATE DATABASE subscriber');
 $plain->safe_psql('subscriber', 'CREATE EXTENSION shedlock; CREATE SUBSCRIPTION locks CONNECTION $$' . $plain->connstr('postgres')
 		. '$$ PUBLICATION locks WITH (enabled = false, create_slot = false, slot_name = NONE)');
 like($plain->safe_psql('subscriber', 'SELECT severity, finding FROM shedlock_doctor()'),
-	qr/^error\|subscription "locks" writes into the lock table: the publisher grants the same locks$/m, '... and the subscriber, which they are written to');
+	qr/^error\|subscription "locks" writes into the lock table: the publisher grants the same locks$/m, '... but finds the subscription that writes into a lock table');
 my $holder = $plain->background_psql('postgres');
 $holder->query_safe("SET application_name = 'nightly'; BEGIN; SELECT shedlock_acquire('open', '1 h')");
 my $standby = new_standby($plain, 'standby');
 $standby->start;
 $plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'");
-like(findings(), qr/warning: there are standbys, but none is synchronous/, 'standbys that are all asynchronous');
+like(findings(), qr/warning: there are standbys, but none is synchronous/, 'the doctor finds that all standbys are asynchronous');
 $standby->stop;
 # The holder's open transaction also keeps VACUUM from cleaning up.
 $plain->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1..3000 LOOP PERFORM shedlock_acquire('cycle', '1 min'), shedlock_release('cycle'); COMMIT; END LOOP; END \$\$");
-ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE finding LIKE '%dead rows%'"), 'bloat');
+ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE finding LIKE '%dead rows%'"), 'the doctor finds dead rows');
 ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE severity = 'warning' AND finding LIKE 'session % (\"nightly\") has had the lock table in an open transaction for %'"),
-	'a lock in a long transaction');
+	'the doctor finds a transaction that has held a lock for long');
 $holder->quit;
 $plain->stop;
 $node->stop;
 
-# pg_cron's results. Runs do not count that it gives up: their sessions have not begun within ten seconds, or they are under way when their jobs are
-# unscheduled.
+# The results of pg_cron's jobs. A run does not count if pg_cron gives it up, because its session has not started within ten seconds, or because
+# its job is unscheduled while it runs.
 if ($cron)
 {
 	my $runs = "(SELECT * FROM cron.job_run_details WHERE coalesce(return_message, '') !~ '^(job (startup timeout|canceled)|connection (failed|lost|timeout))') runs";
 	ok($cron->poll_query_until('postgres', "SELECT count(DISTINCT jobid) = 12 AND EXISTS (SELECT FROM run WHERE job = 'report') FROM $runs WHERE status IN ('succeeded', 'failed')"),
 		'pg_cron: all schedules have run');
 	cron('SELECT cron.unschedule(jobid) FROM cron.job');
-	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute may have begun
+	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute's jobs may have started
 	is(cron("SELECT count(*) FROM $runs WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
 	is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM $runs WHERE command LIKE '%broken%' AND status IN ('succeeded', 'failed')"), 't',
-		'... but for the broken one, whose error pg_cron sees');
+		'... except the broken one, whose error is in pg_cron\'s log');
 	is(cron("SELECT state, last_outcome FROM shedlock_locks WHERE name = 'broken'"), 'free|failed', '... and whose lock is released');
-	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM $runs WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry: the next minute again');
-	is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and done once');
+	like(cron("SELECT string_agg(status, ' ' ORDER BY runid) FROM $runs WHERE command LIKE '%report%'"), qr/^failed succeeded/, 'with retry, a failed job runs again in the next minute');
+	is(cron("SELECT count(*), (SELECT last_outcome FROM shedlock_locks WHERE name = 'report') FROM run WHERE job = 'report'"), '1|done', '... and takes effect once');
 	is(cron("SELECT count(*) FROM (SELECT tick FROM run WHERE job = 'ticked' GROUP BY 1 HAVING count(*) > 1) twice"), 0,
 		'one run per tick, out of five schedules');
-	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and one it is');
-	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'queued'"), '>=', 5, 'those that wait run one after the other');
+	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and at least one');
+	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'queued'"), '>=', 5, 'all schedules that wait run');
 	is(cron('SELECT count(*) FROM run a JOIN run b ON a.job = b.job AND a.ctid < b.ctid AND tstzrange(a.started, a.ended) && tstzrange(b.started, b.ended)'), 0,
 		'runs never overlap');
 	$cron->stop;

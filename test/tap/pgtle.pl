@@ -1,5 +1,5 @@
-# The portable edition as an extension, as extension/portable/pgtle hands it to pg_tle. Debian has no pg_tle, which keeps the script of an
-# extension in the database; here a folder has it.
+# The portable edition as an extension, made by the script that extension/portable/pgtle prints for pg_tle. Debian has no pg_tle, which
+# keeps the files of an extension in the database. So this test puts them into a folder.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -27,7 +27,7 @@ CREATE FUNCTION pgtle.install_extension(name text, version text, description tex
 $script
 SQL
 my ($version) = slurp_file('extension/shedlock.control') =~ /default_version = '(.*)'/;
-is($node->safe_psql('postgres', 'SELECT name, version FROM pgtle.installed'), "shedlock_portable|$version", 'it is handed over with the version of the control file');
+is($node->safe_psql('postgres', 'SELECT name, version FROM pgtle.installed'), "shedlock_portable|$version", 'pg_tle gets the version of the control file');
 chomp(my $extensions = `dirname \$(find $folder -name shedlock.control)`);
 append_to_file("$extensions/shedlock_portable.control", "default_version = '$version'\nsuperuser = false\nrelocatable = false\nrequires = 'plpgsql'\n");
 append_to_file("$extensions/shedlock_portable--$version.sql", $node->safe_psql('postgres', 'SELECT script FROM pgtle.installed'));
@@ -42,21 +42,21 @@ for my $database ('new', 'adopted')
 	is(sql($database, q[SELECT string_agg(o.name, ', ') FROM (SELECT 'pg_proc'::regclass AS of, oid, oid::regprocedure::text AS name, pronamespace AS schema FROM pg_proc
 			UNION ALL SELECT 'pg_class', oid, oid::regclass::text, relnamespace FROM pg_class WHERE relkind IN ('r', 'v')) o
 			WHERE schema = '"Jobs 1"'::regnamespace AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = of AND objid = o.oid AND deptype = 'e')]),
-		'', "$database: an ordinary role creates the extension, to which everything belongs");
+		'', "$database: an ordinary role creates the extension, and every object belongs to it");
 	is(sql($database, q[SELECT shedlock_acquire('java', '1 h'); SELECT shedlock_acquire_token('held', '1 h') > 0; SELECT shedlock_grant('app')]),
-		($database eq 'adopted' ? 'f' : 't') . "\nt\n", '... with what the table had');
+		($database eq 'adopted' ? 'f' : 't') . "\nt\n", '... and the locks of an existing table are kept');
 	my $dump = $node->basedir . "/$database.dump";
-	$node->command_ok([ 'pg_dump', '-U', 'team', '-Fc', '-f', $dump, $node->connstr($database) ], '... it is dumped');
+	$node->command_ok([ 'pg_dump', '-U', 'team', '-Fc', '-f', $dump, $node->connstr($database) ], '... it can be dumped');
 	sql('postgres', "CREATE DATABASE copy_of_$database");
 	$node->command_ok([ 'pg_restore', '-U', 'team', '--exit-on-error', '-d', $node->connstr("copy_of_$database"), $dump ], '... and restored');
 	is($node->safe_psql("copy_of_$database", q[SET search_path = "Jobs 1"; SELECT string_agg(name, ' ' ORDER BY name) FROM shedlock_locks WHERE state = 'held';
 			SET ROLE app; SELECT shedlock_acquire('held', '1 h'), shedlock_acquire('other', '1 h')]),
-		"held java\nf|t", '... with the locks, and what roles may do');
+		"held java\nf|t", '... with the locks and the grants');
 }
-is(sql('new', 'DROP EXTENSION shedlock_portable; SELECT count(*) FROM pg_class WHERE relname ~ \'^shedlock\''), '0', 'dropped, it takes its table with it');
+is(sql('new', 'DROP EXTENSION shedlock_portable; SELECT count(*) FROM pg_class WHERE relname ~ \'^shedlock\''), '0', 'DROP EXTENSION drops the table as well');
 my (undef, undef, $refusal) = $node->psql('adopted', 'CREATE EXTENSION shedlock', extra_params => [ '-U', 'team' ]);
-like($refusal, qr/cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable\nHINT:  Keep the table/, 'the extension in C++ does not take it over');
+like($refusal, qr/cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable\nHINT:  Keep the table/, 'CREATE EXTENSION shedlock does not take it over');
 is(sql('adopted', q[ALTER EXTENSION shedlock_portable DROP TABLE shedlock; DROP EXTENSION shedlock_portable; CREATE EXTENSION shedlock; SELECT shedlock_acquire('held', '1 h'), edition FROM shedlock_version()]),
-	'f|extension', '... until its table has been taken out of it, and it has been dropped');
+	'f|extension', '... until its table has been removed from it and it has been dropped');
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# The portable edition: how it is installed and leaves, what an open transaction of Java's does to it, leases that end with their session,
-# completions, and how the extension takes over from it.
+# The portable edition: installation and removal, open transactions of Java clients, leases that end with their session, completions, and
+# how the extension takes over from it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -13,7 +13,8 @@ configure($node, "synchronous_commit = off\nmax_prepared_transactions = 5\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE ROLE team; CREATE ROLE others; CREATE ROLE app; CREATE ROLE "On ""Call"');
 
-# A database with a schema of the team's; what psql says of the file when the team runs it.
+# database() creates a database in which the team has a schema; run_file() runs a file there, and returns whether it succeeded and its
+# error output.
 my $file = 'extension/portable/shedlock.sql';
 sub run_file
 {
@@ -34,29 +35,29 @@ sub refuses
 	my ($database, $role, $message, $what) = @_;
 	my ($done, $error) = run_file($database, $file, $role);
 	ok(!$done && $error =~ $message, $what) or diag($error);
-	is(sql($database, q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']), $_[4] // 0, '... and nothing is left');
+	is(sql($database, q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']), $_[4] // 0, '... and leaves nothing behind');
 }
 
 database('shop');
-ok((run_file('shop', $file))[0], 'an ordinary role installs it');
+ok((run_file('shop', $file))[0], 'an ordinary role can install it');
 my $held = sql('shop', q[SELECT shedlock_acquire_token('held', '1 h')]);
 ok((run_file('shop', $file))[0], '... twice');
-is(sql('shop', qq[SELECT shedlock_extend_token('held', $held, '1 h')]), 't', '... and a lock that was held is');
+is(sql('shop', qq[SELECT shedlock_extend_token('held', $held, '1 h')]), 't', '... and a lock that was held is still held');
 is(sql('shop', q[SELECT edition, version FROM shedlock_version()]), 'portable|' . (slurp_file('extension/shedlock.control') =~ /default_version = '(.*)'/)[0], 'it has the version of the control file');
-is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'every function knows its schema');
-# Acquire asks for a flush, whatever the session's setting; who is refused has written nothing.
+is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'the script has put the name of the schema into every function');
+# An acquire requests a flush whatever the session's setting is. A refused acquire has written nothing.
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting('synchronous_commit')]), 't|on', 'I7: an acquire is durable');
 my $release = q[BEGIN; SELECT shedlock_release('flushed', %s), current_setting('synchronous_commit'); COMMIT];
-is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a run with a tick');
-is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... not one as failed');
-is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor one without a tick');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a lock with a tick');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... but not a release as failed');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor a release of a lock without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
 
-# What the extension refuses is refused with the same SQLSTATE. The library may be there, with its settings.
+# What the extension refuses, the portable edition refuses with the same SQLSTATE. The library may be loaded, which defines its settings.
 for ([ "BEGIN; CALL shedlock_run('inside', 'SELECT 1', '1 h')", '25001', 'shedlock_run cannot run inside a transaction block' ],
 	[ "DO \$\$ DECLARE e boolean; BEGIN PERFORM jobs.in_a_function(); END \$\$", '25001', '... nor inside a function' ],
-	[ "LOAD 'shedlock'; SELECT shedlock_acquire('unset')", '22004', 'default_at_most of the library is unset' ],
-	[ "LOAD 'shedlock'; SET shedlock.default_at_most = '0'; SELECT shedlock_acquire('unset')", '22004', '... and may be 0' ])
+	[ "LOAD 'shedlock'; SELECT shedlock_acquire('unset')", '22004', 'at_most is missing, and shedlock.default_at_most is not set' ],
+	[ "LOAD 'shedlock'; SET shedlock.default_at_most = '0'; SELECT shedlock_acquire('unset')", '22004', '... or is 0' ])
 {
 	my ($statements, $code, $what) = @$_;
 	sql('shop', q[CREATE OR REPLACE FUNCTION jobs.in_a_function() RETURNS void LANGUAGE plpgsql AS 'DECLARE e boolean; BEGIN CALL shedlock_run(''inside'', ''SELECT 1'', ''1 h'', executed => e); END']);
@@ -65,17 +66,17 @@ for ([ "BEGIN; CALL shedlock_run('inside', 'SELECT 1', '1 h')", '25001', 'shedlo
 	like($said, qr/ERROR:  $code:/, $what) or diag($said);
 }
 
-# Java's first insert, undecided. While it is open, or with a conflict that its end would settle.
+# A Java client has inserted a name, and its transaction is still open.
 my $client = $node->background_psql('shop');
 $client->query_safe(q[BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host')]);
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	is(sql('shop', qq[SET statement_timeout = '60s'; BEGIN ISOLATION LEVEL $level; SELECT shedlock_acquire('java', '1 h'), clock_timestamp() - statement_timestamp() >= '100 ms'; SELECT shedlock_acquire('another', '1 s'), current_setting('lock_timeout'); ROLLBACK]),
-		"f|t\nt|0", "I2: Java's uncommitted insert is waited for no longer than it takes to see whose it is, $level");
+		"f|t\nt|0", "I2: an acquire waits for a Java client's uncommitted insert no longer than it takes to see that one transaction blocks it, $level");
 }
 $client->query_safe('COMMIT');
-is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... nor is it overwritten');
-# Ours neither, however its transaction ends, and also when its lease is over before it is committed.
+is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... and does not overwrite it');
+# An acquire does not wait for an uncommitted insert of ours either, however its transaction ends, even if its lease ends before the commit.
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	for my $inserted ("shedlock_acquire('new', '1 h')", "shedlock_acquire('new', '1 ms') FROM pg_sleep(0)", "shedlock_acquire(ARRAY['another', 'new'], '1 h')")
@@ -84,14 +85,14 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 		for my $end ('ROLLBACK TO before; COMMIT', 'ROLLBACK', 'COMMIT')
 		{
 			$client->query_safe(qq[BEGIN; SAVEPOINT before; SELECT $inserted; SELECT pg_sleep(0.002)]);
-			is(sql('shop', "SET lock_timeout = '60s'; $asked; SELECT shedlock_acquire(ARRAY['third', 'new'], '1 h'), shedlock_acquire('third', '1 h'); ROLLBACK"), "f\nf|t", "I2: ours is not waited for either, $level, $inserted");
+			is(sql('shop', "SET lock_timeout = '60s'; $asked; SELECT shedlock_acquire(ARRAY['third', 'new'], '1 h'), shedlock_acquire('third', '1 h'); ROLLBACK"), "f\nf|t", "I2: an acquire does not wait for our own uncommitted insert, $level, $inserted");
 			$client->query_safe($end);
-			is(sql('shop', "$asked; ROLLBACK"), $end eq 'COMMIT' && $inserted !~ /ms/ ? 'f' : 't', "... and is seen after $end");
+			is(sql('shop', "$asked; ROLLBACK"), $end eq 'COMMIT' && $inserted !~ /ms/ ? 'f' : 't', "... and sees its outcome after $end");
 		}
 		$client->query_safe(q[DELETE FROM shedlock WHERE name IN ('new', 'another')]);
 	}
 }
-# A wait that has another reason says nothing about the name. Each of the two waits has its own start.
+# A wait for something else says nothing about the name. The acquire waits twice, which the test sees by two start times.
 $client->query_safe('BEGIN; LOCK TABLE shedlock IN SHARE MODE');
 my ($answer, %waits) = ('');
 my $acquiring = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('shop'), '-c', q[SELECT shedlock_acquire('room', '1 h')] ], '>', \$answer);
@@ -101,25 +102,25 @@ while (keys %waits < 2 && $acquiring->pumpable)
 	$waits{$_}++ for split /\n/, sql('shop', q[SELECT waitstart FROM pg_locks WHERE relation = 'shedlock'::regclass AND NOT granted AND waitstart IS NOT NULL]);
 }
 $client->query_safe('COMMIT');
-ok($acquiring->finish, 'a table that takes no rows for a while is waited for');
-is($answer, "t\n", '... and the lock, which is free, is not refused');
-# A prepared transaction writes as long as it is there.
+ok($acquiring->finish, 'an acquire waits for a table that takes no rows for a while');
+is($answer, "t\n", '... and is not refused, because the lock is free');
+# A prepared transaction blocks the name as long as it exists.
 $client->query_safe(q[BEGIN; SELECT shedlock_acquire('prepared', '1 h'); PREPARE TRANSACTION 'undecided']);
-is(sql('shop', q[SELECT shedlock_acquire('prepared', '1 h')]), 'f', "I2: a prepared transaction's new row is not waited for");
+is(sql('shop', q[SELECT shedlock_acquire('prepared', '1 h')]), 'f', "I2: an acquire does not wait for the new row of a prepared transaction");
 $client->query_safe(q[ROLLBACK PREPARED 'undecided']);
-# Any role can take the advisory lock with which ours tell each other. It keeps no name from being acquired.
+# Our acquires mark an insert with an advisory lock, which any role can take. That does not keep a name from being acquired.
 $client->query_safe(q[SET ROLE others; BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('withheld', 'jobs.shedlock'::regclass::oid::bigint))]);
-is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name is acquired though somebody else has its advisory lock');
+is(sql('shop', q[SELECT shedlock_acquire('withheld', '1 h')]), 't', 'a new name can be acquired while another role holds its advisory lock');
 $client->query_safe('ROLLBACK; RESET ROLE');
 
-# A session goes on when columns have changed their types under it.
+# The types of columns change while a session is connected.
 $client->query_safe(q[SELECT shedlock_acquire('typed', '1 h'), shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_force_release('no such')]);
 sql('shop', q[ALTER TABLE shedlock ALTER name TYPE text COLLATE "C", ALTER locked_by TYPE text]);
 is($client->query_safe(q[SELECT shedlock_extend('typed', '1 h'), shedlock_acquire('typed', '1 h'), shedlock_guard('typed'), shedlock_release('typed'), shedlock_acquire('typed', '1 h'), shedlock_force_release('typed'), shedlock_acquire(ARRAY['typed', 'other type'], '1 h'), (SELECT count(*) FROM shedlock_locks WHERE name = 'typed')]),
-	't|f||t|t|t|t|1', 'a session goes on when varchar has become text');
+	't|f||t|t|t|t|1', 'the functions still work in a session after varchar columns have become text');
 $client->quit;
 
-# What a session answers to some SQL: its rows, and the SQLSTATE and the detail of each warning and error.
+# answer() returns what a session answers to some SQL: the rows, and the SQLSTATE and the detail of each warning and error.
 sub session
 {
 	my ($database, @params) = @_;
@@ -143,7 +144,8 @@ sub gone
 	$node->poll_query_until($database, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid") or die 'a session does not end';
 }
 
-# Leases that end with their session. The team cannot see when the sessions of other roles began; marks say so by a comma.
+# Leases that end with their session. The team cannot see when the sessions of other roles started. If the start of a session is not
+# visible to the team, its mark has a comma instead of a dot.
 database('ends');
 run_file('ends', $file);
 sql('ends', 'ALTER ROLE team LOGIN');
@@ -158,40 +160,40 @@ for ([ team => '.' ], [ postgres => ',' ])
 	my $start = answer($holder, $comma eq '.' ? $began : q[SELECT substring(current_setting('shedlock_portable.session'), '[.](.*),')]);
 	my $pid = answer($holder, 'SELECT pg_backend_pid()');
 	is(sql('ends', qq[SELECT bool_and(substring(locked_by, '/.*[^0-9]') = '/$pid.$start$comma$server' || kind) FROM jobs.shedlock JOIN (VALUES ('run', '!'), ('token', '&'), ('session', ':')) k (of, kind) ON of = name]),
-		't', '... with its session in the row') or diag(sql('ends', 'SELECT locked_by FROM jobs.shedlock'));
+		't', '... and the row names its session') or diag(sql('ends', 'SELECT locked_by FROM jobs.shedlock'));
 	my $look = q[SELECT shedlock_acquire('run', '1 h'), shedlock_acquire('token', '1 h'), shedlock_acquire('session', '1 h'), string_agg(concat_ws('/', state, holder_alive, ends_with_session), ' ' ORDER BY name) FROM shedlock_locks];
-	# As an edition sees it that a superuser installed, too.
+	# With pg_read_all_stats the functions see as much as if a superuser had installed them.
 	for my $grant ('GRANT pg_read_all_stats TO team', 'REVOKE pg_read_all_stats FROM team')
 	{
 		sql('ends', $grant);
-		is(sql('ends', $look), 'f|f|f|held/t/t held/t/f held/t/t', "... which counts as alive while it is, after $grant");
+		is(sql('ends', $look), 'f|f|f|held/t/t held/t/f held/t/t', "... which counts as alive while it is connected, after $grant");
 	}
 	is(answer($holder, q[SELECT shedlock_extend('run', '1 h'), shedlock_guard('run'), shedlock_extend('session', '1 h'), shedlock_release('run'), shedlock_acquire('run', '1 h', ends_with_session => true)]), 't||t|t|t', '... and owns what it acquired');
-	like(answer($holder, q[SELECT shedlock_extend('token', '1 h')]), qr/^f \| SL001 It is held by another session/, '... but not as a session what has a token');
+	like(answer($holder, q[SELECT shedlock_extend('token', '1 h')]), qr/^f \| SL001 It is held by another session/, '... but cannot extend a lock with a token as a session');
 	my $token = sql('ends', q[SELECT token FROM shedlock_locks WHERE name = 'token']);
-	is(sql('ends', "SELECT shedlock_extend_token('token', $token, '1 h')"), 't', '... which is extended by it, from any session');
-	# A process id comes back: with another start it is another session, if the start is known.
+	is(sql('ends', "SELECT shedlock_extend_token('token', $token, '1 h')"), 't', '... which any session can extend with the token');
+	# A process id may be used again. With another start it is another session, if the start is known.
 	sql('ends', q[INSERT INTO jobs.shedlock SELECT 'heir', lock_until, locked_at, regexp_replace(locked_by, '[.][0-9]+([.,])', '.1\1'), lock_at_least_until FROM jobs.shedlock WHERE name = 'run']);
-	is(sql('ends', q[SET ROLE team; SELECT shedlock_acquire('heir', '1 h'); DELETE FROM jobs.shedlock WHERE name = 'heir']), $comma eq '.' ? 't' : 'f', '... and with its start, or else by its process id alone');
+	is(sql('ends', q[SET ROLE team; SELECT shedlock_acquire('heir', '1 h'); DELETE FROM jobs.shedlock WHERE name = 'heir']), $comma eq '.' ? 't' : 'f', '... and its mark with another start counts as ' . ($comma eq '.' ? 'gone' : 'alive, because only the process id is compared'));
 	sql('ends', 'SELECT shedlock_protect()');
-	is(sql('ends', "UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) WHERE name IN ('run', 'token') RETURNING name"), '', '... and is protected');
+	is(sql('ends', "UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) WHERE name IN ('run', 'token') RETURNING name"), '', '... and its locks are protected');
 	sql('ends', 'SELECT shedlock_protect(false)');
 	gone($holder, 'ends');
 	is(answer($others, "SELECT shedlock_extend_token('token', $token, '1 h'), shedlock_release_token('token', $token)"),
-		join(' | ', 'f|f', ('SL001 Its lease ended with the session that acquired it.') x 2), 'when the session is gone, the token has lost its lease');
-	is(sql('ends', $look), 't|t|f|free/f/t held/f/f free/f/t', '... and both are free, but not what was not to end');
+		join(' | ', 'f|f', ('SL001 Its lease ended with the session that acquired it.') x 2), 'when the session has ended, the lease of its token has ended, too');
+	is(sql('ends', $look), 't|t|f|free/f/t held/f/f free/f/t', '... and all locks are free except the one without ends_with_session');
 	sql('ends', 'DELETE FROM jobs.shedlock');
 }
-# Released before the session ends, it is released. at_least is honoured, but by the others only.
+# A lock that was released before its session ended stays released. After the end of the session, at_least still keeps other callers out.
 my $holder = session('ends');
 answer($holder, q[SELECT shedlock_acquire('done', '1 h', ends_with_session => true), shedlock_release('done'), shedlock_acquire_token('kept', '2 h', '1 h', ends_with_session => true), shedlock_acquire_token('completed', '1 h', ends_with_session => true)]);
 gone($holder, 'ends');
 my ($kept, $completed) = split /\|/, sql('ends', q[SELECT (SELECT token FROM shedlock_locks WHERE name = 'kept'), (SELECT token FROM shedlock_locks WHERE name = 'completed')]);
-is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome, remaining <= '1 h'), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/ran out done/free/done kept/kept/ran out/t', 'at_least is honoured');
-is(answer($others, "SELECT shedlock_extend_token('kept', $kept, '1 h')"), 'f | SL001 Its lease ended with the session that acquired it.', '... but gives the owner nothing');
-is(answer($others, "SELECT shedlock_complete_token('completed', $completed), shedlock_complete_token('kept', $kept)"), '|', '... who may complete what nobody has taken');
-is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/done done/free/done kept/kept/done', '... at_least honoured');
-# Of another server, or of one that is not known, nobody can tell; nor does it help to say that one is that server.
+is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome, remaining <= '1 h'), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/ran out done/free/done kept/kept/ran out/t', 'at_least keeps other callers out after the session has ended');
+is(answer($others, "SELECT shedlock_extend_token('kept', $kept, '1 h')"), 'f | SL001 Its lease ended with the session that acquired it.', '... but its owner cannot extend the lock');
+is(answer($others, "SELECT shedlock_complete_token('completed', $completed), shedlock_complete_token('kept', $kept)"), '|', '... though it may complete a lock that has not been taken since');
+is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/done done/free/done kept/kept/done', '... and at_least still holds');
+# Whether a session of another server, or of an unknown one, is alive cannot be known. A setting that claims to be that server changes nothing.
 $holder = session('ends');
 answer($holder, q[SELECT shedlock_acquire('moved', '1 h', ends_with_session => true), shedlock_acquire_token('moved token', '1 h', ends_with_session => true)]);
 gone($holder, 'ends');
@@ -200,32 +202,32 @@ for my $elsewhere ($server eq 'deadbeef' ? 'deadbee0' : 'deadbeef', '00000000')
 {
 	sql('ends', "UPDATE jobs.shedlock SET locked_by = regexp_replace(locked_by, '[0-9a-f]{8}([!&])', '$elsewhere\\1') WHERE name ~ 'moved'");
 	is(sql('ends', $moved), 'f|f|held/t/t held/t/t', "a session of server $elsewhere counts as alive");
-	is(sql('ends', "SET shedlock_portable.server = '$elsewhere'; $moved"), 'f|f|held/t/t held/t/t', '... whatever a setting says');
+	is(sql('ends', "SET shedlock_portable.server = '$elsewhere'; $moved"), 'f|f|held/t/t held/t/t', '... even if a setting claims to be that server');
 }
 sql('ends', "UPDATE jobs.shedlock SET locked_by = regexp_replace(locked_by, '[0-9a-f]{8}([!&])', '$server\\1') WHERE name ~ 'moved'");
-is(sql('ends', $moved), 't|t|free/f/t free/f/t', '... and one of this server does not');
-# Where the control file must not be read, the mark has no server.
+is(sql('ends', $moved), 't|t|free/f/t free/f/t', '... and a session of this server does not');
+# If the role must not read the control file, the mark names no server.
 sql('ends', 'REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC; DELETE FROM jobs.shedlock');
 $holder = session('ends');
-is(answer($holder, q[SELECT shedlock_acquire('unknown', '1 h', ends_with_session => true), shedlock_extend('unknown', '1 h'), shedlock_acquire_token('token', '1 h', ends_with_session => true) > 0; SELECT shedlock_acquire('unknown', '1 h')]), 't|t|t f', 'without pg_control_system()');
+is(answer($holder, q[SELECT shedlock_acquire('unknown', '1 h', ends_with_session => true), shedlock_extend('unknown', '1 h'), shedlock_acquire_token('token', '1 h', ends_with_session => true) > 0; SELECT shedlock_acquire('unknown', '1 h')]), 't|t|t f', 'without pg_control_system(), ends_with_session works');
 gone($holder, 'ends');
-is(sql('ends', q[SELECT shedlock_acquire('unknown', '1 h'), string_agg(concat_ws('/', state, holder_alive IS NULL, ends_with_session, locked_by ~ ',00000000[!&][0-9]+$'), ' ') FROM jobs.shedlock JOIN shedlock_locks USING (name)]), 'f|held/t/t/t held/t/t/t', '... a session counts as alive');
+is(sql('ends', q[SELECT shedlock_acquire('unknown', '1 h'), string_agg(concat_ws('/', state, holder_alive IS NULL, ends_with_session, locked_by ~ ',00000000[!&][0-9]+$'), ' ') FROM jobs.shedlock JOIN shedlock_locks USING (name)]), 'f|held/t/t/t held/t/t/t', '... and a session always counts as alive');
 sql('ends', 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC');
-# A token needs no session, and so no look at the control file.
+# A lock with a token needs no session, so the functions do not read the control file.
 is(answer($others, q[DISCARD ALL; SELECT shedlock_acquire_token('plain', '1 h') AS t \gset
-SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_guard_token('plain', :t), shedlock_complete_token('plain', :t), shedlock_acquire('plain', '1 h', ends_with_session => NULL)]), '22004', 'ends_with_session is not NULL');
-is(answer($others, q[SELECT shedlock_acquire_token('plain', '1 h', ends_with_session => NULL)]), '22004', '... with a token, either');
-is(answer($others, q[SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_release_token('plain', :t), COALESCE(current_setting('shedlock_portable.session', true), '')]), 't|t|', '... and a token looks for no session');
-# The extension judges the same marks.
+SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_guard_token('plain', :t), shedlock_complete_token('plain', :t), shedlock_acquire('plain', '1 h', ends_with_session => NULL)]), '22004', 'ends_with_session must not be NULL');
+is(answer($others, q[SELECT shedlock_acquire_token('plain', '1 h', ends_with_session => NULL)]), '22004', '... nor with a token');
+is(answer($others, q[SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_release_token('plain', :t), COALESCE(current_setting('shedlock_portable.session', true), '')]), 't|t|', '... and with a token the session is not looked up');
+# The extension reads the same marks.
 my $of_postgres = session('ends');
 answer($of_postgres, q[SELECT shedlock_acquire('comma', '1 h', ends_with_session => true)]);
 sql('ends', 'DELETE FROM jobs.shedlock WHERE name <> \'comma\'; GRANT CREATE ON DATABASE ends TO team; SET ROLE team; CREATE EXTENSION shedlock');
-is(sql('ends', q[SELECT edition, shedlock_acquire('comma', '1 h'), state, holder_alive, ends_with_session FROM shedlock_locks, shedlock_version()]), 'extension|f|held|t|t', 'the extension takes a session with a comma for alive');
+is(sql('ends', q[SELECT edition, shedlock_acquire('comma', '1 h'), state, holder_alive, ends_with_session FROM shedlock_locks, shedlock_version()]), 'extension|f|held|t|t', 'the extension counts a session whose mark has a comma as alive');
 gone($of_postgres, 'ends');
-is(sql('ends', q[SELECT shedlock_acquire('comma', '1 h'), state, holder_alive, ends_with_session FROM shedlock_locks]), 't|free|f|t', '... while its process is there');
+is(sql('ends', q[SELECT shedlock_acquire('comma', '1 h'), state, holder_alive, ends_with_session FROM shedlock_locks]), 't|free|f|t', '... as long as its process exists');
 $others->quit;
 
-# Complete.
+# Completions.
 database('completing', 'CREATE TABLE jobs.work (what text)');
 run_file('completing', $file);
 my ($worker, $other) = map { session('completing') } 1 .. 2;
@@ -235,8 +237,9 @@ my $lock_state = q[SELECT string_agg(concat_ws('/', name, state, last_outcome), 
 my $pause = q[SELECT shedlock_pause('a'), shedlock_pause('t')];
 my $java = q[UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h', locked_at = timezone('utc', now()), locked_by = 'host'];
 my $over_twice = join ' | ', '|', ('01000 Nobody had taken the lock, so the transaction may commit.') x 2;
-# The worker has acquired a and b by its session and t by a token. What it does then, and meanwhile the other one; the worker's transaction,
-# where C completes a and t; what that is answered; and, unless it fails, what becomes of the locks. A lease of 1 ms is over by then.
+# The worker has acquired a and b by its session, and t by a token. Each row has a title, at_most, what the worker then does, what the other
+# session does meanwhile, the worker's transaction (C completes a and t), its answer, and the state of the locks afterwards, unless it
+# fails. A lease of 1 ms has ended by then.
 for (
 	[ 'completes', '1 h', '', '', 'C', '|', 'a/free/done, b/held, t/free/done' ],
 	[ 'completes twice', '1 h', '', '', 'C; C', '| |', 'a/free/done, b/held, t/free/done' ],
@@ -248,24 +251,24 @@ for (
 	[ 'completes after ROLLBACK TO', '1 h', '', '', 'SAVEPOINT s; C; ROLLBACK TO s; C', '| |', 'a/free/done, b/held, t/free/done' ],
 	[ 'has not completed after ROLLBACK TO', '1 h', '', '', q[SAVEPOINT s; C; ROLLBACK TO s; SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')], '| t|t', 'a/held, b/held, t/held' ],
 	[ 'completes in a savepoint, and again', '1 h', '', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C', '| | |', 'a/free/done, b/held, t/free/done' ],
-	[ 'completes a lease that is over', '1 ms', '', '', 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
-	[ 'completes a lease that never was', '1 h', '', q[UPDATE shedlock SET lock_until = '-infinity'], 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
+	[ 'completes a lease that has ended', '1 ms', '', '', 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
+	[ 'completes a lease of no duration', '1 h', '', q[UPDATE shedlock SET lock_until = '-infinity'], 'C', $over_twice, 'a/free/done, b/free/ran out, t/free/done' ],
 	[ 'does not complete what it released as failed', '1 h', '', '', q[SELECT shedlock_release('a', false); C], 't | SL001 It has been released before.' ],
 	[ 'does not complete what was released as done', '1 h', q[SELECT shedlock_release('a')], '', 'C', 'SL001 It has been released before.' ],
 	[ 'does not complete what was released as failed', '1 h', q[SELECT shedlock_release('a', false)], '', 'C', 'SL001 It has been released before.' ],
 	[ 'does not complete what was completed', '1 h', q[SELECT shedlock_complete('a')], '', q[SAVEPOINT s; UPDATE work SET what = what; C], 'SL001 It has been released before.' ],
-	[ 'does not complete what another released by its token', '1 h', '', q[SELECT shedlock_release_token('t', :t)], q[SELECT shedlock_complete_token('t', :t)], 'SL001 It has been released before.' ],
-	[ 'does not complete what another has acquired', '1 ms', '', q[SELECT shedlock_acquire('a', '1 h')], 'C', 'SL001 Its latest acquisition is by "other@[local]".' ],
-	[ 'does not complete a token that another has replaced', '1 ms', '', q[SELECT shedlock_acquire_token('t', '1 h')], q[SELECT shedlock_complete_token('t', :t)], 'SL001 Its latest acquisition is by "other@[local]".' ],
+	[ 'does not complete what another session released by its token', '1 h', '', q[SELECT shedlock_release_token('t', :t)], q[SELECT shedlock_complete_token('t', :t)], 'SL001 It has been released before.' ],
+	[ 'does not complete what another session has acquired', '1 ms', '', q[SELECT shedlock_acquire('a', '1 h')], 'C', 'SL001 Its latest acquisition is by "other@[local]".' ],
+	[ 'does not complete a token if another session has acquired the lock since', '1 ms', '', q[SELECT shedlock_acquire_token('t', '1 h')], q[SELECT shedlock_complete_token('t', :t)], 'SL001 Its latest acquisition is by "other@[local]".' ],
 	[ 'does not complete several if one is lost', '1 ms', '', q[SELECT shedlock_acquire('a', '1 h')], q[SELECT shedlock_complete(ARRAY['b', 'a'])], 'SL001 Its latest acquisition is by "other@[local]".' ],
-	[ 'does not complete what Java has', '1 ms', '', $java, 'C', 'SL001 Its latest acquisition is by "host".' ],
+	[ 'does not complete what a Java client has acquired', '1 ms', '', $java, 'C', 'SL001 Its latest acquisition is by "host".' ],
 	[ 'does not complete what is paused', '1 ms', '', $pause, 'C', 'SL001 An administrator intervened: "paused: postgres".' ],
 	[ 'does not complete what was released by force', '1 h', '', q[SELECT shedlock_force_release('a')], 'C', 'SL001 An administrator intervened: "released by force: postgres".' ],
 	[ 'does not complete what has no row', '1 h', '', q[DELETE FROM shedlock], 'C', 'SL001 Nobody ever acquired it, or its row has been deleted.' ],
-	[ 'does not complete what nobody acquired', '1 h', '', '', q[SELECT shedlock_complete('none')], 'SL001 Nobody ever acquired it, or its row has been deleted.' ],
-	[ 'does not complete a token of nobody', '1 h', '', '', q[SELECT shedlock_complete_token('t', :t + 1)], 'SL001 No acquisition has had this token.' ],
-	[ 'does not complete a lock of a session by its token', '1 h', '', '', q[SELECT shedlock_complete_token('a', (SELECT token FROM shedlock_locks WHERE name = 'a'))], 'SL001 That acquisition belongs to a session: "worker@[local]".' ],
-	[ 'does not complete a lock of a token by its session', '1 h', '', '', q[SELECT shedlock_complete('t')], 'SL001 Its latest acquisition is by "worker@[local]".' ],
+	[ 'does not complete what was never acquired', '1 h', '', '', q[SELECT shedlock_complete('none')], 'SL001 Nobody ever acquired it, or its row has been deleted.' ],
+	[ 'does not complete a token that was never issued', '1 h', '', '', q[SELECT shedlock_complete_token('t', :t + 1)], 'SL001 No acquisition has had this token.' ],
+	[ 'does not complete a lock of a session with a token', '1 h', '', '', q[SELECT shedlock_complete_token('a', (SELECT token FROM shedlock_locks WHERE name = 'a'))], 'SL001 That acquisition belongs to a session: "worker@[local]".' ],
+	[ 'does not complete a lock with a token by its session', '1 h', '', '', q[SELECT shedlock_complete('t')], 'SL001 Its latest acquisition is by "worker@[local]".' ],
 	[ 'does not complete without a name', '1 h', '', '', q[SELECT shedlock_complete(NULL::text)], '22004' ],
 	[ '... or with one twice', '1 h', '', '', q[SELECT shedlock_complete('{a,a}'::text[])], '22023' ],
 	[ '... or without a token', '1 h', '', '', q[SELECT shedlock_complete_token('t', NULL)], '22004' ],
@@ -287,7 +290,7 @@ for (
 		}
 	}
 }
-# Until the transaction ends, nobody waits for a lock that it has completed, except its own owner.
+# Until the transaction ends, only the owner waits for a lock that the transaction has completed.
 for my $end ('COMMIT', 'ROLLBACK', q[PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'], q[PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'])
 {
 	answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 h', tick => '2026-01-01Z') AS t \gset]);
@@ -295,22 +298,22 @@ for my $end ('COMMIT', 'ROLLBACK', q[PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p
 	answer($worker, q[BEGIN; SELECT shedlock_complete_token('t', :t)]);
 	my ($first, $last) = split /; /, $end;
 	answer($worker, $first) if $last;
-	is(sql('completing', q[SET statement_timeout = '60s'; SELECT shedlock_acquire('t', '1 h', tick => '2026-01-01Z', retry => true), shedlock_acquire('t', '1 h')]), 'f|f', "others are refused at once before $end");
-	# A client that does not know how its commit ends gives up on another connection.
+	is(sql('completing', q[SET statement_timeout = '60s'; SELECT shedlock_acquire('t', '1 h', tick => '2026-01-01Z', retry => true), shedlock_acquire('t', '1 h')]), 'f|f', "other callers are refused at once before $end");
+	# A client that does not know whether its commit succeeded releases the lock as failed on another connection.
 	my $release = launch({}, 'psql', '-XqAt', '-d', $node->connstr('completing'), '-v', 'VERBOSITY=sqlstate', '-c', "SELECT shedlock_release_token('t', $token, false)");
 	$node->poll_query_until('completing', q[SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%shedlock_release_token%' AND wait_event_type = 'Lock']) or die 'it does not wait';
 	answer($worker, $last // $first);
 	ended($release);
 	my $is_done = $end !~ /ROLLBACK/;
-	is($release->{out} . $release->{err}, $is_done ? "f\nWARNING:  SL002\n" : "t\n", '... while a release by its token waits, and ' . ($is_done ? 'is told that it is done' : 'releases it'));
+	is($release->{out} . $release->{err}, $is_done ? "f\nWARNING:  SL002\n" : "t\n", '... while a release by its token waits, and ' . ($is_done ? 'reports that the lock was released as done' : 'releases it'));
 	is(sql('completing', q[SELECT last_outcome, shedlock_acquire('t', '1 h', tick => '2026-01-01Z', retry => true) FROM shedlock_locks]), $is_done ? 'done|f' : 'failed|t', '... after which the tick is ' . ($is_done ? 'not due' : 'due'));
 }
-# An acquisition that is pending decides.
+# An uncommitted acquisition decides whether the former owner can complete.
 for my $end ('COMMIT', 'ROLLBACK')
 {
 	answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 ms') AS t, pg_sleep(0.002) \gset]);
 	my $token = answer($worker, 'SELECT :t');
-	is(answer($other, q[BEGIN; SELECT shedlock_acquire('t', '1 h')]), 't', 'another transaction acquires a lock whose lease is over');
+	is(answer($other, q[BEGIN; SELECT shedlock_acquire('t', '1 h')]), 't', 'another transaction acquires a lock whose lease has ended');
 	my $complete = launch({}, 'psql', '-XqAt', '-d', $node->connstr('completing'), '-v', 'VERBOSITY=sqlstate', '-c', "SELECT shedlock_complete_token('t', $token)");
 	$node->poll_query_until('completing', q[SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%shedlock_complete_token%' AND wait_event_type = 'Lock']) or die 'it does not wait';
 	answer($other, $end);
@@ -319,7 +322,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 }
 is(answer($worker, q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'), shedlock_acquire('not flushed', '1 h'); BEGIN; SELECT shedlock_complete('not flushed'), current_setting('synchronous_commit'); SELECT shedlock_complete('flushed'), current_setting('synchronous_commit'); ROLLBACK]), 't|t |off |on', 'I7: a completion of a run with a tick is durable');
 
-# What was done is not lost: SL002.
+# A lock that was released as done is not lost: SL002.
 my $done = q[SL002 It has been released before, as done.];
 my $again = q[SL002 It has been released as done, and was acquired again since.];
 my $extend_and_release = q[SELECT shedlock_extend_token('t', :t, '1 h'), shedlock_release_token('t', :t)];
@@ -336,32 +339,32 @@ for my $release (q[shedlock_complete_token('t', :t)], q[shedlock_release_token('
 }
 answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 h') AS t \gset
 SELECT shedlock_release_token('t', :t, false)]);
-is(answer($worker, $extend_and_release), join(' | ', 'f|f', ('SL001 It has been released before.') x 2), 'what was released as failed is');
+is(answer($worker, $extend_and_release), join(' | ', 'f|f', ('SL001 It has been released before.') x 2), 'what was released as failed is lost');
 answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('{a,b,c}'::text[], '1 h') AS t \gset
 SELECT shedlock_release_token('b', :t), shedlock_release_token('c', :t)]);
 is(answer($worker, q[SELECT shedlock_extend_token('{a,b,c}'::text[], :t, '1 h'), shedlock_extend_token('{b,c,d}'::text[], :t, '1 h'), state FROM shedlock_locks WHERE name = 'a']),
-	"f|f|held | $done | SL001 Nobody ever acquired it, or its row has been deleted.", 'of several, one that is lost is told before one that was done');
-is(answer($worker, q[SELECT shedlock_acquire('s', '1 h'), shedlock_release('s'), shedlock_extend('s', '1 h'), shedlock_release('s')]), "t|t|f|f | $done | $done", 'a session is told the same');
+	"f|f|held | $done | SL001 Nobody ever acquired it, or its row has been deleted.", 'of several locks, a lost one is reported before one that was done');
+is(answer($worker, q[SELECT shedlock_acquire('s', '1 h'), shedlock_release('s'), shedlock_extend('s', '1 h'), shedlock_release('s')]), "t|t|f|f | $done | $done", 'a session gets the same warnings');
 answer($other, q[SELECT shedlock_acquire('s', '1 h')]);
-like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held by another session/, '... as long as nobody has acquired it since');
+like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held by another session/, '... unless another session has acquired the lock since');
 
-# shedlock_run ends by the same path.
+# shedlock_run completes its lock in the same way.
 is(answer($worker, q[CALL shedlock_run('run', $$SELECT shedlock_complete('run')$$, '1 h'); CALL shedlock_run('run', $$SELECT shedlock_release('run')$$, '1 h')]), 't t', 'a command may complete the lock of its run');
 is(answer($worker, q[CALL shedlock_run('run', $$INSERT INTO work VALUES ('run'); SELECT shedlock_release('run', false)$$, '1 h')]), 'SL001 It has been released before.', '... but not release it as failed');
 is(sql('completing', q[SELECT last_outcome, (SELECT count(*) FROM work WHERE what = 'run') FROM shedlock_locks WHERE name = 'run']), 'failed|0', '... which rolls its work back');
-is(answer($worker, q[CALL shedlock_run('run', 'SELECT pg_sleep(0.002)', '1 ms')]), 't | 01000 Nobody had taken the lock, so the transaction may commit.', '... and a lease that is over is no obstacle');
+is(answer($worker, q[CALL shedlock_run('run', 'SELECT pg_sleep(0.002)', '1 ms')]), 't | 01000 Nobody had taken the lock, so the transaction may commit.', '... and a run can be completed although its lease has ended');
 $_->quit for $worker, $other;
 
-# Who may install it, and where.
+# Which role may install it, and where.
 database('adopted', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 	INSERT INTO jobs.shedlock VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'); ALTER TABLE jobs.shedlock OWNER TO team]);
-refuses('adopted', 'others', qr/it belongs to role team, not to others/, "a table of somebody else's is not adopted");
-ok((run_file('adopted', $file))[0], '... but by its owner');
-is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sql', '1 h')]), 'f|t', "... with Java's locks");
+refuses('adopted', 'others', qr/it belongs to role team, not to others/, 'a table of another role is not adopted');
+ok((run_file('adopted', $file))[0], '... but its owner can adopt it');
+is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sql', '1 h')]), 'f|t', "... with the locks of Java clients");
 is(sql('adopted', q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0]),
 	'name lock_until locked_at locked_by lock_at_least_until last_tick last_done_tick last_done_at', '... and with our columns');
 database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
-refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table that will not do');
+refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table with a column of the wrong type is refused');
 my $java_columns = 'name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL';
 for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without time zone\nHINT:  It must have microseconds/ ], [ 'last_done_at timestamptz', qr/column "last_done_at" is timestamp with time zone/ ],
 	[ 'last_done_tick timestamp NOT NULL', qr/column "last_done_tick" is NOT NULL/ ], [ 'last_done_at timestamp DEFAULT now()', qr/column "last_done_at" has a default/ ],
@@ -369,20 +372,20 @@ for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without
 {
 	my ($column, $message) = @$_;
 	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns, $column); ALTER TABLE jobs.shedlock OWNER TO team");
-	refuses('odd', 'team', $message, "nor one with $column");
+	refuses('odd', 'team', $message, "... and so is one with $column");
 }
-# What is missing is added, in whatever order the rest is.
+# Missing columns are added, whatever the order of the others is.
 my $columns = q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0];
 sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick timestamp(6), note text, $java_columns, lock_at_least_until timestamp(0)); ALTER TABLE jobs.shedlock OWNER TO team");
-ok((run_file('odd', $file))[0], 'a table that has some of our columns');
+ok((run_file('odd', $file))[0], 'a table that has some of our columns is adopted');
 is(sql('odd', $columns), 'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at', '... gets the others');
-is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and serves');
+is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and works');
 database('adopting', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 my $java = $node->background_psql('adopting');
 $java->query_safe('BEGIN; SELECT FROM jobs.shedlock');
-refuses('adopting', 'team', qr/ERROR:  cannot adopt table jobs.shedlock: another transaction has it locked\nHINT:  Run the file again when/, 'adopting does not wait for ever for an open transaction');
+refuses('adopting', 'team', qr/ERROR:  cannot adopt table jobs.shedlock: another transaction has it locked\nHINT:  Run the file again when/, 'adopting a table waits for an open transaction only for a limited time');
 (my $status, undef, my $said) = $node->psql('adopting', 'CREATE EXTENSION shedlock SCHEMA jobs');
-like($said, qr/ERROR:  cannot adopt table shedlock: another transaction has it locked\nHINT:  Try again when/, "... nor does the extension's");
+like($said, qr/ERROR:  cannot adopt table shedlock: another transaction has it locked\nHINT:  Try again when/, '... and so does CREATE EXTENSION');
 $java->query_safe('COMMIT');
 $java->quit;
 $node->safe_psql('postgres', 'CREATE DATABASE quoted');
@@ -390,24 +393,24 @@ for my $name ('a $f$ b', 'a $function$ b', q[a'b], 'a"b', 'a@b', 'a\\b', 'a;b')
 {
 	my $quoted = '"' . $name =~ s/"/""/gr . '"';
 	sql('quoted', "CREATE SCHEMA $quoted AUTHORIZATION team; ALTER DATABASE quoted SET search_path = $quoted");
-	like((run_file('quoted', $file))[1], qr/ERROR:  the name of schema .* has characters other than/, "not in schema $name");
+	like((run_file('quoted', $file))[1], qr/ERROR:  the name of schema .* has characters other than/, "a schema named $name is refused");
 }
 sql('quoted', 'CREATE SCHEMA "On Call_2.b-Ä" AUTHORIZATION team; ALTER DATABASE quoted SET search_path = "On Call_2.b-Ä"');
-is((run_file('quoted', $file))[1], '', 'but in one with blanks and letters');
-is(sql('quoted', q[SELECT shedlock_acquire('a', '1 h'), shedlock_grant('team'), count(*) FROM shedlock_locks]), 't||0', '... where it works');
+is((run_file('quoted', $file))[1], '', 'a schema whose name has blanks, letters, digits and some other characters is accepted');
+is(sql('quoted', q[SELECT shedlock_acquire('a', '1 h'), shedlock_grant('team'), count(*) FROM shedlock_locks]), 't||0', '... and the functions work there');
 database('nowhere', 'ALTER DATABASE nowhere SET search_path = none');
-refuses('nowhere', 'team', qr/there is no current schema/, 'without a schema');
+refuses('nowhere', 'team', qr/there is no current schema/, 'installation without a current schema is refused');
 database('other', 'CREATE EXTENSION shedlock SCHEMA jobs');
-refuses('other', 'postgres', qr/the extension shedlock is installed in this schema/, 'where the extension is', sql('other', q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']));
+refuses('other', 'postgres', qr/the extension shedlock is installed in this schema/, 'installation into the schema of the extension is refused', sql('other', q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']));
 
-# The same functions, for whoever calls them. What else there is serves one of the two.
+# Both editions have the same functions for callers. Other functions belong to one edition only.
 my $signatures = q[SELECT proname, prokind, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid) FROM pg_proc p
 	WHERE proname ~ '^shedlock_[^_]' AND proname !~ '^shedlock_(raise|run_.*|after_pg_upgrade)$' ORDER BY 1, 3];
 my $views = q[SELECT relname, (SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
 	FROM pg_class c WHERE relname IN ('shedlock_locks', 'shedlock_stats') ORDER BY 1];
-is(sql('adopted', $_), sql('other', $_), 'both editions look alike') for $signatures, $views;
+is(sql('adopted', $_), sql('other', $_), 'both editions have the same functions and views') for $signatures, $views;
 
-# Owned by another role, or restored from a dump by another role, it is the same: its functions know each other by the table.
+# The functions also work if another role owns them or has restored them from a dump, because they recognise each other by the table.
 sql('shop', q[CREATE ROLE heirs; REASSIGN OWNED BY team TO heirs; SELECT shedlock_grant('app')]);
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h')]), 't', 'REASSIGN OWNED: shedlock_grant grants');
 my $dump = $node->basedir . '/dump.sql';
@@ -416,20 +419,20 @@ sql('postgres', 'CREATE DATABASE copy; CREATE ROLE restorer');
 sql('copy', 'GRANT CREATE ON DATABASE copy TO restorer; ALTER DATABASE copy SET search_path = jobs');
 ok((run_file('copy', $dump, 'restorer'))[0], '... restored by another role');
 sql('copy', q[GRANT USAGE ON SCHEMA jobs TO app, team; SET ROLE restorer; SELECT shedlock_grant('app')]);
-is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... grants, and has the locks');
-like((run_file('copy', 'extension/portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... is dropped by its owner only');
-ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... that is the new one');
-is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and whole');
+is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... and the grants and the locks are there');
+like((run_file('copy', 'extension/portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... only its owner can uninstall it');
+ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... which is now the role that restored it');
+is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and uninstall.sql leaves only the table');
 sql('shop', q[REASSIGN OWNED BY heirs TO team]);
 
-# The extension takes over: with the roles' grants, a token that is held, the lock of a session whose start the owner could see, and what was done.
+# The extension takes over grants, held tokens, locks of sessions whose start the owner could see, and what was done.
 sql('shop', q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z'), shedlock_release('ticked')]);
 my $done = q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z', retry => true), last_done_at IS NOT NULL, last_tick = '2026-01-01Z', last_done_tick = last_tick FROM shedlock_locks WHERE name = 'ticked'];
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
 sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
-ok((run_file('shop', $file))[0], 'once more, with functions of the team\'s own that are called alike');
+ok((run_file('shop', $file))[0], 'the file runs again where the team has functions with similar names');
 my $refusal = (split /\n/, ($node->psql('shop', 'CREATE EXTENSION shedlock'))[2])[0];
-like($refusal, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to postgres/, 'a superuser does not take over what another role may have planted');
+like($refusal, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to postgres/, 'a superuser does not take over objects that another role may have planted');
 sql('shop', 'GRANT CREATE ON DATABASE shop TO team');
 my $take_over = q[
 SELECT shedlock_acquire('of the session', '1 h'), shedlock_acquire('protected', '1 h');
@@ -441,43 +444,43 @@ SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks 
 SELECT shedlock_release('of the session');];
 ($status, my $told, my $notices) = $node->psql('shop', $take_over);
 is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
-like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs, owned by role team\nDETAIL:  .* these roles: "On ""Call", app\..*NOTICE:  adopting the existing table jobs.shedlock/s, '... and says so');
-is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... a token stays the holder\'s');
-is(sql('shop', $done), 'f|t|t|t', '... what was done is not due again');
+like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs, owned by role team\nDETAIL:  .* these roles: "On ""Call", app\..*NOTICE:  adopting the existing table jobs.shedlock/s, '... and reports it');
+is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... tokens stay valid');
+is(sql('shop', $done), 'f|t|t|t', '... a tick that was done is not due again');
 is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
-is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... nothing of the old functions is left');
-is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... who was granted something has it');
+is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... none of the old functions is left');
+is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... roles keep the rights that they were granted');
 ($status, undef, my $error) = $node->psql('shop', q[SET ROLE app; SELECT shedlock_pause('paused too')]);
 like($error, qr/permission denied for function shedlock_pause/, '... and no more');
-is(sql('shop', q[SELECT shedlock_report(), mine, has_function_privilege('app', 'shedlock_report()', 'EXECUTE') FROM shedlock_mine]), '1|1|t', '... what the team has made besides is as it was');
+is(sql('shop', q[SELECT shedlock_report(), mine, has_function_privilege('app', 'shedlock_report()', 'EXECUTE') FROM shedlock_mine]), '1|1|t', '... other objects of the team are unchanged');
 sql('shop', 'DROP EXTENSION shedlock');
-ok((run_file('shop', $file))[0], 'and back');
+ok((run_file('shop', $file))[0], 'the portable edition takes over again');
 is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
 is(sql('shop', $done), 'f|t|t|t', '... and with what was done');
 
-# A Citus worker, by its catalog, which only a superuser can make.
+# A Citus worker is recognised by its catalog, which only a superuser can create.
 sql('adopted', q[CREATE SCHEMA citus; CREATE TABLE citus.pg_dist_local_group (groupid int PRIMARY KEY); INSERT INTO citus.pg_dist_local_group VALUES (0);
 	ALTER TABLE citus.pg_dist_local_group SET SCHEMA pg_catalog; GRANT SELECT ON pg_dist_local_group TO PUBLIC]);
 is(sql('adopted', q[SELECT shedlock_acquire('coordinator', '1 h')]), 't', 'the coordinator of a Citus cluster grants locks');
 sql('adopted', 'UPDATE pg_dist_local_group SET groupid = 2');
 ($status, undef, $error) = $node->psql('adopted', q[SELECT shedlock_release('coordinator'); SELECT shedlock_acquire('worker', '1 h')]);
-like($error, qr/ERROR:  this server is a Citus worker/, '... a worker does not');
+like($error, qr/ERROR:  this server is a Citus worker/, '... but a worker does not');
 sql('adopted', 'DROP TABLE pg_dist_local_group; DELETE FROM shedlock WHERE name = \'coordinator\'');
 
-# Not for whoever does not have its owner's rights; and not where something depends on the old functions.
+# CREATE EXTENSION does not take over for a role without the owner's rights, nor where other objects depend on the old functions.
 sql('adopted', 'CREATE ROLE "A Dba"; GRANT CREATE ON DATABASE adopted TO "A Dba"; GRANT ALL ON SCHEMA jobs TO "A Dba"');
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE "A Dba"; CREATE EXTENSION shedlock');
-like($error, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to "A Dba"/, 'nor does any other role');
+like($error, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to "A Dba"/, 'another role cannot take over');
 sql('adopted', 'CREATE VIEW public.mine AS SELECT * FROM shedlock_locks');
 sql('adopted', 'GRANT CREATE ON DATABASE adopted TO team');
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE team; CREATE EXTENSION shedlock');
-like($error, qr/ERROR:  cannot take over the portable edition of shedlock: other objects depend on it\nDETAIL:  view public.mine depends on view shedlock_locks\nHINT:  Drop them, create/, 'nor is anything dropped that others use');
-is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... all stays as it was');
+like($error, qr/ERROR:  cannot take over the portable edition of shedlock: other objects depend on it\nDETAIL:  view public.mine depends on view shedlock_locks\nHINT:  Drop them, create/, 'a takeover is refused if other objects depend on the old ones');
+is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... and changes nothing');
 
-# It leaves.
+# Removal.
 sql('adopted', 'DROP VIEW public.mine; SELECT shedlock_protect()');
-ok((run_file('adopted', 'extension/portable/uninstall.sql'))[0], 'uninstall.sql');
+ok((run_file('adopted', 'extension/portable/uninstall.sql'))[0], 'uninstall.sql runs');
 is(sql('adopted', q[SELECT count(*) FILTER (WHERE proname ~ 'shedlock'), (SELECT count(*) FROM jobs.shedlock), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shedlock_protect') FROM pg_proc]),
-	'0|2|0', '... leaves the table, and no trigger');
+	'0|2|0', '... and leaves the table, without a trigger');
 $node->stop;
 done_testing();

@@ -1,4 +1,5 @@
-# I4: shedlock_protect beyond one session: who is told, whom it waits for, what a dump keeps of it, what it does not stop.
+# I4: shedlock_protect in more than one session: which messages a stopped statement causes, which transactions the call waits for, whether
+# a dump keeps the protection, and what the protection does not stop.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -11,37 +12,37 @@ my $table = 'CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until tim
 my $unlock = "UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name = 'job'";
 sub stopped { my ($database) = @_; return sql($database, "WITH u AS ($unlock RETURNING 1) SELECT count(*) = 0 FROM u"); }
 
-# Whoever is stopped; and the server's log, if it is to have notices.
+# The client gets a notice, and so does the server's log if log_min_messages allows it.
 sql('postgres', 'CREATE ROLE java LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON shedlock TO java; ALTER ROLE java SET log_min_messages = notice; SELECT shedlock_protect()');
 my $token = sql('postgres', "SELECT shedlock_acquire_token('job', '1 h', holder => 'web-1')");
 my $offset = -s $node->logfile;
 my (undef, undef, $told) = $node->psql('postgres', "SET application_name = 'billing'; $unlock", extra_params => [ '-U', 'java' ]);
 my $what = qr/NOTICE:  lock "job" of "web-1" was protected from this UPDATE\s.*DETAIL:  It is taken until \d{4}\S* \S+ \(UTC\)\. The statement came from "billing\@\[local\]", role "java"\./s;
-like($told, $what, 'whoever is stopped is told');
-like(PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset), $what, '... and so is the server\'s log, if that role\'s notices go there');
-is(sql('postgres', "SELECT shedlock_release_token('job', $token)"), 't', '... and the lock is still there');
+like($told, $what, 'a client whose statement was stopped gets a notice');
+like(PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset), $what, '... and so does the server\'s log, if that role\'s notices go there');
+is(sql('postgres', "SELECT shedlock_release_token('job', $token)"), 't', '... and the lock is still held');
 
-# It waits for who has written the table, no longer than one says.
+# The call waits for transactions that have written to the table, but no longer than lock_timeout.
 my $writer = $node->background_psql('postgres');
 $writer->query_safe("BEGIN; INSERT INTO shedlock VALUES ('open', now(), now(), 'host')");
 (undef, undef, $told) = $node->psql('postgres', "SET lock_timeout = '100 ms'; SELECT shedlock_protect(false)");
-like($told, qr/canceling statement due to lock timeout/, 'it waits for open transactions, up to lock_timeout');
+like($told, qr/canceling statement due to lock timeout/, 'shedlock_protect waits for open transactions, up to lock_timeout');
 $writer->query_safe('COMMIT');
 $writer->quit;
 
-# A dump takes it along.
+# A dump keeps the protection.
 my $file = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 sql('postgres', "SELECT shedlock_acquire('job', '1 h')");
 $node->command_ok([ 'pg_dump', '-f', $file, '-d', $node->connstr('postgres') ], 'pg_dump');
 sql('postgres', 'CREATE DATABASE copy');
 $node->command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $file, '-d', $node->connstr('copy') ], 'restore');
 is(stopped('copy'), 't', 'the restored table is protected');
-is(sql('copy', "SELECT shedlock_acquire('job', '1 h'), shedlock_acquire('another', '1 h')"), 'f|t', '... and of the right shape');
+is(sql('copy', "SELECT shedlock_acquire('job', '1 h'), shedlock_acquire('another', '1 h')"), 'f|t', '... and works');
 sql('copy', 'DROP EXTENSION shedlock');
-is(stopped('copy'), 'f', '... and no longer when the extension is dropped');
+is(stopped('copy'), 'f', '... and is not protected after DROP EXTENSION');
 
-# What it does not stop: those who may leave triggers out, TRUNCATE, and subscriptions, whose rows were decided elsewhere.
-is(sql('postgres', "SET session_replication_role = replica; WITH u AS ($unlock RETURNING 1) SELECT count(*) FROM u"), 1, 'a superuser may leave triggers out');
+# The protection does not stop roles that may disable triggers, TRUNCATE, or subscriptions, whose changes were decided on another server.
+is(sql('postgres', "SET session_replication_role = replica; WITH u AS ($unlock RETURNING 1) SELECT count(*) FROM u"), 1, 'a superuser that disables triggers is not stopped');
 sql('postgres', "SELECT shedlock_acquire('job', '1 h'); TRUNCATE shedlock");
 is(sql('postgres', 'SELECT count(*) FROM shedlock'), 0, 'TRUNCATE is not stopped');
 sql('postgres', 'CREATE DATABASE publisher; CREATE DATABASE subscriber');

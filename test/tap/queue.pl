@@ -1,5 +1,6 @@
-# Waiting, by what happened and not by how long it took: that a wait ends, which session has a place in the queues, and which one is woken by what. A session
-# that is stopped in its sleep cannot look by itself. If another one wakes it, the signal stays pending.
+# Tests of waiting: that a wait ends, which sessions have a place in the queues, and what wakes which session. They assert what happened,
+# never how long it took. A session that the test has stopped while it slept cannot look by itself. If another session wakes it, the
+# signal stays pending, so the test can see it.
 use strict;
 use warnings;
 use Test::More;
@@ -8,14 +9,14 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use ShedLock;
 
-# From PostgreSQL 17 on the shared memory needs no preload. The server's alarm for deadlocks would wake a session that has
-# waited for a lock before.
+# From PostgreSQL 17 on, the shared memory needs no preload. deadlock_timeout is long, because the deadlock check would wake a session
+# that waited for a heavyweight lock before.
 my ($version) = `pg_config --version` =~ /(\d+)/;
 my $preload = $version < 17 ? "shared_preload_libraries = 'shedlock'\n" : '';
 my $node = new_server('server', "${preload}deadlock_timeout = 1h\nmax_prepared_transactions = 10\n");
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# A session that executes one statement in the background.
+# Starts a session that executes one statement in the background.
 my $started = 0;
 sub start
 {
@@ -33,9 +34,9 @@ sub asleep { my ($session) = @_; comes_true(is_asleep($session)) or die "does no
 sub pid { my ($session) = @_; return $session->{pid} //= sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$session->{name}'"); }
 sub proc { my ($session, $file) = @_; return PostgreSQL::Test::Utils::slurp_file('/proc/' . pid($session) . "/$file"); }
 
-# SIGURG, by which PostgreSQL wakes a session that sleeps.
+# PostgreSQL wakes a sleeping session by SIGURG.
 sub was_woken { my ($session) = @_; my ($pending) = proc($session, 'status') =~ /^ShdPnd:\s*([0-9a-f]+)/m; return hex($pending) >> 22 & 1; }
-# Not while it looks: it might have a lock that the others need.
+# Stops the session while it sleeps, because while it looks it might hold a lock that other sessions need.
 sub stop
 {
 	my ($session) = @_;
@@ -49,8 +50,8 @@ sub stop
 }
 sub go_on { my ($session) = @_; kill 'CONT', pid($session); return $session; }
 
-# Whether the action wakes a session that waits, perhaps by way of another one. Not just before it falls asleep, when a signal is not
-# needed: then once more.
+# Returns whether the action wakes a waiting session, directly or by way of another session. A session that was about to fall asleep needs
+# no signal, so the test tries several times.
 sub wakes
 {
 	my ($start_waiting, $action) = @_;
@@ -70,7 +71,7 @@ sub wakes
 sub hold { my ($name) = @_; sql("SELECT shedlock_acquire_token('$name', '1 h')"); return; }
 sub release { my ($name) = @_; sql("SELECT shedlock_force_release('$name')"); return; }
 sub wait_for { my ($name) = @_; return asleep(start("SELECT shedlock_acquire_token('$name', '1 h', wait => '1 h') IS NOT NULL")); }
-# When it is not to be seen any more it has left the queues.
+# A session that pg_stat_activity no longer shows has left the queues.
 sub end
 {
 	my ($session) = @_;
@@ -79,7 +80,7 @@ sub end
 	return finish($session);
 }
 
-# A look may take longer than the nap that follows it. This one first waits for the table.
+# A look may take longer than the sleep that follows it. This look first waits for a lock on the table.
 sql("SELECT shedlock_acquire_token('held', '1 h')");
 my $ddl = $node->background_psql('postgres');
 $ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
@@ -87,10 +88,10 @@ my $slow = start("SELECT shedlock_wait_any('{held}', '{1}', '1 s', 1)");
 comes_true(is_active($slow, "wait_event_type = 'Lock'")) or die 'it does not wait for the table';
 $ddl->query_safe('SELECT pg_sleep(0.1); COMMIT');
 $ddl->quit;
-ok(comes_true('NOT ' . is_active($slow, 'true')), 'a wait ends even if a look took longer than the nap after it');
-is(end($slow), '{}', '... and nobody is told to try');
+ok(comes_true('NOT ' . is_active($slow, 'true')), 'a wait ends even if a look took longer than the sleep after it');
+is(end($slow), '{}', '... and no caller is told to try');
 
-# As many names as an array may have.
+# Arrays have a maximum length.
 my $limit = 1000;
 sub refuses { my ($arguments, $which) = @_; (undef, undef, my $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT shedlock_wait_any($arguments, '0', 1) FROM generate_series(1, 1 + $limit) n");
 	like($err, qr/ERROR:  54000: $which must not have more than $limit elements/, "not more than $limit elements in $which"); }
@@ -120,17 +121,17 @@ for ([ 'a release by its session', sub { $holder->query_safe("SELECT shedlock_ac
 	my ($what, $start_waiting, $action) = @$_;
 	ok(wakes($start_waiting, $action), "$what wakes a session that waits");
 }
-# Nobody wakes it when the row is edited by hand. It is undecided who commits a prepared transaction.
+# No session wakes the waiter if the row is edited by hand, or if a prepared transaction released the lock, which any session may commit.
 my $waiting;
 hold('edited');
 $waiting = wait_for('edited');
 sql("UPDATE shedlock SET lock_until = timezone('UTC', clock_timestamp()) WHERE name = 'edited'");
-is(finish($waiting), 't', 'a session that nobody wakes looks by itself');
+is(finish($waiting), 't', 'a session that is not woken looks by itself after an UPDATE');
 $holder->query_safe("SELECT shedlock_acquire('prepared', '1 h')");
 $waiting = wait_for('prepared');
 $holder->query_safe("BEGIN; SELECT shedlock_release('prepared'); PREPARE TRANSACTION 'p'");
 sql("COMMIT PREPARED 'p'");
-is(finish($waiting), 't', '... so it does when a release was prepared');
+is(finish($waiting), 't', '... and after a prepared release');
 $holder->quit;
 
 # Which session is woken.
@@ -138,17 +139,17 @@ my ($first, $second);
 hold('woken');
 ok(wakes(sub { $first = wait_for('woken'); return wait_for('woken') }, sub { end($first) }), 'a session that gives up wakes the one behind it');
 ok(wakes(sub { hold($_) for 'one', 'other'; $first = asleep(start("SELECT shedlock_acquire_token('{one, other}'::text[], '1 h', wait => '1 h') IS NOT NULL")); return wait_for('one') },
-		sub { release('one') }), '... and so does one that has no use for the lock, because another one that it needs is held');
+		sub { release('one') }), '... and so does one that cannot use the lock, because another lock that it needs is held');
 end($first);
-# That one is the first in the queue no more, so it is the second that knows when the lease ends.
-# (If it gets the lock before it is ended, it has it for a millisecond.)
+# The first session leaves the queue, so the second has to know when the lease ends.
+# (If the first gets the lock before it is terminated, it holds it for a millisecond.)
 $token = sql("SELECT shedlock_acquire_token('runs out', '1 h')");
 $first = asleep(start("SELECT shedlock_acquire_token('runs out', '1 ms', wait => '1 h')"));
 $second = wait_for('runs out');
 sql("SELECT shedlock_extend_token('runs out', $token, '1 s')");
 my $ends = sql("SELECT (extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock WHERE name = 'runs out'");
 end($first);
-is(finish($second), 't', 'a session behind one that gives up gets the lock when the lease ends');
+is(finish($second), 't', 'the session behind one that gives up gets the lock when the lease ends');
 cmp_ok(sql("SELECT token FROM shedlock_locks WHERE name = 'runs out'"), '>=', $ends, '... not before');
 for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedlock_wait_any('{woken}', '{1}', '1 h', 1) = '{1}'")) })
 {
@@ -156,12 +157,12 @@ for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedl
 	($first, $second) = map { stop($_->()) } $start_first, sub { wait_for('woken') };
 	release('woken');
 	ok(!was_woken($second), 'a release wakes only the first of two');
-	is(finish(go_on($first)), 't', '... which has use for the lock');
-	ok(!was_woken($second), '... and wakes nobody: the second would find the lock taken');
+	is(finish(go_on($first)), 't', '... which gets the lock');
+	ok(!was_woken($second), '... and does not wake the second, which would find the lock taken');
 	end(go_on($second));
 }
 
-# A change of the row wakes one of many. While that one is stopped, another one gets the lock.
+# A change of the row wakes one of many waiting sessions. While that one is stopped, another one gets the lock.
 hold('herd');
 my @herd = map { wait_for('herd') } 1 .. 10;
 my ($tries, $woken) = (0, 0);
@@ -172,33 +173,34 @@ until ($woken || ++$tries > 100)
 	$woken = grep { was_woken($_) } @herd;
 	go_on($_) for @herd;
 }
-is($woken, 1, 'a change of a row for which ten wait wakes one');
+is($woken, 1, 'a change of the row wakes one of ten waiting sessions');
 stop($_) for @herd[ 0 .. 4 ];
 release('herd');
-ok(comes_true("state = 'held' FROM shedlock_locks WHERE name = 'herd'"), '... and while the first are stopped another one gets the lock');
+ok(comes_true("state = 'held' FROM shedlock_locks WHERE name = 'herd'"), '... and while the first five are stopped, another one gets the lock');
 end(go_on($_)) for @herd;
 
-# Sessions that wait for several locks have 8192 places, of which each needs one for its wait_id. A crowd takes all of them.
+# Sessions that wait for several locks share 8192 places in the queues. Each needs one place per name, and one for its wait_id. Here
+# several sessions take all of them.
 my $names = "FROM generate_series(1, $limit) n";
 sql("SELECT shedlock_acquire_token(array_agg('n' || n), '1 h') $names");
 sub wait_for_any { my ($wait, $count) = @_; return "SELECT shedlock_wait_any(array_agg('n' || n), array_agg(n), '$wait', 1) FROM generate_series(1, $count) n"; }
 my @crowd = map { asleep(start(wait_for_any('1 h', $limit))) } 1 .. 8;
 my $left = 8192 - 8 * ($limit + 1);
-is(sql(wait_for_any('0', $left)), '', 'one name more than there are places left: it is no use to wait');
-is(sql(wait_for_any('0', $left - 1)), '{}', '... as many as are left');
+is(sql(wait_for_any('0', $left)), '', 'shedlock_wait_any returns NULL if there is one name more than places left');
+is(sql(wait_for_any('0', $left - 1)), '{}', '... but waits if there are as many names as places');
 push @crowd, asleep(start(wait_for_any('1 h', $left - 3)));
-is(sql(wait_for_any('0', 1)), '{}', 'two places are left');
-is(sql("SELECT shedlock_wait_any(array_agg('n1'::text), array_agg(n), '0', 1) $names"), '{}', '... which is enough to wait for one name, however often it is given');
+is(sql(wait_for_any('0', 1)), '{}', 'with two places left, a session can wait for one name');
+is(sql("SELECT shedlock_wait_any(array_agg('n1'::text), array_agg(n), '0', 1) $names"), '{}', '... even if that name is given many times');
 push @crowd, asleep(start(wait_for_any('1 h', 1)));
-is(sql(wait_for_any('0', 1)), '', 'no place is left');
-ok(wakes(sub { hold('single'); return wait_for('single') }, sub { release('single') }), '... but for a session that waits for one name');
+is(sql(wait_for_any('0', 1)), '', 'with no place left, it cannot');
+ok(wakes(sub { hold('single'); return wait_for('single') }, sub { release('single') }), '... but shedlock_acquire_token with one name needs no place: the waiting session is woken');
 $second = start("SELECT shedlock_acquire_token('{n1, n2}'::text[], '1 h', wait => '1 h') IS NOT NULL");
 asleep($second);
 release('n1');
 release('n2');
 is(finish($second), 't', 'a session that waits for two names without a place looks by itself');
 end($_) for @crowd;
-is(sql(wait_for_any('0', $limit)), '{}', 'places are vacant again when a session ends') for 1 .. 9;
+is(sql(wait_for_any('0', $limit)), '{}', 'places are free again when a session ends') for 1 .. 9;
 
 $node->stop;
 done_testing();

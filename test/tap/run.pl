@@ -1,4 +1,4 @@
-# What shedlock_run makes of the statements in its command.
+# How shedlock_run executes the statements of its command.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -9,8 +9,8 @@ my $server = new_server('server');
 sub sql { return $server->safe_psql('postgres', $_[0]); }
 sql('CREATE TABLE memory (n serial, used bigint)');
 
-# Results are discarded. (The portable edition cannot do that: EXECUTE of PL/pgSQL collects them.) SPI keeps the result of a statement
-# until the next one has ended, which can see how much there is.
+# Results are discarded. (The portable edition cannot do that: EXECUTE in PL/pgSQL collects them.) SPI keeps the result of a statement
+# until the next statement has ended, so the next statement can measure how much memory it uses.
 my $measure = 'INSERT INTO memory (used) SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
 my %commands = (
 	'SELECT' => 'SELECT n, md5(n::text) FROM generate_series(1, 100000) n',
@@ -31,26 +31,27 @@ sql('CREATE TABLE said (what text); CREATE TABLE others (n int); CREATE TABLE se
 my $meanwhile = "COPY said FROM PROGRAM ''psql -XqAt -h $host -p $port -d postgres -c \"INSERT INTO others VALUES (1)\"''";
 my $look = 'INSERT INTO seen SELECT count(*) FROM others';
 is(sql("CALL shedlock_run('job', '$look; $meanwhile; $look; DO ''BEGIN $look; END''; $look', '1 h')"), 't', 'another session commits during a run');
-is(sql("SELECT string_agg(n::text, ' ') FROM seen"), '0 1 1 1', '... and the statements that follow see it');
+is(sql("SELECT string_agg(n::text, ' ') FROM seen"), '0 1 1 1', '... and the statements that follow see its work');
 
-# A run's own error reaches the caller, also if the lock cannot be released after it: here another transaction has the row by then.
+# The error of a command reaches the caller even if the lock cannot be released afterwards. Here another transaction has locked the row
+# by then.
 my $other = $server->background_psql('postgres');
 $other->query_safe('SELECT pg_advisory_lock(1)');
 my $until_told = q[DO 'BEGIN WHILE NOT pg_try_advisory_lock(1) LOOP PERFORM pg_sleep(0.01); END LOOP; END'];
 my $run = launch({}, 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-v', 'VERBOSITY=verbose', '-c', q[SET lock_timeout = '1ms'], '-c', "CALL shedlock_run('stuck', \$\$$until_told; SELECT 1/0\$\$, '1 h')");
-$server->poll_query_until('postgres', q[SELECT count(*) = 1 FROM shedlock WHERE name = 'stuck' AND lock_until > timezone('utc', now())]) or die 'it does not begin';
+$server->poll_query_until('postgres', q[SELECT count(*) = 1 FROM shedlock WHERE name = 'stuck' AND lock_until > timezone('utc', now())]) or die 'the run does not begin';
 $other->query_safe(q[BEGIN; SELECT FROM shedlock WHERE name = 'stuck' FOR UPDATE; SELECT pg_advisory_unlock(1)]);
 ended($run);
-like($run->{err}, qr/WARNING:  55P03: lock "stuck" was not released\nDETAIL:  canceling statement due to lock timeout\n.*ERROR:  22012:/s, "a run's own error reaches the caller, and a WARNING tells that the lock was not released");
+like($run->{err}, qr/WARNING:  55P03: lock "stuck" was not released\nDETAIL:  canceling statement due to lock timeout\n.*ERROR:  22012:/s, "the error of the command reaches the caller, and a WARNING says that the lock was not released");
 $other->query_safe('COMMIT');
 $other->quit;
-# What a completion says of a lease that is over is what a run says.
+# A completion and a run give the same warning about a lease that has ended.
 sql("SELECT shedlock_acquire_token('over', '1 ms'); SELECT pg_sleep(0.002)");
 for my $completes ("SELECT shedlock_complete_token('over', token) FROM shedlock_locks WHERE name = 'over'", "CALL shedlock_run('over', 'SELECT pg_sleep(0.002)', '1 ms')")
 {
 	my (undef, undef, $said) = $server->psql('postgres', "\\set VERBOSITY verbose\n$completes");
 	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody had taken the lock, so the transaction may commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
-		"by how much it overran: $completes");
+		"the warning says by how much it overran: $completes");
 }
 $server->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# An old snapshot that is held open: a dump, a long report. Nothing can be pruned, versions pile up on every row that is used; a look
-# goes past none of them.
+# An old snapshot, such as that of a dump or of a long report, keeps row versions from being pruned, so they accumulate. Our functions do
+# not have to read past them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -8,9 +8,9 @@ use ShedLock;
 
 my $server = new_server('server', "autovacuum = off\n");
 
-# What one session's $count calls of $statement ask for: "blocks of the table, blocks of its index" a call. It knows the row's place
-# before; then $meanwhile happens, in a shell. The session's own counts: in everybody's (pg_statio_user_tables), those of a session
-# that has just ended may come late.
+# Returns how many blocks one call of $statement reads, as 'blocks of the table|blocks of its index', on average over $count calls in one
+# session. The session has found the row once before. Then $meanwhile runs in a shell. The counts are the session's own, because in
+# pg_statio_user_tables those of a session that has just ended may come late.
 sub visits
 {
 	my ($count, $statement, $meanwhile) = @_;
@@ -37,24 +37,24 @@ my $token = $server->safe_psql('postgres', "SELECT token FROM shedlock_locks WHE
 my $extend = "shedlock_extend_token('kept', $token, '1 day')";
 my $pages = "SELECT pg_relation_size('shedlock') / 8192";
 visits(1000, $extend);
-is($server->safe_psql('postgres', $pages), 1, 'without one, writers prune: 1,000 versions of a row, one page');
+is($server->safe_psql('postgres', $pages), 1, 'without an old snapshot, writers prune: 1,000 versions of a row leave one page');
 my $old = IPC::Run::start([ 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
 	'-c', 'SELECT count(*) FROM pg_class', '-c', 'SELECT pg_sleep(3600)' ], '>', \my $nothing, '2>', \my $error);
 $server->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()");
 
 visits(3000, $extend);
-cmp_ok($server->safe_psql('postgres', $pages), '>', 20, '3,000 versions of a row, and none can be pruned');
+cmp_ok($server->safe_psql('postgres', $pages), '>', 20, 'with an old snapshot, none of 3,000 versions of a row can be pruned');
 
 is(visits(100, "shedlock_acquire('kept', '1 day')"), '0|0',
-	'a refused acquire asks neither the index nor for any page of the table but the one it knows');
-like(visits(1000, $extend), qr/^[0-9]\|[01]$/, 'an extend asks for few');
+	'a refused acquire reads no block of the index, and no block of the table except the one that it remembers');
+like(visits(1000, $extend), qr/^[0-9]\|[01]$/, '... and an extend reads few blocks');
 
-# Written by others meanwhile: forward from where it was last seen.
+# After other sessions have written the row, the session follows the versions from the one that it saw last.
 $server->safe_psql('postgres', 'TRUNCATE shedlock');
 $token = $server->safe_psql('postgres', "SELECT shedlock_acquire_token('kept', '1 day')");
 my $psql = "psql -XqAt -o /dev/null -d '" . $server->connstr('postgres') . "'";
 is(visits(1, "shedlock_acquire('kept', '1 day')",
-	join('; ', ("$psql -c \"SELECT shedlock_extend_token('kept', $token, '2 days')\"") x 20)), '0|0', '... also after 20 extends by others');
+	join('; ', ("$psql -c \"SELECT shedlock_extend_token('kept', $token, '2 days')\"") x 20)), '0|0', '... also after 20 extends by other sessions');
 
 $old->kill_kill;
 $server->stop;

@@ -1,5 +1,5 @@
-// Histories written by hand. Each rule gets one that breaks it, and good ones that come close. (If a line has no wall
-// clock, it gets the time of the monotonic one.)
+// Histories written by hand. Each rule has one that breaks it, and some that almost do. (A line without the wall
+// clock's time gets that of the monotonic clock.)
 #pragma once
 
 #include "checker.hpp"

@@ -1,5 +1,5 @@
-// Decides from a history alone whether the locks kept their promises (I1 ... in docs/guarantees.md). No database, no
-// clock.
+// Decides from a history alone, without a database or a clock, whether the locks kept their promises (I1 ... in
+// docs/guarantees.md).
 #pragma once
 
 #include "history.hpp"
@@ -8,11 +8,11 @@ namespace checker {
 
 struct violation {
     std::string rule; // I1, I5, tick, ...; "unexplained" is an error, a refusal or a row without a reason
-    std::string why;  // for people to read
-    std::vector<history::operation> proof; // the lines of these operations show it
+    std::string why;  // in words
+    std::vector<history::operation> proof; // the operations that show it
 };
 
-// Returns all violations. Whatever the history leaves open is decided in favour of the locks.
+// Returns all violations. What the history leaves open is decided in favour of the locks.
 std::vector<violation> check(history::record const &);
 
 std::string to_text(violation const &);

@@ -225,7 +225,7 @@ std::string done_line(operation const &call)
 record read(std::istream &in)
 {
     record made;
-    std::unordered_map<int, std::size_t> places;
+    std::unordered_map<int, std::size_t> index_of;
     for (std::string line; std::getline(in, line);) {
         std::istringstream words{line};
         std::string kind;
@@ -240,11 +240,11 @@ record read(std::istream &in)
             if (kind == "history") {
                 read_head(made, all);
             } else if (kind == "call") {
-                places[number_of] = made.operations.size();
+                index_of[number_of] = made.operations.size();
                 made.operations.push_back(read_call(number_of, all));
                 made.operations.back().call_line = line;
             } else if (kind == "done") {
-                auto &call = made.operations.at(places.at(number_of));
+                auto &call = made.operations.at(index_of.at(number_of));
                 read_done(call, all);
                 call.done_line = line;
             } else {

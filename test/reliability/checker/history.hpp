@@ -1,32 +1,32 @@
-// A history: the requests of a crowd of clients and the answers, in the order in which they were written down. It is
-// plain text, with a line when an operation is called and a line when its answer has arrived:
+// A history: the requests of many clients and the answers to them, in the order in which they were recorded. It is
+// plain text, with one line when an operation is called and one line when its answer has arrived:
 //
 //     history seed=17 clients=4 allow=57014 standby=yes
 //     call 5 client=2 tx=0 do=acquire by=token names=a,b at_most=50000 at_least=0 wait=0 at=1000 wall=1700000000001000
 //     done 5 result=yes token=1700000000001200 before=.. after=.. until=.. at=1400 wall=1700000000001400
 //
-// Times are microseconds. at: the harness's monotonic clock, the same for all clients. wall: its wall clock, which is
-// also the server's, because both are on one machine. before, after: the server's clock in the same statement, just
-// before and after the call. A call without an answer may or may not have happened; so may one with result=lost.
+// Times are in microseconds. at: the monotonic clock, the same for all clients. wall: the wall clock, which is also the
+// server's, because both are on one machine. before, after: the server's clock in the same statement, just before and
+// after the call. A call without an answer, or with result=lost, may or may not have happened.
 //
 //     do          start commit rollback prepare: of a transaction; a commit after prepare is COMMIT PREPARED
 //                 savepoint keep undo: SAVEPOINT, RELEASE, ROLLBACK TO
 //                 acquire extend release
-//                 guard, complete: and a row is written to the ledger in the same statement
+//                 guard, complete: the same statement also writes a row to the ledger
 //                 run: shedlock_run with a command that writes a row to the ledger
 //                 gone: the reply to a run was lost, and its session was seen to be gone
 //                 look: the contents of the rows. revoke: rows are deleted. force: released by force
 //                 effects: what runs and completions have left in the ledger
 //     by          session token java library: whose functions are used
-//     tx          the number of the client's transaction; 0: the operation is a transaction of its own
+//     tx          the number of the client's transaction; 0: the operation is a separate transaction
 //     of          extend, release, guard, complete: the number of the acquire, 0: none; gone: the number of the run
 //     done        no: released as not done, or a command that fails on purpose
 //     result      yes no error lost. no: refused, not ours, not held (force), or no row to delete
-//     allow       SQLSTATEs that are expected besides those that the rules know
+//     allow       SQLSTATEs that are expected in addition to those that the rules know
 //     standby     missing: no commit can be acknowledged, because there is no synchronous standby
-//     crashes     yes: the server crashed in the meantime, which may undo a release that was acknowledged
+//     crashes     yes: the server crashed during the history, which may undo a release that was acknowledged
 //     edition     portable: see rules/portable.cpp for the differences; otherwise the extension
-//     level       start: repeatable or serializable; otherwise each statement has a snapshot of its own
+//     level       start: repeatable or serializable; otherwise each statement has its own snapshot
 //     until       the lock_until of the row, if the acquire saw it
 //     ledger      the number of rows of guarded transactions with smaller tokens that the new holder could see at once
 //     trust       until when (monotonic clock) the library trusts its lease; release: when its holder last relied
@@ -98,7 +98,7 @@ struct operation {
     int of = 0;
     history::level level = history::level::committed;
     outcome as = outcome::done;    // release
-    bool is_of_run = false;        // the checker has split it off a run
+    bool is_of_run = false;        // the checker has derived it from a run
     bool is_of_completion = false; // ... or a completion
     moment called{};
 
@@ -127,7 +127,7 @@ struct record {
     bool is_portable = false;
     std::vector<operation> operations{}; // in the order of their calls
 
-    // If so, the library's answer is that to the last of several requests.
+    // If so, the library's answer may be that to the last of several requests.
     [[nodiscard]] bool loses_replies() const { return !allowed.empty(); }
 };
 

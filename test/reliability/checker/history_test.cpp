@@ -1,4 +1,4 @@
-// The format of histories: reading gives back what was written.
+// The format of histories: what was written is read unchanged.
 #include "history.hpp"
 
 #include <gtest/gtest.h>

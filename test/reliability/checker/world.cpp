@@ -31,8 +31,8 @@ fate alone(operation const &op)
     return {fates::unknown, op.called.at, ever, op.called.at, settled};
 }
 
-// The fate of all operations in a transaction with this end. Without an end, the session broke some time after its last
-// answer, and the server rolls back, or a prepared transaction is left over.
+// The fate of all operations in a transaction with this end. If it has no end, the connection was lost some time after
+// its last answer. Then the server rolls back, or a prepared transaction remains.
 fate within(operation const *end, microseconds last_alive)
 {
     if (!end)
@@ -67,7 +67,7 @@ microseconds drift(history::record const &record)
 world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
 {
     for (std::size_t i = 0; i < record.operations.size(); ++i)
-        places_[record.operations[i].number] = i;
+        index_of_[record.operations[i].number] = i;
     find_fates();
     fill_names();
 }
@@ -78,9 +78,9 @@ void world::find_fates()
     commits_.assign(record_.operations.size(), nullptr);
     std::map<std::pair<int, int>, std::vector<operation const *>> transactions;
     for (auto const &op : record_.operations) {
-        auto const place = places_[op.number];
-        fates_[place] = alone(op);
-        commits_[place] = &op;
+        auto const index = index_of_[op.number];
+        fates_[index] = alone(op);
+        commits_[index] = &op;
         if (op.tx)
             transactions[{op.client, op.tx}].push_back(&op);
         if (op.tx && op.what == action::start)
@@ -88,18 +88,18 @@ void world::find_fates()
     }
     for (auto const &[key, operations] : transactions)
         close_transaction(operations);
-    // For others it may never take effect.
+    // For other clients the release may never take effect.
     for (auto const &op : record_.operations)
         if (record_.has_crashes && op.what == action::release && may_be_lost_in_a_crash(op))
-            fates_[places_[op.number]].by = ever;
+            fates_[index_of_[op.number]].by = ever;
 }
 
 // A release as done of a run with a tick is flushed, and so is the work of a run or a completion. If a run failed, its
 // session is gone after the crash anyway.
 bool world::may_be_lost_in_a_crash(operation const &release) const
 {
-    auto const acquire = places_.find(release.of);
-    bool const has_tick = acquire != places_.end() && record_.operations[acquire->second].tick;
+    auto const acquire = index_of_.find(release.of);
+    bool const has_tick = acquire != index_of_.end() && record_.operations[acquire->second].tick;
     return !release.is_of_run && !release.is_of_completion && !(has_tick && release.as == history::outcome::done);
 }
 
@@ -116,9 +116,9 @@ void world::close_transaction(std::vector<operation const *> const &operations)
     std::vector<std::size_t> savepoints; // the number of operations before each
     std::vector<std::size_t> live;
     for (auto const *const op : operations) {
-        auto const place = places_[op->number];
-        fates_[place] = within(end, last_alive);
-        commits_[place] = end && end->what == action::commit ? end : nullptr;
+        auto const index = index_of_[op->number];
+        fates_[index] = within(end, last_alive);
+        commits_[index] = end && end->what == action::commit ? end : nullptr;
         if (op->what == action::savepoint) {
             savepoints.push_back(live.size());
         } else if (op->what == action::keep && !savepoints.empty()) {
@@ -128,17 +128,17 @@ void world::close_transaction(std::vector<operation const *> const &operations)
             live.resize(savepoints.back());
         } else if (op->result == result::error) {
             undo(live, savepoints.empty() ? 0 : savepoints.back(),
-                 op->called.at); // the server does not wait for our ROLLBACK
+                 op->called.at); // the server rolls back before the client sends ROLLBACK
         } else {
-            live.push_back(place);
+            live.push_back(index);
         }
     }
 }
 
-void world::undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when)
+void world::undo(std::vector<std::size_t> const &indexes, std::size_t first, microseconds when)
 {
-    for (auto i = first; i < places.size(); ++i) {
-        auto &fate = fates_[places[i]];
+    for (auto i = first; i < indexes.size(); ++i) {
+        auto &fate = fates_[indexes[i]];
         fate = {fates::undone, ever, ever, std::min(fate.until, when), fate.settled};
     }
 }
@@ -159,7 +159,7 @@ void world::fill_name(std::string const &name, operation const &op)
         about.acquisitions.push_back({&op, fate_of(op), {}});
     if (op.what == action::acquire && !is_answered(op))
         about.unknown.push_back(&op);
-    // A release by force changes the token even of a lock that nobody held.
+    // A release by force changes the token even if the lock was not held.
     if ((op.what == action::revoke && op.result != result::no) || op.what == action::force)
         about.revoked.push_back(&op);
     if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
@@ -172,12 +172,12 @@ void world::fill_name(std::string const &name, operation const &op)
 
 fate const &world::fate_of(operation const &op) const
 {
-    return fates_[places_.at(op.number)];
+    return fates_[index_of_.at(op.number)];
 }
 
 operation const *world::commit_of(operation const &op) const
 {
-    return commits_[places_.at(op.number)];
+    return commits_[index_of_.at(op.number)];
 }
 
 acquisition const *world::acquisition_of(operation const &change, std::string const &name) const
@@ -249,7 +249,7 @@ void world::apply(lease &now, operation const &change) const
             now.until_low = std::min(now.until_low, *change.trust + change.done.wall - change.done.at);
         now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
     } else {
-        // A run that outlived its lease had nothing left to release.
+        // A run whose lease had ended had nothing to release.
         auto const by_lease = change.is_of_run ? now.until_low : ever;
         now.until_low = std::min(std::max(low, now.kept_low), by_lease);
         now.until_high = std::max(high, now.kept_high);
@@ -277,7 +277,7 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
             next.until_high = std::max(next.until_high, now.until_high);
             next.kept_low = std::min(next.kept_low, now.kept_low);
             next.kept_high = std::max(next.kept_high, now.kept_high);
-            // It may have shortened the at_least that later changes kept.
+            // It may have shortened the at_least, which later changes kept.
             if (may_be_earlier && change->at_least)
                 next.until_low = std::min(next.until_low, next.kept_low);
         }

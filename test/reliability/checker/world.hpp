@@ -1,6 +1,6 @@
-// What a history proves: which operations took effect and when, and until when each acquisition lasted. If the history
-// leaves something open, for example because a reply was lost, both possibilities are allowed for, so conclusions from
-// it are sound.
+// What a history proves: which operations took effect and when, and until when each acquisition lasted. Where the
+// history leaves something open, for example because a reply was lost, both possibilities are considered, so every
+// conclusion is certain.
 #pragma once
 
 #include "history.hpp"
@@ -23,13 +23,13 @@ inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min
 
 enum class fates { kept, undone, unknown };
 
-// The fate of an operation that was answered with yes, or not at all.
+// The fate of an operation whose answer was yes, or that has no answer.
 struct fate {
     fates outcome;
-    microseconds from; // for others it takes effect at some time between `from` and `by`; ever: it does not
+    microseconds from; // for other clients it takes effect at some time between `from` and `by`; ever: it does not
     microseconds by;
-    microseconds until; // from then on it may be as if it had never happened; ever if it is kept
-    // From then on its transaction certainly has no row locked or undecided.
+    microseconds until; // from then on it may be undone; ever if it is not
+    // From then on its transaction certainly neither locks a row nor has an uncommitted version of one.
     microseconds settled;
 };
 
@@ -45,10 +45,11 @@ struct lease {
 // An extend or release that may have taken effect.
 struct change {
     operation const *op;
-    bool may_be_earlier; // it may precede one that was called before it, by another client, and not answered yet
+    bool may_be_earlier; // it may have happened before a change that another client called before it, and that had no
+                         // answer yet
 };
 
-// One name granted by an acquire. An acquire of several names makes several of these.
+// One name granted by an acquire. An acquire of several names has one of these for each.
 struct acquisition {
     operation const *op;
     checker::fate fate;
@@ -60,7 +61,8 @@ struct biography {
     std::vector<acquisition> acquisitions;  // granted, in the order of their calls
     std::vector<operation const *> unknown; // acquires whose answer was lost
     std::vector<operation const *> revoked; // operations that may have taken the lock away by hand
-    std::vector<operation const *> touched; // operations that may have locked the row or left it undecided
+    std::vector<operation const *>
+        touched; // operations that may have locked the row or left an uncommitted version of it
 };
 
 class world {
@@ -70,14 +72,14 @@ public:
     world &operator=(world const &) = delete;
 
     [[nodiscard]] fate const &fate_of(operation const &) const;
-    // The operation's COMMIT, if there was one, or the operation itself if it was a transaction of its own.
+    // The operation's COMMIT, if there was one, or the operation itself if it was a separate transaction.
     [[nodiscard]] operation const *commit_of(operation const &) const;
     [[nodiscard]] acquisition const *acquisition_of(operation const &change, std::string const &name) const;
 
-    // From then on it certainly has no row locked or undecided.
+    // From then on it certainly neither locks a row nor has an uncommitted version of one.
     [[nodiscard]] microseconds settled_at(operation const &) const;
 
-    // The lease of this acquisition as that operation, of whatever client, could have found it.
+    // The lease of this acquisition, as that operation could have found it, whichever client made it.
     [[nodiscard]] lease lease_at(acquisition const &, operation const &observer) const;
 
     // The server's clock at the moment of the decision; for an acquire that was granted, as exact as the token.
@@ -94,18 +96,18 @@ public:
 private:
     void find_fates();
     void close_transaction(std::vector<operation const *> const &);
-    void undo(std::vector<std::size_t> const &places, std::size_t first, microseconds when);
+    void undo(std::vector<std::size_t> const &indexes, std::size_t first, microseconds when);
     void fill_names();
     void fill_name(std::string const &, operation const &);
-    [[nodiscard]] bool is_exact(operation const &) const; // its token says when it happened
+    [[nodiscard]] bool is_exact(operation const &) const; // its token is the time at which it happened
     [[nodiscard]] bool may_be_lost_in_a_crash(operation const &release) const;
     [[nodiscard]] lease granted(operation const &) const;
     void apply(lease &, operation const &change) const;
 
     history::record const &record_;
-    std::vector<fate> fates_;                                // by place
-    std::vector<operation const *> commits_;                 // by place
-    std::map<int, std::size_t> places_;                      // by number
+    std::vector<fate> fates_;                                // by the index of the operation
+    std::vector<operation const *> commits_;                 // by the index of the operation
+    std::map<int, std::size_t> index_of_;                    // by its number
     std::map<std::pair<int, int>, operation const *> begun_; // client, tx: the start of a transaction
 };
 

@@ -1,5 +1,5 @@
-# Fault 13. pg_auto_failover with a monitor, a primary and a synchronous standby. While a mixed fleet works, the primary dies, the monitor dies,
-# the primary's keeper is paused, and an administrator switches over. Only in make torture, because it takes minutes.
+# Fault 13. pg_auto_failover with a monitor, a primary and a synchronous standby. While a fleet of clients works, the primary is killed, the
+# monitor is killed, the primary's keeper is paused, and an administrator switches over. Only in make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -51,7 +51,7 @@ sub states
 
 sub is_well { return states() eq 'primary=primary secondary=secondary' }
 
-# Signals a keeper and its children: one manages the server, another talks to the monitor.
+# Sends a signal to a keeper and its children, of which one manages the server and another talks to the monitor.
 sub signal_keeper
 {
 	my ($signal, $node) = @_;
@@ -64,7 +64,7 @@ sub signal_keeper
 	kill $signal, @family;
 }
 
-# Shorter times than the defaults, some of which are 20 seconds, because there are twenty rounds.
+# The times are shorter than the defaults, some of which are 20 seconds, because there are twenty rounds.
 system_log('pg_autoctl', 'create', 'monitor', @common, '--pgdata', $monitor->{data}, '--pgport', $monitor->{port});
 configure($monitor, 'pgautofailover.health_check_period' => 1000, 'pgautofailover.health_check_timeout' => 1000,
 	'pgautofailover.health_check_retry_delay' => 500, 'pgautofailover.node_considered_unhealthy_timeout' => 4000,
@@ -109,5 +109,5 @@ run_rounds(13, \@nodes, $folder, \&is_well,
 		sub { my $since = time; system_log('pg_autoctl', 'perform', 'failover', '--pgdata', $monitor->{data}); return $since } ]);
 
 kill_and_wait('INT', $_->{keeper}) for @nodes, $monitor;
-kill_server($_) for @nodes, $monitor; # in case a keeper has left one running
+kill_server($_) for @nodes, $monitor; # a keeper may have left a server running
 done_testing();

@@ -1,5 +1,5 @@
-# Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a mixed fleet works, the primary dies,
-# etcd dies, and Patroni is paused. Only in make torture, because it takes minutes.
+# Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a fleet of clients works, the primary is
+# killed, etcd is killed, and Patroni is paused. Only in make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -13,7 +13,7 @@ use Managed;
 
 plan skip_all => 'TORTURE is not set' unless $ENV{TORTURE};
 
-my $ttl = 8; # how long an unreachable leader stays leader; short, so that twenty fail-overs take only minutes
+my $ttl = 8; # seconds for which an unreachable leader stays leader; short, so that twenty fail-overs take only minutes
 my $folder = Cwd::abs_path(PostgreSQL::Test::Utils::tempdir());
 chomp(my $bin = `pg_config --bindir`);
 
@@ -31,7 +31,7 @@ my @nodes = map { {
 	name => $_, data => "$folder/$_", port => PostgreSQL::Test::Cluster::get_free_port(),
 	rest => PostgreSQL::Test::Cluster::get_free_port() } } 'a', 'b';
 
-# JSON is YAML.
+# Writes the configuration as JSON, which is valid YAML.
 sub configure
 {
 	my $node = shift;
@@ -59,7 +59,7 @@ sub start_patroni
 	$node->{patroni} = spawn("$folder/$node->{name}.log", 'patroni', "$folder/$node->{name}.yml");
 }
 
-# Asks Patroni. It is not enough that the server calls its standby synchronous: until Patroni has recorded which standby that is,
+# Asks Patroni. It is not enough that the server reports a synchronous standby: until Patroni has recorded which standby that is,
 # synchronous_standby_names is *, and no server may be promoted.
 sub is_well
 {
@@ -96,5 +96,5 @@ run_rounds(12, \@nodes, $folder, \&is_well,
 
 kill_and_wait('TERM', $_->{patroni}) for @nodes;
 kill_and_wait('TERM', $etcd);
-kill_server($_) for @nodes; # in case Patroni has left one running
+kill_server($_) for @nodes; # Patroni may have left a server running
 done_testing();

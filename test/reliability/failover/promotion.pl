@@ -9,7 +9,7 @@ use Crowd;
 use Effects;
 use ShedLock;
 
-# The primary survives all promotions; each round gets a fresh standby.
+# The same primary is used for all promotions, and each round gets a new standby.
 my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\n", allows_streaming => 1);
 $primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
 my $standby = new_standby($primary, 'standby');
@@ -41,7 +41,7 @@ sub start_standby
 	wait_for_standby($primary) if $sync_state eq 'sync';
 }
 
-# From now on nothing reaches the standby, which still looks alive to the primary.
+# Stops the process that sends WAL, so that nothing reaches the standby, which the primary still reports as connected.
 sub stall
 {
 	my $sender = on_primary("SELECT pid FROM pg_stat_replication");
@@ -57,7 +57,7 @@ sub promote
 	kill 'CONT', $stalled if $stalled;
 }
 
-# Asynchronous: a lock that the standby does not know of is granted again, but with a greater token, so fencing stops the first holder.
+# Asynchronous: a lock that the standby has not received is granted again, but with a greater token, so fencing stops the first holder.
 my ($rounds, $twice) = (often(2, 100), 0);
 for my $n (1 .. $rounds)
 {
@@ -69,7 +69,7 @@ for my $n (1 .. $rounds)
 		used => on_primary("SELECT shedlock_acquire_token('used $n', '1 h')"),
 		new => on_primary("SELECT shedlock_acquire_token('new $n', '1 h')"));
 	promote($stalled);
-	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f', 'asynchronous: a lock that the standby knew of is still held');
+	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f', 'asynchronous: a lock that the standby had received is still held');
 	for my $kind (sort keys %first)
 	{
 		my $second = on_standby("SELECT shedlock_acquire_token('$kind $n', '1 h')");
@@ -79,11 +79,11 @@ for my $n (1 .. $rounds)
 		like($err, qr/SL001/, '... and nothing guarded by the first token can be committed');
 	}
 }
-is($twice, 2 * $rounds, 'control: locks that the stalled standby did not know of were forgotten');
+is($twice, 2 * $rounds, 'control: locks that the stalled standby had not received were forgotten');
 seen(9, $rounds, "$twice of " . 2 * $rounds . ' locks granted after the standby stalled were granted twice, each with a greater token');
 
-# Synchronous: clients acquire one lock after the other until the primary is killed, or cut off but still running. The locks that they
-# were granted are held on the new primary, with the same tokens.
+# Synchronous: clients acquire one lock after the other until the primary is killed, or until nothing reaches the standby any more although
+# the primary is still running. The locks that they were granted are held on the new primary, with the same tokens.
 sub clients
 {
 	my ($n) = @_;
@@ -113,7 +113,7 @@ for my $n (1 .. $rounds)
 	# psql may have been killed in the middle of a line.
 	my %told = map { /^(.+)=(\d{16})\n/ ? ($1, $2) : () } map { -e $_->{told} ? split /^/, slurp_file($_->{told}) : () } @clients;
 	my %held = map { split /=/ } split /\n/, on_standby("SELECT name || '=' || token FROM shedlock_locks WHERE state = 'held'");
-	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, "I7 synchronous, $level: each acquire that a client got an answer to is on the new primary");
+	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, "I7 synchronous, $level: each lock that was granted to a client is held on the new primary");
 	my $names = join ',', map { "'$_'" } keys %told;
 	$double += on_standby("SELECT count(*) FROM unnest(ARRAY[$names]::text[]) one WHERE shedlock_acquire(one, '1 h')");
 	$granted += keys %told;
@@ -126,8 +126,8 @@ is($double, 0, 'I1 synchronous: no lock is granted twice');
 cmp_ok($granted, '>', 0, "control: $granted locks were granted");
 seen(10, $rounds, "$granted locks granted, $double of them twice");
 
-# Synchronous: schedulers go on with the new primary, for which no session of the old one is alive. The old primary is killed, or cut off
-# first, so that it has commits of work under way that nobody will ever see.
+# Synchronous: schedulers continue on the new primary, where sessions of the old primary count as gone. The old primary is killed, or its
+# WAL is stopped first, so that it has commits of work under way that never reach the standby.
 my $ticks = 30;
 my $either = sprintf 'host=%s,%s port=%s,%s dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
 $rounds = often(2, 100);
@@ -137,7 +137,7 @@ for my $n (1 .. $rounds)
 	on_primary('TRUNCATE effects');
 	my @dying = map { start_run($primary, "$_ $n", $_ eq 'kept' ? '1 hour' : '0') } qw(free kept);
 	held($primary, "free $n", "kept $n") or die 'no run';
-	my $season = start_season($either, $ticks, 'calm'); # killing a scheduler that waits for the standby would let others see a change that is not on the standby
+	my $season = start_season($either, $ticks, 'calm'); # if a scheduler that waits for the standby were killed, others would see a change that is not on the standby
 	announced($season, $ticks / 2) or die 'no schedulers';
 	sleep(rand(0.02));
 	my $stalled = $n % 2 ? undef : stall();
@@ -153,7 +153,7 @@ for my $n (1 .. $rounds)
 	$primary->start;
 }
 
-# The tool goes on with the new primary, and does not use the old one, which is a standby by then.
+# The tool continues on the new primary, and does not use the old one, which is a standby by then.
 sub tool
 {
 	my (@arguments) = @_;
@@ -173,15 +173,15 @@ sub tool
 	$primary->start;
 	advance($clock, when_an_extend_is_due);
 	ok($standby->poll_query_until('postgres', "SELECT lock_until > '$until' FROM shedlock_locks WHERE name = 'job'"), 'the tool: keep-alive extends the lease on the new primary');
-	is(on_standby("SELECT token FROM shedlock_locks WHERE name = 'job'"), $token, '... of the same acquisition');
-	is((tool('run', 'job', '--dsn', $either, '--at-most', '1h', '-E', '9', '--', 'false'))[0], 9, '... others are refused');
+	is(on_standby("SELECT token FROM shedlock_locks WHERE name = 'job'"), $token, '... and the acquisition is the same');
+	is((tool('run', 'job', '--dsn', $either, '--at-most', '1h', '-E', '9', '--', 'false'))[0], 9, '... other callers are refused');
 	append_to_file($go, '');
 	is(ended($job) . $job->{out}, "0done\n", '... the command ends normally');
 	is(on_standby("SELECT state FROM shedlock_locks WHERE name = 'job'"), 'free', '... and its lock is released');
 
 	like((tool('list', '--dsn', $primary->connstr('postgres')))[1], qr/^job +held /m, 'list works on a standby');
 	my ($status, undef, $why) = tool('acquire', 'job', '--dsn', $primary->connstr('postgres'), '--at-most', '1h');
-	is($status, 125, '... acquire does not');
+	is($status, 125, '... acquire fails there');
 	like($why, qr/read-only|takes no writes/, '... and says why');
 	(undef, undef, $why) = tool('acquire', 'job', '--dsn', $primary->connstr('postgres') . ' target_session_attrs=any', '--at-most', '1h');
 	like($why, qr/on a standby.*target_session_attrs=read-write/, '... even if it was told to use any server');
@@ -191,13 +191,13 @@ sub tool
 	$primary->start;
 }
 
-# The crowd goes on with the new primary as well: everything that was acknowledged is known there.
+# Random clients continue on the new primary: everything that was acknowledged is there.
 for my $n (1 .. often(1, 20))
 {
 	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
-	my $place = connection($either);
-	my $crowd = start_crowd($primary, crash_options($primary), connection => $place, admin => $place, operations => 1500);
-	at_work($primary, $crowd) or die 'no crowd';
+	my $servers = connection($either);
+	my $crowd = start_crowd($primary, crash_options($primary), connection => $servers, admin => $servers, operations => 1500);
+	at_work($primary, $crowd) or die 'no clients';
 	sleep(rand(1));
 	$primary->stop('immediate');
 	promote();
@@ -209,7 +209,7 @@ for my $n (1 .. often(1, 20))
 }
 seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
 
-# Synchronous, but the wait is cut short: the lock is committed on the primary, and the standby does not know of it. A client that
+# Synchronous, but the wait for the standby is ended early: the lock is committed on the primary, and is not on the standby. A client that
 # ignores the warning believes that it has the lock.
 sub told_by
 {
@@ -233,7 +233,7 @@ for my $batch (1 .. $batches)
 	my $stalled = stall();
 	my @clients = map { my $kind = $_; map { told_by($kind, "$kind $batch $_") } 1 .. $each } qw(cancel terminate death control);
 	my $all = @clients;
-	$primary->poll_query_until('postgres', "SELECT count(*) = $all FROM pg_stat_activity WHERE wait_event = 'SyncRep'") or die 'not all wait';
+	$primary->poll_query_until('postgres', "SELECT count(*) = $all FROM pg_stat_activity WHERE wait_event = 'SyncRep'") or die 'not all clients wait';
 	for my $client (@clients)
 	{
 		$client->{run}->signal('KILL') if $client->{kind} eq 'death';
@@ -253,13 +253,13 @@ for my $batch (1 .. $batches)
 		next if $client->{kind} eq 'death';
 		is($client->{out}, '', "the wait ended by $client->{kind}: the client does not report a grant");
 		is($status, 125, '... but a failure');
-		like($client->{err}, qr/not certain|not known/, '... and why');
+		like($client->{err}, qr/not certain|not known/, '... and says why');
 	}
 	kill 'CONT', $stalled;
 }
 is($reported, 0, 'no client was granted a lock that a fail-over forgot');
-is($fooled, $batches * $each, 'control: each client that ignores the warning believed in a lock that another was granted, too');
-seen(11, $doubts, "granted never reported ($reported times); a client that ignores the warning was fooled in $fooled of " . $batches * $each);
+is($fooled, $batches * $each, 'control: each client that ignores the warning believed that it had a lock that was then granted to another');
+seen(11, $doubts, "granted never reported ($reported times); a client that ignores the warning wrongly believed in $fooled of " . $batches * $each);
 
 $standby->stop('immediate');
 $primary->stop('immediate');

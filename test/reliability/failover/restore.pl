@@ -1,5 +1,5 @@
-# A server that goes back in time: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten, as the
-# README says, but tokens still grow. If a server may not survive a crash intact, the doctor says so.
+# A server that returns to an earlier state: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten,
+# as the README says, but tokens still grow. If a server's settings risk data in a crash, the doctor says so.
 use strict;
 use warnings;
 use File::Spec;
@@ -43,7 +43,7 @@ SQL
 }
 seen(14, $recoveries, 'recovery to before a grant: it was forgotten, the next token was greater');
 
-# The two servers are the primary in turn. One is promoted while the other still runs, and both grant locks; then the other is rewound.
+# The two servers take turns as the primary. One is promoted while the other still runs, and both grant locks. Then the other is rewound.
 $standby->start;
 my ($last, $rewinds) = (0, often(1, 10));
 for my $n (1 .. $rewinds)
@@ -69,11 +69,11 @@ sub rewind
 {
 	my ($target, $source) = @_;
 	my $conf = $target->data_dir . '/postgresql.conf';
-	$source->safe_psql('postgres', 'CHECKPOINT'); # otherwise pg_rewind believes that it is on its old timeline
+	$source->safe_psql('postgres', 'CHECKPOINT'); # otherwise pg_rewind assumes that it is on its old timeline
 	$target->stop('fast');
 	my $own = slurp_file($conf);
 	command_ok([ 'pg_rewind', '--target-pgdata', $target->data_dir, '--source-server', $source->connstr('postgres') ], 'pg_rewind');
-	unlink $conf; # pg_rewind has copied that of the source
+	unlink $conf; # pg_rewind has copied the source's
 	append_to_file($conf, "$own\nprimary_conninfo = '" . $source->connstr . ' application_name=' . $target->name . "'\n");
 	$target->set_standby_mode;
 	$target->start;

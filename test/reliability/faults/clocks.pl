@@ -1,5 +1,5 @@
-# Clocks that step: the server's clock, with Debian's libfaketime, by a second to a day in both directions, while locks are free, held or
-# kept by at_least; a client's clock; and a client whose machine was suspended.
+# Clocks that step. Debian's libfaketime makes the server's clock step by a second to a day in both directions, while locks are free, held or
+# kept by at_least. Then the clocks of clients step, and a client's machine is suspended.
 use strict;
 use warnings;
 use File::Spec;
@@ -14,7 +14,7 @@ my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
 die 'package faketime is missing' unless $library;
 my $for_threads = $library =~ s/faketime\.so/faketimeMT.so/r;
 
-# A clock that is set only by its file, immediately and for every process that was started with these variables.
+# Returns environment variables: the clock of a process started with them follows the file at once, and nothing else changes it.
 sub clock_by
 {
 	my ($file, $preload) = @_;
@@ -43,7 +43,7 @@ configure($server, "shared_preload_libraries = 'shedlock'\nautovacuum = off\n");
 sub sql { return $server->safe_psql('postgres', $_[0]); }
 sql(<<'SQL');
 CREATE EXTENSION shedlock;
--- An acquire, and whether the existing lease decided its outcome (I1): granted once lock_until was reached, refused until then.
+-- Acquires, and checks that the existing lease decided the outcome (I1): granted once lock_until was reached, refused until then.
 CREATE FUNCTION take(lock text, OUT token bigint, OUT answer text) LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := (SELECT lock_until FROM shedlock_locks WHERE name = lock);
@@ -72,7 +72,7 @@ sub look_around
 			. " WHERE locked_at > clock_timestamp() + interval '2 minutes'"), 't', "$when: the doctor reports what was acquired in the future");
 }
 
-# One step of the clock while one lock is free, one held for half an hour, one released but kept for twenty minutes.
+# Makes the clock step while one lock is free, one is held for half an hour, and one is released but kept for twenty minutes.
 sub step
 {
 	my ($by) = @_;
@@ -103,17 +103,17 @@ SQL
 	grow("$when and back");
 }
 
-# The holder before the step still has the lock, or learns that it is lost.
+# The holder from before the step still has the lock, or its calls report that it is lost.
 sub old_holder
 {
 	my ($when, $token, $overtaken) = @_;
 	my ($rc, $out, $err) = $server->psql('postgres', "SELECT shedlock_extend_token('held', $token, '30 min')");
-	is($out, $overtaken ? 'f' : 't', "I4 $when: the holder " . ($overtaken ? 'learns of its loss' : 'extends'));
+	is($out, $overtaken ? 'f' : 't', "I4 $when: the holder " . ($overtaken ? 'is told that the lock is lost' : 'extends'));
 	($rc, $out, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\nSELECT shedlock_guard_token('held', $token)");
 	$overtaken ? like($err, qr/SL001/, "I11 $when: its guard fails") : is($err, '', "I11 $when: its guard holds");
 }
 
-# Whatever the time, the next token is greater.
+# Checks that the next token is greater, whatever the clock says.
 sub grow
 {
 	my ($when) = @_;
@@ -134,7 +134,7 @@ for my $round (1 .. $rounds)
 my $steps = 8 * $rounds;
 seen(15, $steps, 'exclusion held by the stepped clock, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
 
-# I9: a transaction that is an hour old acquires by the current time.
+# I9: in a transaction that is an hour old, a lease begins at the current time.
 my $hours = often(2, 20);
 for my $n (1 .. $hours)
 {
@@ -146,11 +146,11 @@ SELECT shedlock_acquire('old $n', '10 min') AS granted \\gset
 COMMIT;
 SELECT remaining > interval '9 min' AND remaining <= interval '10 min' FROM shedlock_locks WHERE name = 'old $n';
 SQL
-	is(sql("SELECT shedlock_acquire('old $n', '10 min')"), 'f', '... and others are refused');
+	is(sql("SELECT shedlock_acquire('old $n', '10 min')"), 'f', '... and other callers are refused');
 }
 seen(15, $hours, 'a transaction an hour old: the lease began at the acquire, not at the start of the transaction');
 
-# During a wait, whose length does not depend on the wall clock. Returns false if the wait ended before the test saw it.
+# The clock steps during a wait, whose length does not depend on the wall clock. Returns false if the wait ended before the test saw it.
 sub seen_to_wait
 {
 	my ($waiting, $name) = @_;
@@ -178,7 +178,8 @@ for my $by (-86400, 86400)
 		$by < 0 ? 'the wait ends after its time' : 'the lease has ended, so the lock is granted');
 }
 
-# The tool on a server whose clock steps: a step back does not matter, a step forward beyond the lease is a loss that it notices.
+# The tool on a server whose clock steps. A step back changes nothing. After a step forward beyond the lease, the tool notices that it has
+# lost the lock.
 sub start_tool
 {
 	my ($env, @arguments) = @_;
@@ -194,7 +195,7 @@ $server->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks W
 set_clock($clock, -3600);
 my $extended = sql("SELECT extended FROM shedlock_stats WHERE name = 'job'");
 advance($clock_of_job, when_an_extend_is_due);
-ok($server->poll_query_until('postgres', "SELECT extended > $extended FROM shedlock_stats WHERE name = 'job'"), 'an hour back: keep-alive goes on');
+ok($server->poll_query_until('postgres', "SELECT extended > $extended FROM shedlock_stats WHERE name = 'job'"), 'an hour back: keep-alive continues');
 set_clock($clock, 3600);
 advance($clock_of_job, 2 * when_an_extend_is_due);
 is(ended($run), 124, 'two hours forward: the lease has ended, and the command is stopped');
@@ -202,9 +203,9 @@ is(ended($run), 124, 'two hours forward: the lease has ended, and the command is
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
 
-# Clients. The server's clock no longer steps; the clocks of the tools do. The tools run at the same time, each with clocks of its own. Steps
-# of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by the monotonic clock, and one
-# with keep-alive runs on until it is told to end.
+# Clients. The server's clock no longer steps, but the clocks of the tools do. The tools run at the same time, each with its own clocks.
+# Steps of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by the monotonic clock,
+# and a command with keep-alive continues until it is told to end.
 my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
 my $times = often(1, 25);
 for my $round (1 .. $times)
@@ -238,12 +239,12 @@ for my $round (1 .. $times)
 	for my $one (grep { $_->{kind} eq 'kept' } @tools)
 	{
 		append_to_file("$tmp/$one->{name}", '');
-		is(ended($one), 7, "a client's clock steps by $one->{by} s: with keep-alive its command goes on");
+		is(ended($one), 7, "a client's clock steps by $one->{by} s: with keep-alive its command continues");
 	}
 }
 seen(16, @by * $times, 'steps of the client\'s wall clock: the deadline was kept, keep-alive went on');
 
-# A machine that was suspended: its processes did not run, but CLOCK_BOOTTIME went on, and so did the lease on the server.
+# A machine that was suspended: its processes did not run meanwhile, but CLOCK_BOOTTIME and the lease on the server advanced.
 my $sleeps = often(1, 25);
 for my $round (1 .. $sleeps)
 {

@@ -1,5 +1,5 @@
 // The common part of the programs for completions.pl: their arguments, the point at which they stop, and the loop that
-// goes on until each tick is done. See completions.py.
+// ends when each tick is done. See completions.py.
 #pragma once
 
 #include "libpqxx.hpp"

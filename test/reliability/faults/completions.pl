@@ -1,6 +1,6 @@
-# Row 65: programs that acquire a lock for a tick with retry, write its effect and complete the lock in one transaction.
-# They are killed, stopped, and cut off at each of their steps and at random, and the server is restarted: each tick has
-# one effect. Nothing here depends on anybody's speed.
+# Row 65: programs acquire a lock for a tick with retry, and write its effect and complete the lock in one transaction.
+# At each of their steps and at random moments they are killed, stopped or cut off, or the server is restarted. Each tick
+# still has one effect. No result depends on how fast a process is.
 use strict;
 use warnings;
 use POSIX qw(WNOHANG WUNTRACED WIFSIGNALED WTERMSIG);
@@ -18,7 +18,7 @@ sub sql
 	return $session->query_safe($_[0]);
 }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
-# A commit takes some time, so that others have time to act in the meantime.
+# A commit takes some time, so that other processes can act meanwhile.
 sql(<<'SQL');
 CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
@@ -48,12 +48,12 @@ sub start_worker
 	return $pid;
 }
 
-# What has happened to a worker since the last call: 'stopped', 'ended', 'killed' or ''. A program that fails ends the test.
+# Returns what has happened to a worker since the last call: 'stopped', 'ended', 'killed' or ''. Dies if a program fails.
 sub news_of
 {
 	my ($pid) = @_;
 	return '' unless waitpid($pid, WNOHANG | WUNTRACED) == $pid;
-	return 'stopped' if kill 0, $pid; # it is still there
+	return 'stopped' if kill 0, $pid; # the process still exists
 	delete $workers{$pid};
 	return 'killed' if WIFSIGNALED($?) && WTERMSIG($?) == POSIX::SIGKILL;
 	die "a program failed: $?" if $?;
@@ -81,7 +81,7 @@ sub kill_worker
 
 # ---- What was done ----
 
-# The last tick that is done. Dies if one has two effects.
+# Returns the last tick that is done. Dies if a tick has two effects.
 sub progress
 {
 	my ($job) = @_;
@@ -98,15 +98,15 @@ sub restart
 	$node->start;
 }
 
-# Stops a program at that point, and then calls $strike, which sees to it that the tick gets done.
-sub strike_at
+# Starts a program that stops at that point, and then calls $cause, which causes the fault and waits until the tick is done.
+sub fault_at
 {
-	my ($job, $point, $strike) = @_;
+	my ($job, $point, $cause) = @_;
 	for my $tick (progress($job) + 1 .. $ticks)
 	{
 		my $pid = start_worker($job, $tick, $tick, $point);
 		next if wait_for($job, $pid) ne 'stopped'; # this tick does not pass the point
-		$strike->($job, $pid, $tick, $point);
+		$cause->($job, $pid, $tick, $point);
 		return;
 	}
 	die "no tick passes $point";
@@ -125,13 +125,14 @@ sub let_go_on
 	do { kill 'CONT', $pid } while wait_for($job, $pid) eq 'stopped';
 }
 
-my %strikes = (
+my %faults = (
 	killed => sub {
 		my ($job, $pid, $tick) = @_;
 		kill_worker($job, $pid);
 		see_done($job, $tick);
 	},
-	# Nobody waits for the end of a long lease. And on the portable edition a completed row stays locked until the commit.
+	# Another worker does the tick meanwhile, unless it would wait for a long lease, or for a completed row, which on the portable edition
+	# stays locked until the commit.
 	overslept => sub {
 		my ($job, $pid, $tick, $point) = @_;
 		my $ends = $tick % 2 == 0 || $job->{has_short_leases};
@@ -155,9 +156,9 @@ sub at_every_point
 	my ($job) = @_;
 	for my $point (@points)
 	{
-		for my $how (sort keys %strikes)
+		for my $how (sort keys %faults)
 		{
-			strike_at($job, $point, $strikes{$how});
+			fault_at($job, $point, $faults{$how});
 			$job->{saw}{$how}++;
 		}
 	}
@@ -165,11 +166,11 @@ sub at_every_point
 
 # ---- At random ----
 
-# A job that is left alone gets done, so there are at most two strikes without progress, however long that takes.
+# A job makes progress if nothing disturbs it, so there are at most two faults between two ticks that get done, however long that takes.
 sub at_random
 {
 	my ($job) = @_;
-	my ($done, $strikes) = (progress($job), 0);
+	my ($done, $faults_since) = (progress($job), 0);
 	while ($done < $ticks)
 	{
 		die 'an hour has passed' if time > $job->{end};
@@ -182,9 +183,9 @@ sub at_random
 		sleep(rand(0.02));
 		attend_to($job, $_) for keys %workers;
 		my $now = progress($job);
-		$strikes = 0 if $now > $done;
+		$faults_since = 0 if $now > $done;
 		$done = $now;
-		$strikes += strike($job) if $strikes < 2 && rand() < 0.6;
+		$faults_since += cause_fault($job) if $faults_since < 2 && rand() < 0.6;
 	}
 	while (my ($pid) = keys %workers)
 	{
@@ -193,7 +194,7 @@ sub at_random
 	}
 }
 
-# Kills a worker that has stopped, or lets it go on when its lease may have ended.
+# Kills a worker that has stopped, or resumes it when its lease may have ended.
 sub attend_to
 {
 	my ($job, $pid) = @_;
@@ -213,10 +214,10 @@ sub attend_to
 	}
 }
 
-sub strike
+sub cause_fault
 {
 	my ($job) = @_;
-	return 0 unless %workers; # all of them have just ended
+	return 0 unless %workers; # all workers have just ended
 	my $pid = (keys %workers)[ rand keys %workers ];
 	my $dice = rand();
 	if ($dice < 0.4)
@@ -254,10 +255,10 @@ sub completes
 	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"), "$ticks|$ticks|1|$ticks", "$title: each has one effect");
 	is(sql("SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects WHERE job = '$title') one WHERE falls"), 0, "$title: ... in ascending order");
 	is(sql("SELECT state, last_outcome, last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute' FROM shedlock_locks WHERE name = '$title'"), 'free|done|t', "$title: the last one is done");
-	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %strikes));
+	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %faults));
 }
 
-my $python = '/usr/bin/python3'; # Debian's, whatever other Python there is
+my $python = '/usr/bin/python3'; # Debian's, because another Python in PATH may lack psycopg
 SKIP:
 {
 	skip 'no psycopg 3 (Debian: python3-psycopg)', 1 if system("$python -c 'import psycopg' 2>/dev/null") != 0;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""completions.py CONNECTION JOB FIRST LAST [POINT]: does the ticks FIRST to LAST of a job that are not done yet.
+"""completions.py CONNECTION JOB FIRST LAST [POINT]: does those of a job's ticks FIRST to LAST that are not done yet.
 
-Tick N is N minutes after the beginning of 2020. Its effect is a row of the table effects, written and completed in one
-transaction on one connection; another connection acquires, as in an application with a pool. Every other lease is long
-and ends with the session that acquired it; the others are short, and may end before the work is done.
+Tick N is N minutes after the beginning of 2020. Its effect is a row of the table effects. One connection writes the row
+and completes the lock in one transaction; another connection acquires, as in an application with a pool. Every second
+lease is long and ends with the session that acquired it. The others are short, and may end before the work is done.
 
-At POINT of the tick LAST the program stops itself, so that the driver (completions.pl) can kill it there or let it go on
-later. It exits with 0 when each tick is done, by any program. Lost connections are expected; any other error is not.
+At POINT of the tick LAST the program stops itself, so that completions.pl can kill it there or resume it later. It
+exits with 0 when each tick is done, by any program. Lost connections are expected; other errors are not.
 """
 import os
 import random
@@ -71,7 +71,7 @@ class Worker:
         at('committed', tick)
 
     def give_up(self, token):
-        """Acts like a client that times out before the reply to its COMMIT: it does not know the outcome."""
+        """Acts like a client that times out before the reply to its COMMIT, so it does not know the outcome."""
         self.application.pgconn.send_query(b'COMMIT')
         self.application.close()
         self.fail(token)

@@ -1,11 +1,11 @@
-# I7: the server dies while the crowd is at work, and no acknowledged grant is forgotten, whatever the value of synchronous_commit.
+# I7: the server crashes while clients are at work, and no acknowledged grant is forgotten, whatever the value of synchronous_commit.
 use strict;
 use warnings;
 use Test::More;
 use Crowd;
 use ShedLock;
 
-my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n"); # so that the WAL writer does not flush what sessions leave unflushed
+my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n"); # so that the WAL writer does not flush what sessions have not flushed
 
 sub crashes
 {

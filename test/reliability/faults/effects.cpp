@@ -1,10 +1,10 @@
-// effects CONNECTION TICKS kills|calm|backlog: schedulers, each a process of its own, of a job that is due once per
-// tick and whose effect is a row of the table effects, which has no constraint. Another process announces the ticks,
-// one after the other, and each scheduler asks for the tick that is due until its effect is there. With backlog all
-// ticks are in the past, and each scheduler asks for the oldest that is not done; if that is refused, it waits and then
-// asks for the oldest again, never for the next one. Unless calm, sessions are killed in the meantime, most of them in
-// the middle of a run. The leases are longer than anybody waits here, so the program goes on only because the lock of a
-// dead session is free.
+// effects CONNECTION TICKS kills|calm|backlog: several scheduler processes run a job that is due once per tick. Its
+// effect is a row in the table effects, which has no constraint. Another process announces the ticks one after the
+// other, and each scheduler asks for the tick that is due until its effect exists. With backlog, all ticks are in the
+// past, and each scheduler asks for the oldest that is not done. If that is refused, it waits and then asks for the
+// oldest again, never for the next one. Unless calm, sessions are killed meanwhile, most of them in the middle of a
+// run. The leases are longer than any process waits, so the program makes progress only because the lock of a dead
+// session is free.
 //
 // Prints "tick N" when tick N is announced, or, with backlog, done, and "count KEY N" lines at the end. Fails if a tick
 // takes ten minutes, or if anything other than the loss of a session goes wrong.
@@ -25,12 +25,12 @@ constexpr microseconds distance = 60'000'000; // between the ticks of a backlog
 
 enum class seasons { kills, calm, backlog };
 
-// A connection that is opened again when a session or server is lost.
+// A connection that reconnects when its session or the server is lost.
 class persistent {
 public:
     explicit persistent(std::string where) : where_{std::move(where)} {}
 
-    // nullopt if the session was lost; then it is not known whether the request was carried out.
+    // Returns nullopt if the session was lost. Then it is not known whether the request was carried out.
     std::optional<pqxx::result> ask(std::string const &sql)
     try {
         if (!connection_) {
@@ -76,7 +76,7 @@ std::optional<microseconds> oldest_of_backlog(persistent &server, microseconds f
     return next < first + ticks * distance ? std::optional{next} : std::nullopt;
 }
 
-// Half of the runs end at once, so that some also die at their beginning and end.
+// Half of the runs end at once, so that some sessions are also killed at the beginning or the end of a run.
 [[noreturn]] void be_scheduler(std::string const &where, due const &tick, int backlog, std::uint64_t seed)
 try {
     crowd::choices random{seed};
@@ -119,7 +119,7 @@ public:
     }
 
 private:
-    // A new tick is later than the previous run, whose effect we have seen.
+    // A new tick is later than the previous run, because that run's effect has been seen.
     void announce() { tick_ = ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"); }
 
     microseconds ask_for_number(std::string const &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
@@ -131,14 +131,14 @@ private:
         tick_ = tick_ - ticks * distance;
         int done = 0;
         for (auto since = crowd::now().at; done < ticks;) {
-            random_.one_in(2) ? strike() : crowd::pause(5000);
+            random_.one_in(2) ? cause_fault() : crowd::pause(5000);
             for (auto const seen = ask_for_number("SELECT count(DISTINCT tick) FROM effects"); done < seen;) {
                 std::cout << "tick " << ++done << std::endl;
                 longest_ = std::max(longest_, crowd::now().at - since);
                 since = crowd::now().at;
             }
             if (crowd::now().at > since + patience)
-                throw std::runtime_error{"a tick that nobody gets done"};
+                throw std::runtime_error{"a tick does not get done"};
         }
     }
 
@@ -147,17 +147,17 @@ private:
         auto const begin = crowd::now().at;
         for (bool is_safe = kind_ == seasons::calm || random_.one_in(4);; is_safe = true) {
             if (!is_safe)
-                strike();
+                cause_fault();
             else if (!server_.insist("SELECT FROM effects WHERE tick = " + std::to_string(tick_)).empty())
                 break;
             if (crowd::now().at > begin + patience)
-                throw std::runtime_error{"a tick that nobody gets done"};
+                throw std::runtime_error{"a tick does not get done"};
         }
         longest_ = std::max(longest_, crowd::now().at - begin);
     }
 
-    // Kills a session that is seen to run, at once or a little later; or any session at any moment.
-    void strike()
+    // Kills a session that holds the job's lock, at once or a little later, or a random session at a random moment.
+    void cause_fault()
     {
         bool const at_random = random_.one_in(4);
         auto const victim = std::string{"SELECT pid FROM pg_stat_activity WHERE application_name = 'scheduler' AND pid "

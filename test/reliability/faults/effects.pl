@@ -1,5 +1,6 @@
-# Rows 43 and 60: a command of shedlock_run has one effect per tick, whatever dies in between. The lock of a run whose session is gone is
-# free, like any lock that ends with its session. Past ticks, which several workers catch up in ascending order, have one effect each as well.
+# Rows 43 and 60: a command of shedlock_run has one effect per tick, even if sessions or the server die meanwhile. The lock of a run whose
+# session is gone is free, like any lock that ends with its session. Past ticks, which several workers catch up in ascending order, also have
+# one effect each.
 use strict;
 use warnings;
 use Test::More;
@@ -11,7 +12,7 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# Starts a session that holds locks that end with it: one of its own, and others by token.
+# Starts a session that holds locks that end with it: one as a session, the others by token.
 sub start_holder
 {
 	my ($how) = @_;
@@ -23,7 +24,8 @@ sub start_holder
 
 sub token { return sql("SELECT token FROM shedlock_locks WHERE name = '$_[0]'"); }
 
-# Others get the locks that end with the session; the tokens' owners may complete locks that nobody has taken, but not extend any.
+# When the session has ended, other callers can acquire its locks. The owner of a token can complete a lock that has not been taken since,
+# but cannot extend it.
 sub ends_with_its_session
 {
 	my ($how) = @_;
@@ -31,17 +33,17 @@ sub ends_with_its_session
 	is(sql("SELECT shedlock_acquire('$how, session', '1 min')"), 't', "$how: a lock that ends with its session is free");
 	is(sql("SELECT shedlock_extend_token('$how, token', $token, '1 min')"), 'f', "$how: a token is not extended after the session that acquired it has gone");
 	is(sql("SELECT shedlock_acquire('$how, token', '1 min')"), 't', "$how: ... and its lock is free");
-	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor is one within its at_least");
-	is(sql("SELECT shedlock_acquire('$how, token kept', '1 min')"), 'f', "I5 $how: ... which keeps others away");
+	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor is one whose lock is kept by at_least");
+	is(sql("SELECT shedlock_acquire('$how, token kept', '1 min')"), 'f', "I5 $how: ... which other callers cannot acquire");
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, token kept'"), 'kept|ran out', "$how: ... and the view shows it");
 	sql("SELECT shedlock_complete_token('$how, completed', $completed)");
-	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, completed'"), 'free|done', "$how: a lock that nobody has taken is still completed by its token");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, completed'"), 'free|done', "$how: a lock that has not been taken since can still be completed by its token");
 }
 
-# The next caller after the session is gone gets the lock, if necessary only after at_least.
+# When the session of a run is gone, the next caller gets the lock, or gets it after at_least.
 sub dies
 {
-	my ($how, $strike) = @_;
+	my ($how, $cause_fault) = @_;
 	my %at_least = ("$how, free" => '0', "$how, kept" => '1 hour', "$how, kept for a while" => '2 s');
 	my @runs = map { start_run($node, $_, $at_least{$_}) } sort keys %at_least;
 	push @runs, start_holder($how);
@@ -49,7 +51,7 @@ sub dies
 	held($node, keys %at_least, map { "$how, $_" } 'session', 'token', 'completed', 'token kept') or die 'no run';
 	my $began = sql("SELECT token FROM shedlock_locks WHERE name = '$how, kept for a while'");
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 'f', "$how: the lock is held during the run");
-	$strike->();
+	$cause_fault->();
 	gone($node);
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view shows it");
@@ -76,7 +78,7 @@ ended($waiter);
 is($waiter->{out}, "t\n", 'a caller that waits for the lock of a run gets it when the session of the run is terminated') or diag($waiter->{err});
 $run->finish;
 
-# The program terminates and kills sessions; the server is restarted here. Returns how often, and what the program counted.
+# The program terminates and kills sessions, and this function restarts the server. Returns how often, and what the program counted.
 sub dying_season
 {
 	my ($title, $ticks, $how) = @_;

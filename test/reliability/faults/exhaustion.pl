@@ -1,5 +1,5 @@
-# Resources run out: disk space for WAL, for the lock table and for temporary files; connections; the memory for locks. The test mounts
-# small disks of its own.
+# Resources run out: disk space for WAL, for the lock table and for temporary files; connections; memory for heavyweight locks. The test
+# mounts small disks.
 use strict;
 use warnings;
 use Namespace '--mount';
@@ -58,7 +58,7 @@ sub tool
 	return (ended($one), @$one{qw(out err)});
 }
 
-# WAL: the server panics, which cuts the connections. Whatever it had granted by then is held after it is back.
+# WAL: the server panics, which breaks the connections. Locks that it had granted before are still held after the restart.
 my $full = often(1, 10);
 for my $n (1 .. $full)
 {
@@ -67,9 +67,9 @@ for my $n (1 .. $full)
 	my %told = map { /^(.+)\|(\d+)$/ ? ($1, $2) : () } split /\n/, $out;
 	is($rc, 2, 'no space for WAL: the connection breaks');
 	like(slurp_file($server->logfile), qr/PANIC: .*No space left on device/, '... because the server has panicked');
-	cmp_ok(scalar(keys %told), '<', 100, 'control: it did so in the middle of the acquires, ' . keys(%told) . ' of which had been granted');
+	cmp_ok(scalar(keys %told), '<', 100, 'control: it panicked in the middle of the acquires, ' . keys(%told) . ' of which had been granted');
 	my ($status, $token, $why) = tool('acquire', "tool $n", '--at-most', '1h');
-	is("$status $token", '125 ', 'the tool does not say granted');
+	is("$status $token", '125 ', 'the tool does not report a grant');
 
 	$server->stop('immediate', fail_ok => 1);
 	free_space($wal_disk);
@@ -78,10 +78,10 @@ for my $n (1 .. $full)
 	is(scalar(grep { ($held{$_} // 0) != $told{$_} } keys %told), 0, 'I7 with space again: the locks that were granted are held');
 	is((tool('acquire', "tool $n", '--at-most', '1h'))[0], 0, '... and everything works');
 }
-seen(20, $full, 'no space for WAL: server down, nothing granted beyond what is held after it is back');
+seen(20, $full, 'no space for WAL: server down, every lock that was granted is held after the restart');
 
-# The table's disk. The lock table cannot grow, so a name without a row fails with 53100. A session that reads a full page may prune old
-# versions, and then there is space again, so the test repeats this until nothing more is granted.
+# The table's disk. The lock table cannot grow, so an acquire of a name without a row fails with 53100. A session that reads a full page may
+# prune old versions, which makes space, so the test repeats this until no more locks are granted.
 my $long = 'x' x 200;
 for my $n (1 .. $full)
 {
@@ -96,10 +96,10 @@ for my $n (1 .. $full)
 		%held = map { split /\|/ } split /\n/, sql("SELECT name, token FROM shedlock_locks WHERE name LIKE 'new $n %'");
 	}
 	like($err, qr/ERROR:  53100: .*No space left on device/, 'no space for the table: 53100');
-	is_deeply(\%held, \%told, '... and the only rows are those of locks that were granted before');
+	is_deeply(\%held, \%told, '... and only the locks that were granted have rows');
 	my $another = "yet another $n, longer than they $long";
 	my ($status, $token, $why) = tool('acquire', $another, '--at-most', '1h');
-	is("$status $token", '125 ', 'the tool does not say granted');
+	is("$status $token", '125 ', 'the tool does not report a grant');
 	like($why, qr/No space left on device/, '... and says why');
 	is(sql("SELECT shedlock_acquire('held $n', '1 h')"), 'f', 'a held lock is refused as usual, because that needs no space');
 	free_space($table_disk);
@@ -123,7 +123,7 @@ SQL
 }
 seen(20, $full, 'no space for temporary files: the work failed with its own error, the lock was free');
 
-# Connections: there are five holders, whose keep-alive has to manage with the one connection that each has. Then nobody else gets a connection.
+# Connections: five holders have one connection each, and no further connection is possible. Keep-alive has to work with that one.
 sub start_holder
 {
 	my ($name) = @_;
@@ -135,12 +135,12 @@ my $rounds = often(1, 10);
 for my $n (1 .. $rounds)
 {
 	my @holders = map { start_holder("holder $n $_") } 1 .. 5;
-	$server->poll_query_until('postgres', "SELECT count(*) = 5 FROM pg_stat_activity WHERE usename = 'app'") or die 'not all are connected';
+	$server->poll_query_until('postgres', "SELECT count(*) = 5 FROM pg_stat_activity WHERE usename = 'app'") or die 'not all holders are connected';
 	my @others = map { IPC::Run::start([ 'psql', '-XAtq', '-c', 'SELECT pg_sleep(600)', '-d', $server->connstr('postgres') . ' user=app' ], '>', \my $out, '2>', \my $err) } 1 .. 20;
-	$server->poll_query_until('postgres', "SELECT count(*) = 25 FROM pg_stat_activity WHERE usename = 'app'") or die 'there are connections left';
+	$server->poll_query_until('postgres', "SELECT count(*) = 25 FROM pg_stat_activity WHERE usename = 'app'") or die 'there are still free connections';
 
 	my ($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s');
-	is("$status $out", '125 ', 'no connection left: a new tool fails');
+	is("$status $out", '125 ', 'no connection left: another tool fails');
 	like($err, qr/remaining connection slots|too many/, '... and says why');
 	($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s', '--wait', '1s');
 	is("$status $out", '125 ', '... even after it has tried for a second');
@@ -148,19 +148,19 @@ for my $n (1 .. $rounds)
 	my $then = sql('SELECT clock_timestamp()');
 	advance($_->{clock}, when_an_extend_is_due) for @holders;
 	ok($server->poll_query_until('postgres', "SELECT count(*) = 5 FROM shedlock_locks WHERE name LIKE 'holder $n %' AND state = 'held' AND lock_until > '$then'::timestamptz + interval '1 h'"),
-		'holders go on renewing their locks');
+		'holders continue to extend their locks');
 	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)'");
 	$_->finish for @others;
-	is(ended($waiting), 0, 'a tool that kept trying gets its lock when there are connections again');
+	is(ended($waiting), 0, 'a tool that waits gets its lock when there are connections again');
 	for my $holder (@holders)
 	{
 		append_to_file("$tmp/$holder->{name}", '');
-		is(ended($holder) . $holder->{err}, 7, '... and no holder noticed anything');
+		is(ended($holder) . $holder->{err}, 7, '... and no holder reported a problem');
 	}
 }
-seen(21, 5 * $rounds, 'no connection left: holders renewed, new tools tried again, then 125');
+seen(21, 5 * $rounds, 'no connection left: holders extended their leases, other tools tried again and then exited with 125');
 
-# The memory for locks. Without it not even a connection can be made, so the sessions are opened before.
+# Memory for heavyweight locks. Without it a new session cannot be started either, so the sessions are opened before.
 sub ask
 {
 	my ($session, $statement) = @_;
@@ -176,7 +176,7 @@ for my $n (1 .. $exhausted)
 	ask($other, "SELECT shedlock_acquire('held $n', '1 h')");
 	ask($hog, 'DO $$ BEGIN FOR i IN 1 .. 1000000 LOOP PERFORM pg_advisory_lock(i); END LOOP; EXCEPTION WHEN out_of_memory THEN NULL; END $$');
 	like(ask($other, "SELECT shedlock_acquire_token('locks $n', '1 h')"), qr/ERROR:  53200: (?!.*^\d+$)/ms, 'no memory for locks: 53200');
-	is(ask($other, "SELECT shedlock_acquire('held $n', '1 h')"), 'f', '... a held lock is refused as usual, because that needs none');
+	is(ask($other, "SELECT shedlock_acquire('held $n', '1 h')"), 'f', '... a held lock is refused as usual, because that needs no such memory');
 	ask($hog, 'SELECT pg_advisory_unlock_all()');
 	is(ask($other, "SELECT count(*) FROM shedlock WHERE name = 'locks $n'"), '0', '... and nothing was granted');
 	is(ask($other, "SELECT shedlock_acquire('locks $n', '1 h')"), 't', 'with memory again it is granted');

@@ -1,4 +1,4 @@
-// extends CONNECTION SECONDS CLIENTS: keep-alive concurrently with guarded jobs. For each lock, which nobody releases,
+// extends CONNECTION SECONDS CLIENTS: keep-alive concurrently with guarded jobs. For each lock, which is never released,
 // some clients extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every version of
 // the row. Prints "extends N guarded M lost L": how many succeeded, and how many reported that the lock was lost.
 #include "libpqxx.hpp"

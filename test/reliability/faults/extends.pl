@@ -1,5 +1,5 @@
-# Row 47, I10: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Under an old snapshot, or,
-# with a further index, in every write, rows move from page to page, and a search may meet them on their way.
+# Row 47, I10: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Row versions move from page to
+# page under an old snapshot, and with every write if there is a further index, so a search may run concurrently with such a move.
 use strict;
 use warnings;
 use Test::More;

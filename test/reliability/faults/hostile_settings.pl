@@ -24,7 +24,7 @@ CREATE VIEW evil.shedlock_locks AS SELECT 'free' AS state;
 SQL
 my $started = sql('SELECT pg_postmaster_start_time()');
 
-# The settings that may stop a call, and with which error.
+# Settings that may make a call fail, and with which error.
 my %stops = (read_only => '25006', statement_timeout => '57014', lock_timeout => '55P03', idle => '25P03|57P05|57P01');
 my %setting = (
 	async => '-c synchronous_commit=off', search_path => '-c search_path=evil,pg_catalog,public', serializable => '-c default_transaction_isolation=serializable',
@@ -35,7 +35,7 @@ my %setting = (
 my %parallel = (parallel => "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0 -c "
 	  . (sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'") ? 'debug_parallel_query=regress' : 'force_parallel_mode=regress'));
 
-# One session's calls, each with the answer that it must give if it is not stopped.
+# The calls of one session, each with the answer that it must give unless it fails.
 my @calls = (
 	[ "SELECT public.shedlock_acquire('held', '1 h')", 'f' ], [ "SELECT public.shedlock_acquire('free', '1 day', '0', '0', '2026-01-01 00:00:00+00')", 't' ],
 	[ "SELECT public.shedlock_acquire('free', '1 h')", 'f' ], [ "SELECT public.shedlock_extend('free', '1 h 1 s')", 't' ], [ "SELECT public.shedlock_guard('free')", '' ],
@@ -67,7 +67,7 @@ sub by_sql
 	for my $i (0 .. $#calls)
 	{
 		my $answer = $answers[$i] // '';
-		# After one call was stopped, the following ones find another state, but must never be granted a held lock.
+		# After a call has failed, the following calls find another state, but a held lock must never be granted to them.
 		my $was_stopped = "@answers[0 .. $i]" =~ /$may_stop/ || !defined $answers[$i];
 		push @wrong, "$calls[$i][0]: $answer" unless $answer eq $calls[$i][1] || ($may_stop ne 'never' && $was_stopped && ($answer =~ /$may_stop|SL001/ || $answer eq '' || ($answer eq 'f' || $i != 0 && $i != 8 && $calls[$i][0] !~ /held'/)));
 	}
@@ -122,7 +122,7 @@ if ($ENV{TORTURE})
 try_settings('parallel query', $parallel{parallel}, 'parallel');
 try_settings('parallel query, serializable', "$parallel{parallel} $setting{serializable}", 'parallel');
 
-# A query that would be parallel is not if it calls one of our functions, even in a cursor or under a Gather.
+# A query that could run in parallel does not if it calls one of our functions, even in a cursor or under a Gather.
 sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
 {
 	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";
@@ -136,5 +136,5 @@ is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server is the same')
 unlike(slurp_file($node->logfile), qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|40001/, 'no 25000 and no crash');
 $node->stop;
 seen('19', scalar(@names) + $pairs, 'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
-seen('27', 2, 'works, no function of ours runs in a worker');
+seen('27', 2, 'works, none of our functions runs in a parallel worker');
 done_testing();

@@ -1,5 +1,5 @@
-# Rows 53 and 54: incidents of other projects, tried on our locks. The candidates for one leadership (leader.cpp) all have the same name; the
-# checker verifies that no two rely on it at the same time, and that a late one changes and commits nothing.
+# Rows 53 and 54: incidents of other projects, tried on our locks. Several candidates for leadership (leader.cpp) use the same name. The
+# checker verifies that no two act as the leader at the same time, and that a late one changes and commits nothing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -19,14 +19,14 @@ sql($_) for 'GRANT SELECT ON shedlock TO worker', 'ALTER DEFAULT PRIVILEGES GRAN
 my %leaders = (leaders => 'yes', clients => 6, shortest => 30, longest => 150, operations => often(1000, 2000), histories => often(3, 1000), seconds => seconds(6, 600),
 	admin => connection($node->connstr('postgres')));
 
-# Calls $strike again and again while the crowd is at work. Returns how often.
+# Calls $cause_fault repeatedly while the clients are at work. Returns how often.
 sub meanwhile
 {
-	my ($crowd, $strike) = @_;
+	my ($crowd, $cause_fault) = @_;
 	my $times = 0;
 	while (at_work($node, $crowd))
 	{
-		$strike->();
+		$cause_fault->();
 		$times++;
 		sleep(0.2 + rand(0.8));
 	}
@@ -45,8 +45,8 @@ sub late
 	return "$saw->{granted} terms, never two at a time; $releases late releases changed nothing, $commits late commits were refused";
 }
 
-# https://github.com/rails/solid_queue/pull/761: a worker's heartbeats failed, but not the worker. Others took over, and when the worker
-# ended it released their lock. In the end a job with a limit of one ran eleven times at once.
+# https://github.com/rails/solid_queue/pull/761: the heartbeats of a worker failed, but the worker continued. Other workers took over, and
+# when the first one ended, it released their lock. In the end a job with a limit of one ran eleven times at once.
 my $extending = sql("SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE proname = 'shedlock_extend_token'");
 sub shut_out { return sql("REVOKE EXECUTE ON FUNCTION $extending FROM worker"); }
 sub let_in { return sql("GRANT EXECUTE ON FUNCTION $extending TO worker"); }
@@ -60,10 +60,10 @@ my $worker = $node->connstr('postgres') . ' user=worker';
 	});
 	my %saw = finish_crowd($crowd, 'extends fail, but their holders are alive');
 	met($saw{'state 42501'}, 'control: extends failed');
-	seen(53, $times, 'times nobody could extend: ' . late(\%saw));
+	seen(53, $times, 'times no client could extend: ' . late(\%saw));
 }
 
-# The same with a command that the tool runs: it has ended while the lock still belongs to it.
+# The same with a command that the tool runs: the command has ended before the lease does.
 my $commands = often(1, 10);
 for (1 .. $commands)
 {
@@ -74,13 +74,13 @@ for (1 .. $commands)
 	shut_out();
 	advance($clock, $_) for when_an_extend_is_due, after_the_deadline;
 	is(ended($run), 124, 'the command was stopped') or diag($run->{err});
-	is(sql("SELECT token, last_outcome FROM shedlock_locks WHERE name = 'command'"), "$token|failed", 'I1 ... and the lock was released before others could get it');
+	is(sql("SELECT token, last_outcome FROM shedlock_locks WHERE name = 'command'"), "$token|failed", 'I1 ... and the lock was released before another caller could get it');
 	let_in();
 }
 seen(53, $commands, 'commands of shedlock run: stopped before others got the lock');
 
-# https://github.com/oban-bg/oban/issues/1488: behind a pooler, a leader whose renewal had failed still believed to be the leader. Its next
-# renewals, which used only the name of the job, extended the lock of another: there were two leaders for nineteen days.
+# https://github.com/oban-bg/oban/issues/1488: behind a pooler, a leader whose renewal had failed still considered itself the leader. Its next
+# renewals used only the name of the job, so they extended another leader's lock: there were two leaders for nineteen days.
 # https://github.com/oban-bg/oban-py/issues/32: the same if renewals use the name of the host, and several hosts have that name.
 {
 	my $pooler = new_pooler($node);
@@ -91,10 +91,10 @@ seen(53, $commands, 'commands of shedlock run: stopped before others got the loc
 	met($saw{'lost in mid-operation'}, 'control: connections failed');
 	seen(54, $saw{'lost in mid-operation'}, "answers lost by candidates of one name over two sessions, PgBouncer restarted $times times: " . late(\%saw));
 
-	# This is why the library, and any client behind a pooler, uses a token.
+	# Therefore the library uses a token, and so must any client behind a pooler.
 	my $through = sub { IPC::Run::run([ 'psql', '-XAtq', '-d', $pooler->{through}, '-c', $_[0] ], '>', \my $out, '2>', \my $err); return $out };
-	is($through->("SELECT shedlock_acquire('session', '1 hour')"), "t\n", 'counter-example: one process has acquired a lock for its session');
-	is($through->("SELECT shedlock_release('session')"), "t\n", '... and another, which the pooler gives the same session, releases it');
+	is($through->("SELECT shedlock_acquire('session', '1 hour')"), "t\n", 'counter-example: one process acquires a lock for its session');
+	is($through->("SELECT shedlock_release('session')"), "t\n", '... and another process, to which the pooler gives the same session, releases it');
 	stop_pooler($pooler);
 }
 

@@ -1,9 +1,9 @@
 // jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS: what Jepsen did to etcd's locks
 // (https://jepsen.io/analyses/etcd-3.4.3; the program is lock.clj of github.com/jepsen-io/etcd). Five clients add
 // elements to one set under a lock whose lease of 2 s is kept alive: they read the set, sleep for up to 2 s, and write
-// it back with one more element. Nobody checks whether the lock is still held. For 5 s out of every 10, processes are
-// stopped: with `sessions` those that serve the locks to one client or to all, as in the original; with `clients` one
-// of the clients. The set is a row, which is not affected by that.
+// it back with one more element. They do not check whether the lock is still held. For 5 s out of every 10, processes
+// are stopped: with `sessions` the server processes that hold the locks of one client or of all, as in the original;
+// with `clients` one of the clients. The set is a row that can be read and written all the time.
 //
 // A second lasts SECOND ms, so that a short test keeps the proportions; the test lasts SECONDS of these. Prints "added
 // N lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the set, commits

@@ -1,5 +1,5 @@
-# Row 48: what Jepsen did to etcd's locks in 2020, tried on ours: five clients, leases of 2 s that are kept alive, pauses of 5 s; each client
-# reads, sleeps, and writes (jepsen.cpp). With etcd about 18 % of the acknowledged updates were lost.
+# Row 48: what Jepsen did to etcd's locks in 2020, tried on our locks. There are five clients, leases of 2 s that are kept alive, and pauses of
+# 5 s. Each client reads, sleeps, and writes (jepsen.cpp). With etcd about 18 % of the acknowledged updates were lost.
 use strict;
 use warnings;
 use IPC::Run;

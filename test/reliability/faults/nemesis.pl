@@ -1,5 +1,5 @@
-# Faults of one server and its clients, while the crowd is at work. Every promise holds in every history; the effects of the faults
-# are counted as the clients saw them.
+# Faults of one server and its clients, while clients are at work. Every promise holds in every history. The effects of the faults are
+# counted as the clients saw them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -12,7 +12,7 @@ my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\nwal_
 $node->safe_psql('postgres', 'CREATE SCHEMA elsewhere');
 my $broken_connection = '57P01,57P02,57P03';
 
-# 4: at random points. A cancelled statement has not happened; if its session was terminated, the outcome is unknown until the client asks.
+# 4: at random points. A cancelled statement has had no effect. If its session was terminated, the outcome is unknown until the client asks.
 my %saw = crowd($node, 'sessions terminated, statements cancelled', faults => 'cancel,cancel,terminate', pace => 2, strikes => often(500, 10_000),
 	seconds => seconds(8, 600), allow => "57014,$broken_connection");
 met($saw{'state 57014'}, 'statements were cancelled in mid-operation');
@@ -21,19 +21,19 @@ met($saw{'session gone yes'}, '... and in the middle of runs, whose locks were f
 seen(4, $saw{'fault.cancel'} + $saw{'fault.terminate'}, struck(\%saw, 'state 57014' => 'cancelled in mid-operation',
 	'lost in mid-operation' => 'answers lost') . '; 0 violations: granted or not at all');
 
-# 26: clients set statement_timeout and lock_timeout for themselves, to 1 to 50 ms.
+# 26: clients set their statement_timeout and lock_timeout to between 1 and 50 ms.
 %saw = crowd($node, 'statement_timeout and lock_timeout', timeouts => 'yes', histories => often(6, 300), seconds => seconds(6, 300), allow => '57014,55P03');
 my $timed_out = ($saw{'state 57014'} // 0) + ($saw{'state 55P03'} // 0);
 met($timed_out, 'timeouts struck');
 seen(26, $timed_out, struck(\%saw, 'state 57014' => 'statement_timeout', 'state 55P03' => 'lock_timeout, never in one of our acquires') . '; 0 violations');
 
-# 2: clients are killed at any point. Their locks are granted again when the leases end, no sooner.
+# 2: clients are killed at any point. Their locks are granted again when their leases have ended, not earlier.
 %saw = crowd($node, 'clients killed', faults => 'kill', pace => often(5, 10), strikes => often(200, 5_000), seconds => seconds(8, 600), longest => 300);
 met($saw{'killed in mid-operation'}, 'clients were killed in mid-operation');
 seen(2, $saw{'fault.kill'}, struck(\%saw, 'killed in mid-operation' => 'killed in mid-operation', 'prepared transaction left over' => 'prepared transactions left open')
 	  . '; nothing was granted before its lease had ended' . lateness(\%saw));
 
-# 3: clients sleep beyond their leases, wake up and go on.
+# 3: clients sleep beyond their leases, wake up and continue.
 %saw = crowd($node, 'clients stopped beyond their leases', faults => 'stop', pace => 20, shortest => 20, longest => 300, strikes => often(50, 1_000),
 	seconds => seconds(6, 600));
 met($saw{'fault.stop'}, 'clients were stopped');

@@ -1,5 +1,5 @@
-# A network that loses packets: all of them, some, or those in one direction, for good or for a while, while the tool acquires, renews or
-# releases. The kernel drops real packets, and TCP reacts as usual.
+# A network that loses all packets, some of them, or those in one direction, permanently or for a while, while the tool connects, acquires,
+# extends or releases. The kernel drops real packets, and TCP reacts as usual.
 use strict;
 use warnings;
 use Namespace '--net';
@@ -12,7 +12,7 @@ use ShedLock;
 
 my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 
-# Each case has an address of its own; sets of addresses say which packets to it and from it are lost.
+# Each case has its own address. Sets of addresses determine which packets to and from an address are lost.
 sub nft { system_or_bail('nft', $_[0]); }
 system_or_bail('ip', 'link', 'set', 'lo', 'up');
 append_to_file("$tmp/rules", <<'NFT');
@@ -50,12 +50,12 @@ for (;;) {
     sleep 0.02;
 }
 PERL
-# Whether the lease cannot be renewed during the fault.
+# Returns whether the lease cannot be extended during the fault.
 sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
 
-# kind of fault => [ sets, and, if the fault ends, after how many seconds, from and to ]. After five seconds the client gives up waiting for an answer.
+# kind of fault => [ its sets, and, if the fault ends, after how many seconds: minimum and maximum ]. A client waits five seconds for an answer.
 my %faults = (
 	cut => [ [qw(to_server to_client)] ],
 	'requests lost' => [ ['to_server'] ],
@@ -85,7 +85,7 @@ sub finish
 	$count{"$case->{phase} $case->{status}"}++;
 }
 
-# Compares the tool's answer to an acquire with the row. Nobody else wants this lock, so "refused" would be wrong as well.
+# Compares the tool's answer to an acquire with the row. No other client asks for this lock, so "refused" would be wrong as well.
 sub check_acquire
 {
 	my ($case, $title) = @_;
@@ -95,14 +95,14 @@ sub check_acquire
 	is($case->{out}, '', "$title: no token with an error") if $case->{status} != 0;
 }
 
-# Somebody else waits for the lock. Before that client gets it, the command must have ended.
+# Another client waits for the lock. The command must have ended before that client gets the lock.
 sub check_run
 {
 	my ($case, $title) = @_;
 	my $is_lethal = is_lethal($case);
 	is($case->{status}, $is_lethal ? 124 : 7, "$title: the command " . ($is_lethal ? 'was stopped' : 'ended by itself'));
 	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token}, "I1 $title: ... before its lease ended") if $is_lethal && $case->{kind} ne 'replies lost';
-	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # ends it, in case the release was lost
+	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # frees the lock in case the tool's release was lost
 	ended($case->{next});
 	chomp(my $token = $case->{next}{out});
 	cmp_ok($token, '>', 0, "$title: the lock is free again");
@@ -117,7 +117,7 @@ for my $round (1 .. $rounds)
 	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
 	start_tool($_, 'run', '--at-most', '1h', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
-	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all run';
+	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all commands run';
 	for my $case (@runs)
 	{
 		sleep(0.05) until -e $case->{file};
@@ -127,7 +127,7 @@ for my $round (1 .. $rounds)
 
 	# The acquires reach the server, and wait there until their network fails.
 	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
-	my $ddl = $server->background_psql('postgres'); # an acquire does wait for this (the only exception of I2)
+	my $ddl = $server->background_psql('postgres'); # an acquire waits for this lock (the only exception to I2)
 	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
 	start_tool($_, 'acquire', '--at-most', '1h') for @acquires;
 	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")

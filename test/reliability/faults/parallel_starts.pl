@@ -11,7 +11,7 @@ my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $crowd = often(80, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
-# Starts that many at once, for the same slot. Returns how often each exit status came up, and the ticks of those whose command ran.
+# Starts that many tools at once, for the same slot. Returns how often each exit status occurred, and the ticks of the commands that ran.
 sub start_all
 {
 	my ($count, $name, $every) = @_;
@@ -34,18 +34,18 @@ sub start_all
 	return (\%ends, [ split /\n/, slurp_file($ran) ]);
 }
 
-# A slot that does not end during the test. Slots are counted from 2001, like all ticks.
+# Chooses slots so long that the current one does not end during the test. Slots are counted from 2001, like all ticks.
 my ($long) = grep { (time - 978_307_200) % $_ < $_ - 600 } 7 * 86_400, 5 * 86_400, 11 * 86_400;
 my $rounds = often(1, 3);
 for my $n (1 .. $rounds)
 {
 	my ($ends, $ticks) = start_all($crowd, "once $n", "${long}s");
 	is(scalar(@$ticks), 1, "$crowd parallel starts for one slot: the command ran once");
-	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 }, '... one ended with its status, the others were skipped');
+	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 }, '... one tool exited with its status, the others with that of a skipped run');
 }
 seen(41, $crowd * $rounds, "parallel starts in $rounds slots: exactly one command ran in each");
 
-# Short slots, which pass while more and more tools are started.
+# Short slots: they begin and end while tools are started.
 my (@all, $started);
 my $until = time + often(4, 60);
 while (time < $until || @all < 2)

@@ -1,4 +1,4 @@
-# Row 18: 50 clients share two sessions behind PgBouncer in transaction mode, which is restarted in the meantime.
+# Row 18: 50 clients share two sessions behind PgBouncer in transaction mode, which is restarted meanwhile.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -25,7 +25,7 @@ SCRIPT
 
 sub size { return $node->safe_psql('postgres', "SELECT pg_relation_size('shedlock') + pg_indexes_size('shedlock')"); }
 
-# Cycles in one session that lives all the time; returns its private memory.
+# Runs cycles in one session that stays connected, and returns its private memory.
 sub memory
 {
 	my ($session, $loops) = @_;

@@ -1,11 +1,11 @@
-// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: a client, on the connection CLIENT, acquires COUNT locks of
-// AT_MOST ms, for each group given, and keeps them alive. They are called 0, 1, 2, ...; every tenth has three names: 9,
-// 9b, 9c. Twenty times per second the client's view is compared with the rows, on the connection OBSERVER.
+// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: for each group given, a client on the connection CLIENT acquires
+// COUNT locks of AT_MOST ms and keeps them alive. They are named 0, 1, 2, ... Every tenth has three names: 9, 9b, 9c.
+// Twenty times per second the client's view is compared with the rows, which are read on the connection OBSERVER.
 //
-// Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
-// each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
-// begins with it: "report" by what was seen since the last report; "release" and "destroy" by how long that took for
-// all locks. Ends with "end".
+// Prints "acquired". After that it prints "stopped NAME MS" when a stop is requested, MS after the deadline, and "event
+// KIND NAME" for each event (the name is "all" if the event is about many). The answer to a line of standard input
+// begins with that line: to "report", it says what was seen since the last report; to "release" and "destroy", how long
+// that took for all locks. "end" ends the program.
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ double processor(clockid_t which)
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-// The library's share: everything except the main thread, which is ours.
+// The library's threads: all except the main thread.
 double processor_of_library()
 {
     return processor(CLOCK_PROCESS_CPUTIME_ID) - processor(CLOCK_THREAD_CPUTIME_ID);

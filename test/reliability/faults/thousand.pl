@@ -1,6 +1,6 @@
-# Row 50: one client keeps a thousand locks of an hour alive on one connection, and all of them are held all the time, even while other
-# rows are locked by hand, during DDL, and across restarts of the server. The client's view is compared with the table (thousand.cpp). The
-# test moves the client's clock, so it does not take an hour, but as long as the machine needs.
+# Row 50: one client keeps a thousand locks of an hour alive on one connection. All of them are held all the time, even while other rows are
+# locked by hand, during DDL, and across restarts of the server. The client's view is compared with the table (thousand.cpp). The test moves
+# the client's clock, so it does not take an hour, but only as long as the machine needs.
 use strict;
 use warnings;
 use IPC::Run;
@@ -127,7 +127,7 @@ sub processor # seconds of processor time that these processes have used
 	return $sum;
 }
 
-# Lets each lease be extended this many times, and measures the cost.
+# Causes each lease to be extended this many times, and measures the cost.
 sub calm
 {
 	my ($client, $times) = @_;
@@ -150,13 +150,13 @@ sub is_kept_well
 	my ($title, $count, %saw) = @_;
 	is($saw{held}, $count, "$title: $count locks are held");
 	is($saw{wrong}, 0, "$title: ... in the table, too, and for longer than the client says");
-	cmp_ok($saw{rows}, '>', $count, "$title: control: the two were compared");
+	cmp_ok($saw{rows}, '>', $count, "$title: control: the client's view and the table were compared");
 	cmp_ok($saw{connections}, '<=', 2, "$title: ... on one or two connections");
 	cmp_ok($saw{threads}, '<=', 20, "$title: ... with few threads");
 	return;
 }
 
-# These locks are lost, no others, and not before their deadlines.
+# Checks that only these locks are lost, and not before their deadlines.
 sub are_lost
 {
 	my ($client, $title, @names) = @_;
@@ -168,7 +168,7 @@ sub are_lost
 	is(join(' ', sort keys %lost), join(' ', sort @names), "$title: ... and reported");
 	my %word; # the last report about a lock's extends: after a restart a row is locked by hand again only a moment later
 	$client->{out} =~ s/^event extend_(failing|recovered) (\w+).*\n/$word{$2} = $1; ''/gem;
-	is(join(' ', sort grep { $word{$_} eq 'failing' } keys %word), join(' ', sort @names), "$title: ... after a warning; for all others the all-clear has come");
+	is(join(' ', sort grep { $word{$_} eq 'failing' } keys %word), join(' ', sort @names), "$title: ... after an event that extends fail; for all other locks the last event says that they work");
 	return;
 }
 
@@ -191,14 +191,14 @@ my $then = this_moment();
 my $ddl = $node->background_psql('postgres');
 $ddl->query_safe('BEGIN; ALTER TABLE shedlock ADD remark text');
 advance($client->{clock}, $client->{ahead} += when_an_extend_is_due);
-$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'") or die 'nobody waits for the table';
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'") or die 'no session waits for the table';
 $ddl->query_safe('COMMIT');
 $ddl->quit;
 await_extends($then, @stuck);
 is_kept_well('DDL', $locks - @stuck, ask($client, 'report'));
 are_lost($client, 'DDL');
 
-# Restarts, with one row that is locked by hand whenever there is a server. The extends are due while there is no server.
+# Restarts of the server. One row is locked by hand whenever the server runs. The extends are due while it does not run.
 my %stuck = (fast => '8', immediate => '18');
 my $left = $locks - @stuck;
 for my $how (qw(fast immediate))
@@ -224,7 +224,7 @@ end($client);
 
 # ---- Half of the locks locked by hand ----
 
-# There are also some with leases twice as long, so that keep-alive is busy with those when the others are lost.
+# Some locks have leases twice as long, so that keep-alive is busy with those when the others are lost.
 my @odd = grep { $_ % 2 } 0 .. 99;
 $client = start_client(100, $at_most, 50, 2 * $at_most);
 $hand = lock_rows(@odd, 100 .. 149);

@@ -1,5 +1,5 @@
-# Rows that stay undecided: a holder that is idle in its transaction until something ends it, and prepared transactions, even across a crash
-# of the server. Until then others are refused at once.
+# Transactions that stay open: a holder that is idle in its transaction, and prepared transactions, even across a crash of the server. Until
+# the transaction ends, other callers are refused at once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -45,18 +45,18 @@ for my $n (1 .. $rounds)
 {
 	my $kind = $kinds[ $n % @kinds ];
 	my $name = "idle $kind $n";
-	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # otherwise a name that nobody has ever used
+	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # otherwise the name is new
 	my $holder = idle_holder($name);
 	sql("CALL ask('$name')");
-	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: others are refused ($kind)");
+	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: other callers are refused ($kind)");
 	$ends{$kind}->($holder, $name);
-	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and granted after its $kind");
+	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and the lock is granted after its $kind");
 	eval { $holder->quit };
 }
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
 seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
 
-# Prepared transactions: what they did => [ the statement before, the prepared statement, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
+# Prepared transactions: what each does => [ the statement before, the prepared statement, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
 my %acts = (
 	'acquire of a new name' => [ '', "SELECT shedlock_acquire_token('NAME', '1 h')", 1, 0 ],
 	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],
@@ -88,15 +88,15 @@ for my $n (1 .. $crashes)
 		for my $end ('COMMIT', 'ROLLBACK')
 		{
 			my $name = "$act $end $n";
-			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f', "I2 $act, prepared before a restart: others are refused");
+			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f', "I2 $act, prepared before a restart: other callers are refused");
 			sql("$end PREPARED '$act $end'");
 			my $held = $acts{$act}[ $end eq 'COMMIT' ? 2 : 3 ];
 			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't', "I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
 			next unless $held && $end eq 'COMMIT' && $token{"$act $end"} =~ /^\d+$/;
-			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... with the token that it returned');
+			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... and can be released by the token that was returned');
 		}
 	}
-	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 of the guarded transactions only the work of the committed one is there');
+	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 of the guarded transactions only the committed one has had an effect');
 	sql('DELETE FROM work');
 }
 seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: refused until then, consistent afterwards, no error");

@@ -22,7 +22,7 @@ $node->init;
 $node->append_conf('postgresql.conf', $settings);
 $node->start;
 
-# Everything that pg_upgrade would carry over, including members of the extension, but without numbers that always differ.
+# Dumps everything that pg_upgrade would transfer, including members of the extension, but without numbers that always differ.
 sub catalog
 {
 	my ($version, $update) = @_;
@@ -36,7 +36,7 @@ sub catalog
 	return $dump;
 }
 
-# The lines that are in only one of the two.
+# Returns the lines that are in only one of the two dumps.
 sub different
 {
 	my %count;
@@ -57,7 +57,7 @@ my $rights = "REVOKE ALL ON FUNCTION shedlock_resume(text) FROM PUBLIC;\n"
 my %made_up = (
 	'0.9' => [ $resume . $rights, 1, 'a correct update' ],
 	'0.8' => [ $rights =~ s/.*//sr, 0, 'the function is missing' ],
-	'0.7' => [ $resume, 0, 'everybody may execute the function' ],
+	'0.7' => [ $resume, 0, 'PUBLIC may execute the function' ],
 	'0.6' => [ $resume =~ s/COMMENT.*//sr . $rights, 0, 'its comment is missing' ],
 	'0.5' => [ $resume =~ s/PARALLEL UNSAFE/PARALLEL SAFE/r . $rights, 0, 'a different PARALLEL' ],
 	'0.4' => [ $resume . $rights . "ALTER TABLE shedlock ALTER lock_until DROP NOT NULL;\n", 0, 'a column of the table differs' ],
@@ -68,7 +68,7 @@ for my $from (sort keys %made_up)
 	append_to_file("$copy$sharedir/extension/shedlock--$from.sql", "$fresh\nDROP FUNCTION shedlock_resume(text);\n");
 	append_to_file("$copy$sharedir/extension/shedlock--$from--$version.sql", $script);
 	my @difference = different($wanted, catalog($from, 1));
-	($same ? \&is : \&isnt)->("@difference", '', "made-up version, $what: " . ($same ? 'no difference' : 'the difference is seen'));
+	($same ? \&is : \&isnt)->("@difference", '', "made-up version, $what: " . ($same ? 'no difference' : 'the difference is found'));
 }
 $node->stop;
 seen(39, 1 + @older, 'ALTER EXTENSION UPDATE, from a made-up version' . (@older ? " and from @older" : ', because there is no older one yet') . ': the same catalog as a fresh installation');

@@ -31,7 +31,7 @@ sub fill
 		. ' locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)') if $database eq 'java';
 	$node->safe_psql($database, "CREATE EXTENSION shedlock; SELECT shedlock_grant('app'); SELECT shedlock_pause('paused', 'why')");
 	$held{$database} = $node->safe_psql($database, "SELECT shedlock_acquire_token('held', '1 h')");
-	# As if the clock had stepped back: the next token must still be greater than this one.
+	# Simulates a clock that stepped back: the next token must still be greater than this one.
 	$node->safe_psql($database, "SELECT shedlock_acquire_token('gone', '1 ms');"
 		. " UPDATE shedlock SET locked_at = locked_at + interval '1 day' WHERE name = 'gone'");
 	$gone{$database} = $node->safe_psql($database, "SELECT token FROM shedlock_locks WHERE name = 'gone'");

@@ -1,5 +1,5 @@
-# Row 51: many sessions wait for one lock. A third of its releases notify nobody (the row is edited by hand), some waiters are cancelled by a
-# timeout in any phase of the wait, and some are stopped and continued.
+# Row 51: many sessions wait for one lock. A third of the releases wake no session, because the row is edited by hand. Some waiters are
+# cancelled by a timeout in any phase of the wait, and some are stopped and resumed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -30,7 +30,7 @@ SCRIPT
 my $errors = '';
 my $waiting = IPC::Run::start([ 'pgbench', '-n', '-f', "$folder/wait.sql", '-c', $clients, '-T', $seconds, '-h', $node->host, '-p', $node->port, 'postgres' ],
 	'>', '/dev/null', '2>', \$errors);
-# Waiters that are cancelled; if one gets the lock before, its short lease ends by itself.
+# Waiters that are cancelled. If one gets the lock before that, its short lease ends by itself.
 append_to_file("$folder/cancelled.sql", join '', map { "SET statement_timeout = " . (1 + int rand 40) . "; SELECT shedlock_acquire_token('one', '2 ms', wait => '1 h');\n" } 1 .. 100_000);
 my @complaints = ('') x 3;
 my @cancelled = map {
@@ -48,7 +48,7 @@ while (time() < $end - 1)
 }
 $_->finish for $waiting, @cancelled;
 my ($cancels, @others) = (0);
-# PostgreSQL reports a timeout that comes just as its statement ends as a cancel due to user request.
+# If a timeout occurs just as its statement ends, PostgreSQL reports it as a cancel due to user request.
 /canceling statement due to (statement timeout|user request)/ ? $cancels++ : push @others, $_ for map { /^.*ERROR.*$/mg } $errors, @complaints;
 is("@others", '', 'no errors except those of the timeouts');
 
@@ -57,12 +57,12 @@ is($counted, $runs, "I1 no update is lost in $runs runs");
 met($cancels, 'waiters were cancelled');
 met($stopped, 'waiters were stopped');
 
-# How long the lock was free after each release until the next session had it; waiters that were not notified look again within a second.
+# How long the lock was free after each release until the next session had it. Waiters that were not woken look again within a second.
 my $gaps = "SELECT told, (SELECT min(t.at) FROM taken t WHERE t.at > f.at) - f.at AS gap FROM freed f";
 my %longest = map { split /\|/ } split /\n/, sql("SELECT told, round(extract(epoch FROM max(gap)) * 1000) FROM ($gaps) g GROUP BY told");
 my ($lost) = sql('SELECT count(*) FROM freed WHERE NOT told');
-note("free for $longest{$_} ms at most while others wait, " . ($_ eq 't' ? 'released' : 'edited')) for sort keys %longest;
-seen(51, $runs, "runs of $clients sessions that wait for one lock: $lost releases notified nobody, $cancels waits were cancelled, $stopped sessions stopped; no overlap; free for $longest{f} ms at most");
+note("free for $longest{$_} ms at most while sessions wait, " . ($_ eq 't' ? 'released' : 'edited')) for sort keys %longest;
+seen(51, $runs, "runs of $clients sessions that wait for one lock: $lost releases woke no session, $cancels waits were cancelled, $stopped sessions stopped; no overlap; free for $longest{f} ms at most");
 
 $node->stop;
 done_testing();

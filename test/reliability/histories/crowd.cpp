@@ -1,6 +1,6 @@
-// crowd [--OPTION=VALUE]...: makes histories and checks each. Prints one line per history, every violation with the
-// operations that prove it, and at the end the counts as "count KEY N". Exits with 1 if a promise was broken. The
-// options are explained in usage below.
+// crowd [--OPTION=VALUE]...: makes histories and checks each of them. Prints one line per history, every violation with
+// the operations that prove it, and at the end the counts as "count KEY N". Exits with 1 if a promise was broken. The
+// usage below explains the options.
 //
 // crowd check FILE...: checks histories that were kept.
 #include "checker.hpp"
@@ -62,14 +62,14 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_java = !given.contains("java");
     made.has_guards = !given.contains("guards");
     made.through_pooler = given.contains("pooler");
-    // Behind a pooler a run would ask the session of another client.
+    // Behind a pooler a run could be in a session of another client.
     made.has_runs = !made.only_library && !made.through_pooler;
     made.needs_leases = given.contains("leases");
     // REINDEX CONCURRENTLY would wait for the old snapshot.
     bool const has_ddl = given.contains("faults") && given.at("faults").find("ddl") != std::string::npos;
     made.has_old_snapshot = !has_ddl && random.one_in(2);
     made.has_index = random.one_in(2);
-    // Through a pooler of two sessions, two extends that wait for a prepared transaction would leave none to end it.
+    // If a pooler has two sessions, two extends that wait for a prepared transaction would leave no session to end it.
     made.is_shared = random.one_in(2) && !made.through_pooler;
     made.is_led = given.contains("leaders");
     if (made.is_led) {
@@ -86,7 +86,7 @@ void prepare_database(std::string const &connection)
 {
     pqxx::connection to_server{connection};
     pqxx::nontransaction direct{to_server};
-    direct.exec("SELECT pg_advisory_lock(1)"); // other crowds may do the same at the same time
+    direct.exec("SELECT pg_advisory_lock(1)"); // other processes of this program may do the same concurrently
     direct.exec(preparations);
 }
 

@@ -1,5 +1,5 @@
-// A crowd of clients of one server. Each is a process of its own that does random things to a few locks and writes down
-// what it asks and what the server answers. The seed decides what they ask; the answers depend on how they meet.
+// Many clients of one server. Each is a process that makes random requests about a few locks, and records its requests
+// and the server's answers. The seed determines the requests; the answers depend on the timing.
 #pragma once
 
 #include "history.hpp"
@@ -19,7 +19,7 @@ inline constexpr microseconds slot = 500'000; // between two ticks
 history::moment now();
 void pause(microseconds);
 
-// What one history is like.
+// The parameters of one history.
 struct scene {
     std::string connection;
     std::uint64_t seed = 0;
@@ -29,9 +29,9 @@ struct scene {
     std::vector<std::string> tick_names{}; // not for the Java clients, since ShedLock has no ticks
     microseconds shortest = 0;             // leases
     microseconds longest = 0;
-    bool has_timeouts = false; // clients set statement_timeout and lock_timeout for themselves
+    bool has_timeouts = false; // clients set their own statement_timeout and lock_timeout
     bool only_library = false;
-    bool is_led = false; // the clients do nothing but contend for one leadership
+    bool is_led = false; // the clients only compete for one leadership
     bool has_java = true;
     bool has_guards = true;
     bool has_runs = true;
@@ -56,7 +56,7 @@ public:
     explicit choices(std::uint64_t seed) : random_{seed} {}
     std::int64_t between(std::int64_t low, std::int64_t high);
     bool one_in(int count) { return between(1, count) == 1; }
-    microseconds lease(scene const &); // each order of magnitude is as likely as the next
+    microseconds lease(scene const &); // each order of magnitude is equally likely
     template <typename Some> auto const &one_of(Some const &some)
     {
         return some[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(some.size()) - 1))];
@@ -73,9 +73,10 @@ public:
     [[nodiscard]] bool may_go_on(); // false once the history is over
     void call(operation &);
     void done(operation &);
-    // The latest token that clients share, and the number of its acquire. place: of the name in scene::names.
-    void share(std::size_t place, operation const &granted);
-    [[nodiscard]] std::pair<int, microseconds> shared(std::size_t place) const;
+    // The latest token that clients share for a name, and the number of its acquire. index: of the name in
+    // scene::names.
+    void share(std::size_t index, operation const &granted);
+    [[nodiscard]] std::pair<int, microseconds> shared(std::size_t index) const;
     [[nodiscard]] int client() const { return client_; }
     // Nobody else ends this transaction, which the client prepares, unless it dies. 0: it has none.
     void will_end(int tx) { tally_.ending[static_cast<std::size_t>(client_) % tally_.ending.size()] = tx; }
@@ -92,14 +93,14 @@ using unique_client = std::unique_ptr<class client>;
 class client {
 public:
     virtual ~client() = default;
-    virtual void run() = 0; // until there is nothing left to do
+    virtual void run() = 0; // until the history is over
 };
 
 unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
 unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
 unique_client make_leader(scene const &, recorder &, history::maker, std::uint64_t seed); // by token or by the library
 
-// An acquire with random arguments; with a tick if there are names for ticks.
+// An acquire with random arguments; with_tick: with a tick if there are names for ticks.
 operation random_acquire(choices &, scene const &, history::maker, bool with_tick);
 
 } // namespace crowd

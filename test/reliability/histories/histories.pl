@@ -1,4 +1,4 @@
-# I1-I12 in random histories: a crowd of clients of all kinds uses a few locks, and the checker knows nothing but the answers they got.
+# I1-I12 in random histories: clients of all kinds use a few locks, and the checker verifies the answers that they got.
 use strict;
 use warnings;
 use Test::More;
@@ -6,7 +6,7 @@ use Crowd;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
-# Several crowds at once, since clients also sleep. Each has a table of its own, not always with the same indexes.
+# Several groups of clients run at once, because clients also sleep. Each group has its own table, not always with the same indexes.
 $node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
 my @crowds = map {
 	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(50, 2_500),
@@ -19,8 +19,8 @@ for my $crowd (@crowds)
 	$saw{$_} += $counts{$_} for keys %counts;
 }
 
-cmp_ok($saw{granted} // 0, '>', 0, 'locks were granted');
-met($saw{"$_ acquire no"}, "and refused, to clients of $_") for qw(session token java library);
+cmp_ok($saw{granted} // 0, '>', 0, 'control: locks were granted');
+met($saw{"$_ acquire no"}, "control: clients of $_ were refused") for qw(session token java library);
 met($saw{$_}, "seen: $_")
   for 'session prepare yes', 'token undo yes', 'library guard yes', 'library complete yes', 'java extend yes', 'token extend no', 'state SL001',
   'session run yes', 'session run no', 'state 22012', 'session complete yes', 'session complete error', 'token complete yes', 'token complete error', is_portable() ? 'state 40001' : 'session commit error';
@@ -31,7 +31,7 @@ seen(43, $saw{'session run yes'}, 'runs done in these histories, and ' . $saw{'s
 seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, and ' . ($saw{'session complete error'} + $saw{'token complete error'})
 	  . ' that were refused: the work was there if and only if its transaction was committed, and no tick had two effects');
 seen(42, $saw{'by java'}, "$saw{'by java'} operations by ShedLock's statements in these histories: no overlap");
-seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards taken back by savepoints in these histories: as if they had never happened');
+seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards rolled back to savepoints in these histories: as if they had never happened');
 
 $node->stop;
 done_testing();

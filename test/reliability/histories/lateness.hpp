@@ -1,11 +1,11 @@
-// How long clients that waited for a lease to end had to wait after its end.
+// How long after the end of a lease the clients that waited for it were granted the lock.
 #pragma once
 
 #include "history.hpp"
 
 namespace crowd {
 
-// One entry per name granted to a client that waited for a lease that was neither extended nor released.
+// Has one entry per name that was granted to a client that waited for a lease that was neither extended nor released.
 std::vector<history::microseconds> lateness(history::record const &);
 
 // 0 if the list is empty.

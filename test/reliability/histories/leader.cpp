@@ -1,7 +1,7 @@
-// Candidates for one leadership that all use the same holder, as two processes of one host behind a pooler do. A
-// candidate that is granted the lock leads for as long as it may rely on it. Then it is late: it goes on for a while as
-// if it had not noticed, extends, works, and in the end releases a lock that may long belong to another. The history
-// says with the release until when the candidate led.
+// Candidates for one leadership, which all use the same holder, as two processes of one host behind a pooler do. A
+// candidate that is granted the lock leads for as long as it may rely on it. Then it is late: it continues for a while
+// as if it had not noticed, extends, works, and in the end releases a lock that another may have acquired long ago. In
+// the history, the release says until when the candidate led.
 #include "crowd.hpp"
 #include "statements.hpp"
 
@@ -16,7 +16,7 @@ using history::result;
 
 namespace {
 
-char const *const everybody = "web-1"; // the holder they all use
+char const *const common_holder = "web-1"; // the holder they all use
 
 class leader : public client {
 public:
@@ -94,9 +94,9 @@ private:
 
     void lead()
     {
-        std::optional<microseconds> last; // none if the lease was over when the answer came
-        auto const tired = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
-        for (auto time = now().at; time < tired && recorder_.may_go_on() && still_leads(); time = now().at) {
+        std::optional<microseconds> last; // none if the lease had ended when the answer arrived
+        auto const retires = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
+        for (auto time = now().at; time < retires && recorder_.may_go_on() && still_leads(); time = now().at) {
             last = time;
             if (random_.one_in(10))
                 guard();
@@ -118,7 +118,7 @@ private:
             recorded(guarded, [&] { guard_and_commit(guarded); });
     }
 
-    // After this the release has nothing left to do.
+    // After this there is nothing to release.
     void complete()
     {
         auto completed = about_term(action::complete);
@@ -132,7 +132,7 @@ private:
     choices random_;
 };
 
-// Extends whenever a third of the lease has passed, and leads until the lease ends, counted from before the request.
+// Extends whenever a third of the lease has passed, and leads until the lease ends, counted from the request.
 class token_leader final : public leader {
 public:
     using leader::leader;
@@ -140,7 +140,7 @@ public:
 private:
     void ask_to_acquire(operation &op) override
     {
-        read_answer(op, send(make_statement(op, {}, {.host = everybody})));
+        read_answer(op, send(make_statement(op, {}, {.host = common_holder})));
         leads_until_ = op.called.at + op.at_most;
         due_ = op.called.at + op.at_most / 3;
     }
@@ -183,8 +183,8 @@ public:
     library_leader(scene const &scene, recorder &recorder, std::uint64_t seed)
         : leader{scene, recorder, maker::library, seed}, locks_{scene.connection,
                                                                 {.timeout = std::chrono::seconds{2},
-                                                                 .on_event = [this](shedlock::event const &heard) {
-                                                                     if (heard.what ==
+                                                                 .on_event = [this](shedlock::event const &event) {
+                                                                     if (event.what ==
                                                                          shedlock::event::kind::release_unclear)
                                                                          is_unclear_ = true;
                                                                  }}}
@@ -195,7 +195,7 @@ private:
     void ask_to_acquire(operation &op) override
     {
         lock_ = locks_.try_acquire(
-            op.names, {.at_most = std::chrono::microseconds{op.at_most}, .keep_alive = true, .holder = everybody});
+            op.names, {.at_most = std::chrono::microseconds{op.at_most}, .keep_alive = true, .holder = common_holder});
         op.result = lock_ ? result::yes : result::no;
         is_completed_ = false;
         if (lock_)

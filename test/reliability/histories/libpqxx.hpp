@@ -54,7 +54,8 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 #endif
 }
 
-// Empty if the server did not send it. Not every version of libpqxx keeps the code of an error that has a type.
+// Empty if the server did not send one. Not every version of libpqxx keeps the SQLSTATE of an error that has its own
+// type.
 inline std::string sqlstate(pqxx::failure const &failure)
 {
     auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
@@ -96,7 +97,7 @@ public:
     }
 
 protected:
-    // libpq calls this, and it is C: an exception must not pass through it.
+    // libpq, which is C, calls this, so an exception must not leave it.
     void add(std::string_view text) noexcept
     try {
         texts_.emplace_back(text);

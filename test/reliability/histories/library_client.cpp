@@ -28,7 +28,7 @@ std::chrono::sys_time<std::chrono::microseconds> time_of(microseconds tick)
     return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{tick}};
 }
 
-// On the clock of the harness.
+// By the clock of the histories.
 microseconds trusted_until(shedlock::lock const &lock)
 {
     return now().at + (lock.deadline() - shedlock::clock::now()).count();
@@ -43,8 +43,8 @@ public:
     library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_event = [this](shedlock::event const &heard) {
-                                                                         if (heard.what ==
+                                                                     .on_event = [this](shedlock::event const &event) {
+                                                                         if (event.what ==
                                                                              shedlock::event::kind::release_unclear)
                                                                              is_unclear_ = true;
                                                                      }}}
@@ -109,8 +109,8 @@ private:
 
     void change()
     {
-        auto const place = random_.between(0, static_cast<std::int64_t>(held_.size()) - 1);
-        auto const mine = held_.begin() + place;
+        auto const index = random_.between(0, static_cast<std::int64_t>(held_.size()) - 1);
+        auto const mine = held_.begin() + index;
         operation op{
             .what = random_.one_in(4) ? action::extend : action::release, .by = maker::library, .of = mine->number};
         op.names = mine->lock.names().list();

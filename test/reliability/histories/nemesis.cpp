@@ -15,7 +15,7 @@ std::string const some_session =
     " FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'crowd' AND pid <> pg_backend_pid()";
 std::string const by_chance = " ORDER BY random() LIMIT 1) one";
 
-// Each has the name under which it is counted. If it empties the table, that is recorded as a fault of its own.
+// Each change has the name under which it is counted. If it empties the table, that is recorded as a separate fault.
 struct table_change {
     char const *name;
     std::vector<std::string> statements;
@@ -32,7 +32,8 @@ std::vector<table_change> const table_changes{
     {"SET SCHEMA",
      {"ALTER EXTENSION shedlock SET SCHEMA elsewhere", "ALTER EXTENSION shedlock SET SCHEMA public"},
      false},
-    // Of a column that the locks do not need: a view uses the others, so the server refuses to change their types.
+    // This changes a column that the locks do not need: a view uses the others, so the server refuses to change their
+    // types.
     {"ALTER TYPE",
      {"ALTER TABLE shedlock ADD IF NOT EXISTS note int", "ALTER TABLE shedlock ALTER note TYPE text",
       "ALTER TABLE shedlock DROP IF EXISTS note"},
@@ -56,18 +57,18 @@ nemesis::~nemesis()
         ::kill(process, SIGCONT);
 }
 
-void nemesis::strike(std::vector<pid_t> const &clients)
+void nemesis::cause_fault(std::vector<pid_t> const &clients)
 {
     if (faults_.empty() || clients.empty())
         return;
     try {
-        strike_one(random_.one_of(faults_), clients);
+        cause(random_.one_of(faults_), clients);
     } catch (pqxx::failure const &) {
-        connection_.reset(); // the nemesis may hit its own session
+        connection_.reset(); // the fault may have hit this session
     }
 }
 
-void nemesis::strike_one(std::string const &fault, std::vector<pid_t> const &clients)
+void nemesis::cause(std::string const &fault, std::vector<pid_t> const &clients)
 {
     if (fault == "kill")
         kill_client(clients);
@@ -121,7 +122,7 @@ pqxx::result nemesis::ask(std::string const &sql)
     return direct.exec(sql);
 }
 
-// Of a session in the middle of a statement.
+// Calls the function for a session in the middle of a statement.
 void nemesis::signal_backend(std::string const &function, std::string const &fault)
 {
     auto const done = ask("SELECT " + function + "(pid)" + some_session + " AND state = 'active'" + by_chance);
@@ -135,7 +136,7 @@ void nemesis::kill_backend()
     connection_.reset();
 }
 
-// If the work fails, the history says that it may have happened.
+// If the work fails, the history records that it may have happened.
 void nemesis::revoke(action what, std::vector<std::string> const &names, std::function<bool()> const &work)
 {
     operation op{.what = what, .names = names};
@@ -182,8 +183,8 @@ void nemesis::change_table()
                     done = true;
                 } catch (pqxx::sql_error const &) {
                     if (&statement == &change.statements.front() || !recorder_.may_go_on())
-                        throw; // nothing has happened, or the history is over; otherwise the change must be finished
-                } catch (pqxx::broken_connection const &) { // another nemesis hit this session
+                        throw; // nothing was changed, or the history is over; otherwise the change must be finished
+                } catch (pqxx::broken_connection const &) { // a fault of another history hit this session
                     connection_.reset();
                     if (!recorder_.may_go_on())
                         throw;

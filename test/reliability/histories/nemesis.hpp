@@ -1,5 +1,5 @@
-// What befalls the clients and the server while a history is made. The nemesis strikes from outside: by signals and by
-// SQL of its own.
+// Causes faults of the clients and the server while a history is made, by signals and by SQL on its own connection.
+// (The term is Jepsen's.)
 #pragma once
 
 #include "crowd.hpp"
@@ -15,17 +15,18 @@ using counts = std::map<std::string, std::int64_t>;
 
 class nemesis {
 public:
-    // connection: an administrator's, directly to the server, which runs as the same operating-system user as we do.
+    // connection: of an administrator, directly to the server, which runs as the same operating-system user as this
+    // process.
     nemesis(std::string connection, std::vector<std::string> faults, scene const &, recorder &, counts &,
             std::uint64_t seed);
     ~nemesis(); // wakes the clients that it stopped
 
-    // One of the faults that were asked for. clients: their processes.
-    void strike(std::vector<pid_t> const &clients);
+    // Causes one of the requested faults. clients: the process ids of the clients.
+    void cause_fault(std::vector<pid_t> const &clients);
     void wake_sleepers();
 
 private:
-    void strike_one(std::string const &fault, std::vector<pid_t> const &clients);
+    void cause(std::string const &fault, std::vector<pid_t> const &clients);
     void kill_client(std::vector<pid_t> const &);
     void stop_client(std::vector<pid_t> const &);
     void signal_backend(std::string const &function, std::string const &fault);

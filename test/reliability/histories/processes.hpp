@@ -1,4 +1,4 @@
-// For a program whose clients are child processes: the memory that they share, and how they are ended.
+// For a program whose clients are child processes: shared memory, and the end of the processes.
 #pragma once
 
 #include <csignal>
@@ -10,7 +10,7 @@
 
 namespace processes {
 
-// Shared by this process and all that it forks from now on.
+// Memory that this process shares with all processes that it forks later.
 template <typename Shared> Shared &shared_memory()
 {
     void *const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

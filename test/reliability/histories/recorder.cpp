@@ -21,7 +21,7 @@ constexpr int patience = 20;
 
 } // namespace
 
-// Both clocks at one instant: when they drift apart, the checker takes that for a step of the wall clock.
+// Reads both clocks at one instant. If their difference changes, the checker treats that as a step of the wall clock.
 history::moment now()
 {
     for (int i = 0;; ++i) {
@@ -75,18 +75,18 @@ void recorder::done(operation &op)
 }
 
 // The token is written before its number, since the client may be killed in between.
-void recorder::share(std::size_t place, operation const &granted)
+void recorder::share(std::size_t index, operation const &granted)
 {
     auto const number = static_cast<std::size_t>(granted.number);
-    if (place >= tally_.latest.size() || number >= tally_.tokens.size())
+    if (index >= tally_.latest.size() || number >= tally_.tokens.size())
         return;
     tally_.tokens[number] = granted.token.value();
-    tally_.latest[place] = granted.number;
+    tally_.latest[index] = granted.number;
 }
 
-std::pair<int, microseconds> recorder::shared(std::size_t place) const
+std::pair<int, microseconds> recorder::shared(std::size_t index) const
 {
-    int const number = place < tally_.latest.size() ? tally_.latest[place].load() : 0;
+    int const number = index < tally_.latest.size() ? tally_.latest[index].load() : 0;
     return {number, tally_.tokens[static_cast<std::size_t>(number)]};
 }
 
@@ -102,8 +102,8 @@ operation random_acquire(choices &random, scene const &scene, history::maker by,
     operation op{.what = history::action::acquire, .by = by};
     if (with_tick && !scene.tick_names.empty()) {
         op.names = {random.one_of(scene.tick_names)};
-        // This slot; or the next one, as of a scheduler whose clock is a little ahead; or a past one, which was missed
-        // or has already run.
+        // The tick is of this slot, or of the next one, as if from a scheduler whose clock is a little ahead, or of a
+        // past one, which was missed or has already run.
         op.tick = now().wall / slot * slot;
         if (random.one_in(4))
             op.tick = *op.tick + slot;

@@ -21,7 +21,7 @@ struct held {
     microseconds at_least;
 };
 
-// The row can be read back only where each statement has a snapshot of its own.
+// The row can be read back only where each statement has its own snapshot.
 struct isolation_level {
     char const *name;
     bool sees_row;
@@ -41,7 +41,7 @@ struct orphan {
 struct link {
     explicit link(std::string const &where) : to_server{where} { shedlock::libpqxx::never_reconnect(to_server); }
     pqxx::connection to_server;
-    shedlock::libpqxx::notices heard{to_server};
+    shedlock::libpqxx::notices notices{to_server};
 };
 
 // How many acquisitions a client remembers, to extend or release them; most of them have long been lost.
@@ -71,7 +71,7 @@ public:
     }
 
 private:
-    // A client holds its locks only as long as the connection lasts: the next one is another session and another host.
+    // A client holds its locks only as long as its connection lasts. After that it is another session and another host.
     bool connect()
     try {
         held_.clear();
@@ -97,7 +97,7 @@ private:
                 return static_cast<void>(random_.one_in(80) ? complete(0) : random_.one_in(2) ? change(0) : guard(0));
         }
         if (orphan_)
-            return watch_it_go();
+            return check_whether_gone();
         if (scene_.has_runs && by_ != maker::java && random_.one_in(8))
             return run_something();
         auto const dice = random_.between(1, 100);
@@ -116,9 +116,9 @@ private:
     // Uses the token of another client's acquisition.
     void take_part()
     {
-        auto const place = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
-        auto const &name = scene_.names[static_cast<std::size_t>(place)];
-        auto const [number, token] = recorder_.shared(static_cast<std::size_t>(place));
+        auto const index = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
+        auto const &name = scene_.names[static_cast<std::size_t>(index)];
+        auto const [number, token] = recorder_.shared(static_cast<std::size_t>(index));
         if (number > std::exchange(latest_seen_[name], number))
             hold({number, {name}, token, 0});
     }
@@ -138,7 +138,7 @@ private:
         plain("SET lock_timeout = " + time());
     }
 
-    // A statement that is no part of the history. False if it failed; then there is no transaction any more.
+    // Sends a statement that is not part of the history. Returns false if it failed; then the transaction has ended.
     bool plain(std::string const &sql)
     try {
         send(sql);
@@ -155,11 +155,12 @@ private:
         return values.empty() ? direct.exec(sql) : shedlock::libpqxx::exec(direct, sql, values);
     }
 
-    // Asks, and writes down the answer. False if the transaction, if there is one, has to be rolled back.
+    // Sends the request, and records the answer. Returns false if the transaction, if there is one, has to be rolled
+    // back.
     template <typename Ask> bool recorded(operation &op, Ask const &ask)
     {
         recorder_.call(op);
-        connection_->heard.forget();
+        connection_->notices.forget();
         try {
             op.result = result::yes;
             ask();
@@ -174,11 +175,11 @@ private:
         return op.result == result::yes || op.result == result::no;
     }
 
-    // The command of a run reports its begin and its end by notices, which arrive even if the run fails.
+    // The command of a run reports its begin and its end in notices, which arrive even if the run fails.
     void hear(operation &op)
     {
         long long time = 0, token = 0;
-        for (auto const &text : connection_->heard.since_forgotten())
+        for (auto const &text : connection_->notices.since_forgotten())
             if (std::sscanf(text.c_str(), "INFO:  begun %lld %d %lld", &time, &process_, &token) == 3) {
                 op.begun = time;
                 if (token)
@@ -191,7 +192,7 @@ private:
     bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
     {
         return recorded(op, [&] {
-            auto const made = make_statement(op, token, manner); // here, since only now the operation has its number
+            auto const made = make_statement(op, token, manner); // not earlier: now the operation has its number
             auto rows = send(made.sql, made.values);
             if (manner.how == wrapping::cursor) {
                 rows = send("FETCH FROM one_row");
@@ -221,7 +222,7 @@ private:
         return went_well;
     }
 
-    // Where there are no guards, sessions do not wait for the disk, and only runs of a tick outlive a crash.
+    // Without guards, sessions do not wait for the disk, and only runs with a tick survive a crash.
     void run_something()
     {
         auto op = random_acquire(random_, scene_, maker::session, !scene_.has_guards || random_.one_in(2));
@@ -243,7 +244,7 @@ private:
     }
 
     // Even a terminated session takes some time before it is gone.
-    void watch_it_go()
+    void check_whether_gone()
     {
         operation op{.what = action::gone, .by = maker::session, .of = orphan_->number};
         recorded(op, [&] {
@@ -285,7 +286,7 @@ private:
 
     held one_of_mine() { return random_.one_in(3) ? random_.one_of(held_) : held_.back(); }
 
-    // Clients that share a token forget it as soon as it is lost: they find out more while it is held.
+    // Clients that share a token forget it as soon as it is lost, because they test more while it is held.
     void forget_lost(operation const &op)
     {
         bool const is_lost = op.result == result::no || op.state == "SL001";
@@ -328,7 +329,7 @@ private:
         return went_well;
     }
 
-    // The work, which is a row, and the release as done are one statement.
+    // One statement inserts a row, which is the work, and releases the lock as done.
     bool complete(int tx)
     {
         if (held_.empty() || by_ == maker::java || !scene_.has_guards)
@@ -339,7 +340,7 @@ private:
         operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         bool const went_well = statement_of(op, mine.token, {});
-        // Some complete again later, and the answer must be that they are done.
+        // Some clients complete again later, and the answer must be that the lock was released as done.
         if (went_well && op.names == mine.names && !random_.one_in(4))
             std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
         forget_lost(op);
@@ -401,12 +402,12 @@ private:
             return control(tx, action::keep, "RELEASE SAVEPOINT one");
         bool const undone = control(tx, action::undo, "ROLLBACK TO SAVEPOINT one");
         restore(before);
-        // The savepoint is released, so that the next one in this transaction has the depth that the checker counts.
+        // Releases the savepoint, so that the next one in this transaction has the depth that the checker counts.
         return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
     }
 
     // A session or a Java host owns its previous acquisition of the name again. A token that was rolled back is not
-    // used either: if the clock stands still, the next acquisition may get the same one.
+    // used either: if the clock does not advance, the next acquisition may get the same one.
     void restore(std::vector<held> const &before)
     {
         if (connection_)
@@ -452,7 +453,7 @@ private:
 
     void end_prepared(int tx, std::string const &name)
     {
-        // ShedLock's statements would wait for the prepared transaction of their own client.
+        // The statements of Java's ShedLock would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
             random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));
         if (!connection_)
@@ -502,7 +503,7 @@ private:
     std::string host_;
     std::vector<held> held_;
     std::map<std::string, int> latest_seen_; // by name: the number of the last shared acquisition we used
-    std::map<std::string, bool> known_;      // names whose row this "JVM" has inserted or updated before
+    std::map<std::string, bool> known_;      // names whose row this Java client has inserted or updated before
 };
 
 unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)

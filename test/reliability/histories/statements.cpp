@@ -70,7 +70,7 @@ std::string seconds(microseconds time)
     return std::to_string(static_cast<double>(time) / 1e6);
 }
 
-// One name as text, several as an array, so that both variants of each function are called.
+// Passes one name as text and several as an array, so that both variants of each function are called.
 std::string names_value(operation const &op)
 {
     if (op.names.size() == 1)
@@ -159,7 +159,7 @@ statement guard(operation const &op, std::optional<microseconds> token)
             {op.names[0], std::to_string(token.value_or(0))}};
 }
 
-// The work is a row that has the number of the completion.
+// The work is a row with the number of the completion.
 statement complete(operation const &op, std::optional<microseconds> token)
 {
     auto const call = (op.by == maker::session ? "shedlock_complete($1::" : "shedlock_complete_token($1::") +
@@ -168,7 +168,7 @@ statement complete(operation const &op, std::optional<microseconds> token)
             {names_value(op), op.names[0], std::to_string(token.value_or(0)), std::to_string(op.number)}};
 }
 
-// Word for word what ShedLock sends, except for RETURNING, which tells us what was written.
+// Exactly the statements of ShedLock for Java, except for RETURNING, which shows what was written.
 #define JAVA_NOW "timezone('utc', CURRENT_TIMESTAMP)"
 constexpr char const *java_returning =
     " RETURNING (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM lock_until) * 1000000)::bigint";
@@ -264,9 +264,9 @@ std::string state_of(std::string const &sqlstate, std::string const &message)
     return sqlstate;
 }
 
-void record(recorder &paper, operation &op, std::function<void()> const &ask)
+void record(recorder &writer, operation &op, std::function<void()> const &ask)
 {
-    paper.call(op);
+    writer.call(op);
     op.result = result::yes;
     try {
         ask();
@@ -279,13 +279,13 @@ void record(recorder &paper, operation &op, std::function<void()> const &ask)
         op.result = result::error;
         op.state = state_of(failure.sqlstate(), failure.what());
         if (op.state.empty())
-            op.state = "usage"; // the extension is not there
+            op.state = "usage"; // the extension does not exist at the moment
     } catch (pqxx::failure const &failure) {
         op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
         bool const is_lost = op.state.empty() || op.state.starts_with("57P") || op.state.starts_with("08");
         op.result = is_lost ? result::lost : result::error;
     }
-    paper.done(op);
+    writer.done(op);
 }
 
 } // namespace crowd

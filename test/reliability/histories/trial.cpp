@@ -86,7 +86,7 @@ void trial::make()
             start_client();
         watch(fate);
     }
-    say_goodbye();
+    await_last_clients();
     old_snapshot_.reset();
     final_look(own);
 }
@@ -153,7 +153,7 @@ try {
     return 1;
 }
 
-// Until the clients have used up the history's operations. Those that the nemesis kills are replaced.
+// Waits until the clients have made all operations of the history, and replaces clients that the nemesis kills.
 void trial::watch(nemesis &fate)
 {
     auto const pace = std::stoll(given_.at("pace")) * 1000;
@@ -163,7 +163,7 @@ void trial::watch(nemesis &fate)
         if (now().at > end)
             shared_->left = 0;
         if (shared_->left > 0 && now().at >= next) {
-            fate.strike(clients_);
+            fate.cause_fault(clients_);
             next = now().at + pace;
         }
         reap();
@@ -173,9 +173,9 @@ void trial::watch(nemesis &fate)
     }
 }
 
-// A Java client may be waiting for a prepared transaction whose own client is dead or has given it up, until that is
-// cleaned up. Nothing justifies waiting for ten minutes.
-void trial::say_goodbye()
+// A Java client may wait for a prepared transaction of a client that is dead or has given it up, until that is cleaned
+// up. No client has a reason to wait for ten minutes.
+void trial::await_last_clients()
 {
     auto const end = now().at + 600'000'000;
     for (auto next = now().at + 3'000'000; !clients_.empty() && now().at < end;) {
@@ -258,11 +258,11 @@ void trial::read_rows(operation &op, std::string const &sql)
 void trial::try_to_clean_up()
 try {
     clean_up();
-} catch (pqxx::failure const &) { // no server at this moment
+} catch (pqxx::failure const &) { // the server does not run at the moment
 }
 
-// Rolls back the prepared transactions that clients left when they were killed or lost their connections, as an
-// administrator would. A client that is only slow must not find its own transaction ended.
+// Rolls back prepared transactions of clients that were killed or lost their connections, as an administrator would.
+// The transaction of a client that is only slow must not be ended.
 void trial::clean_up()
 {
     pqxx::connection connection{given_.at("admin")};

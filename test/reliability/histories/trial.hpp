@@ -1,4 +1,4 @@
-// One history: its file, its processes, the nemesis, and the verdict of the checker.
+// One history: its file, its processes, its faults, and the result of the checker.
 #pragma once
 
 #include "nemesis.hpp"
@@ -16,7 +16,7 @@ public:
 
     void make();
 
-    // The number of broken promises. If there are any, prints the first of them and keeps the file.
+    // Returns the number of broken promises. If there are any, prints the first of them and keeps the file.
     std::size_t judge();
 
 private:
@@ -24,7 +24,7 @@ private:
     void start_client();
     int be_client(int number);
     void watch(nemesis &);
-    void say_goodbye();
+    void await_last_clients();
     void reap();
     void final_look(recorder &);
     static bool insist(std::function<void()> const &);

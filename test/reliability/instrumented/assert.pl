@@ -1,7 +1,7 @@
-# Fault 46: a server that checks its own assertions, as Debian's does not. Runs the regression files, the races and random
-# histories; then most regression files again, with every cache thrown away as often as possible; then amcheck. It is run by
-# test/reliability/instrumented/assert, which builds such a server; on its own it does nothing. With ASSERT_SHORT it runs
-# only the regression files and races.
+# Fault 46: a server that checks its assertions, which Debian's does not. Runs the regression files, the races and random histories. Then runs
+# most regression files again, with every cache invalidated as often as possible, and amcheck. This file is run by
+# test/reliability/instrumented/assert, which builds such a server, and does nothing otherwise. With ASSERT_SHORT it runs only the regression
+# files and races.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -18,7 +18,7 @@ log_min_messages = warning
 log_min_error_statement = panic
 CONF
 
-# On any other server the rest would pass and prove nothing.
+# On another server the other tests would pass without proving anything.
 my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 is(readlink "/proc/$postmaster/exe", "$sources/server/bin/postgres", 'the server is the one that was built')
 	&& is($node->safe_psql('postgres', 'SHOW debug_assertions'), 'on', '... and checks its assertions')
@@ -26,7 +26,7 @@ is(readlink "/proc/$postmaster/exe", "$sources/server/bin/postgres", 'the server
 $ENV{PGHOST} = $node->host;
 $ENV{PGPORT} = $node->port;
 
-my $read = 0; # how much of the log earlier calls have looked at
+my $read = 0; # how much of the log earlier calls have checked
 sub nothing_in_the_log
 {
 	my ($what) = @_;
@@ -36,7 +36,7 @@ sub nothing_in_the_log
 	is(join("\n", @trouble[ 0 .. ($#trouble < 9 ? $#trouble : 9) ]), '', "$what: no assertion failed, no crash, nothing leaked");
 }
 
-# Returns how many tests passed. The time, in seconds, ends a loop that cannot be interrupted.
+# Returns how many tests passed. The time limit, in seconds, ends a loop that cannot be interrupted.
 sub installcheck
 {
 	my ($what, $time, @variables) = @_;
@@ -56,7 +56,7 @@ if ($ENV{ASSERT_SHORT})
 	exit;
 }
 
-# As in histories.pl, each crowd has a table of its own.
+# As in histories.pl, each kind of history has its own table.
 $node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
 my @crowds = map { start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => 50) } 1 .. 4;
 my %saw;
@@ -67,13 +67,13 @@ for my $crowd (@crowds)
 }
 nothing_in_the_log('random histories');
 
-# Some files are left out because without caches they take many minutes: they create and drop tables and extensions, plan many queries, or make
-# thousands of calls. (adopt also relies on a warning that comes once, and now comes with every look.) clock, retry and run are left out because
-# their leases, ticks and timeouts end before such slow statements do.
+# Without caches some files would take many minutes, so they are left out: they create and drop tables and extensions, plan many queries, or
+# make thousands of calls. (adopt also expects a warning once, which here is given with every look at the table.) clock, retry and run are left
+# out because their leases, ticks and timeouts end before such slow statements do.
 my @files = grep { !/^(?:install|adopt|attached|clock|doctor|hostile|place|protect|refusal|retry|run|schedule|writers)$/ } map { m{(\w+)\.sql$} } sort glob "$sources/sql/*.sql";
 $node->safe_psql('postgres', 'ALTER SYSTEM SET debug_discard_caches = 1');
 $node->reload;
-my $again = installcheck('regression files, every cache thrown away as often as possible', 3600, 'ISOLATION=', "REGRESS=install @files");
+my $again = installcheck('regression files, every cache invalidated as often as possible', 3600, 'ISOLATION=', "REGRESS=install @files");
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET debug_discard_caches');
 $node->reload;
 

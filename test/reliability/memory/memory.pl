@@ -35,11 +35,11 @@ my %scenario = (
 	'acquire' => q{SELECT shedlock_acquire('free', '1 h');},
 	'acquire a new name' => q{SELECT shedlock_acquire('new', '1 h');},
 	'acquire several' => q{SELECT shedlock_acquire(ARRAY['free', 'second', 'new'], '1 h', tick => now());},
-	'acquire in vain' => q{SELECT shedlock_acquire('held', '1 h', wait => '1 ms');},
+	'acquire and be refused' => q{SELECT shedlock_acquire('held', '1 h', wait => '1 ms');},
 	'acquire a token' => q{SELECT shedlock_acquire_token('free', '1 h', holder => repeat('x', 300));},
 	'extend' => q{SELECT shedlock_extend('held', '2 h');},
 	'release' => q{SELECT shedlock_release('held');},
-	'release in vain' => q{SELECT shedlock_release_token('held', 1);},
+	'release and be refused' => q{SELECT shedlock_release_token('held', 1);},
 	'guard' => q{INSERT INTO work VALUES (1); SELECT shedlock_guard('held'); COMMIT;},
 	'guard and acquire' => q{SELECT shedlock_guard('held'); SAVEPOINT s; SELECT shedlock_guard('held'); ROLLBACK TO s; SELECT shedlock_acquire('free', '1 h'); COMMIT;},
 	'run' => q{CALL shedlock_run('free', 'INSERT INTO work VALUES (1)', '1 h');},
@@ -50,8 +50,8 @@ my %scenario = (
 	'views' => q{SELECT count(*) FROM shedlock_locks, shedlock_stats;},
 	'doctor' => q{SELECT count(*) FROM shedlock_doctor();});
 
-# First all attempts in one session, as behind a pooler: the next attempt would meet what a failure left behind. Then each in
-# a new session, whose caches are emptier. With 0 nothing fails, for comparison.
+# Runs all attempts in one session, as behind a pooler, so that an attempt would be affected by what an earlier failure left behind. Or runs
+# each in a new session, whose caches contain less. With the number 0 nothing fails, for comparison.
 sub attempts
 {
 	my ($name, $statement, $session, @numbers) = @_;
@@ -60,7 +60,8 @@ sub attempts
 	for my $n (@numbers)
 	{
 		$script .= "\\c\n" if $session eq 'new';
-		# psql keeps the last error until it is reset; in a transaction block that is 25P02. Failures while arming and disarming do not matter.
+		# psql keeps the last SQLSTATE until it is reset. In a transaction block that has failed it is 25P02. Failures of the calls of starve and
+# starve_left do not matter.
 		$script .= <<"PSQL";
 CALL reset();
 SELECT state AS before FROM state \\gset
@@ -86,11 +87,11 @@ PSQL
 my $errors = '';
 for my $name (sort keys %scenario)
 {
-	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these make thousands of allocations, most of them in the planner
+	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these two make thousands of allocations, most of them in the planner
 	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(8, $step) * $_ } 1 .. often(24, 600));
 	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(23, 3) * $_ } 1 .. often(5, 1000));
 }
-like($errors, qr/ERROR:  53200/, 'memory ran out');
+like($errors, qr/ERROR:  53200/, 'control: memory ran out');
 
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 # The server reports a hash table that it cannot create as XX000.
@@ -98,14 +99,14 @@ my $hash_tables = () = slurp_file($node->logfile) =~ /ERROR:  failed to initiali
 is(sql("SELECT count(*) FROM outcome WHERE sqlstate = 'XX000'"), $hash_tables, 'every XX000 is a hash table that the server could not create');
 is(sql("SELECT DISTINCT sqlstate FROM outcome WHERE sqlstate NOT IN ('00000', '53200', 'XX000') AND NOT (scenario LIKE 'run and fail%' AND sqlstate = '22012')"), '',
 	'there was no other error');
-# After an error everything is undone, or the error came from the server's own work after the commit.
+# After an error everything is undone, unless the error came from the server's own work after the commit.
 is(sql("SELECT scenario, n, before, after FROM outcome o WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'
-    AND shape(after) NOT IN (SELECT shape(d.after) FROM outcome d WHERE d.scenario = o.scenario AND d.sqlstate = '00000') LIMIT 3"), '', 'after an error everything is undone, or all of it is done');
+    AND shape(after) NOT IN (SELECT shape(d.after) FROM outcome d WHERE d.scenario = o.scenario AND d.sqlstate = '00000') LIMIT 3"), '', 'after an error either everything is undone or everything is done');
 cmp_ok(sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200' AND before <> after AND scenario NOT LIKE 'run%'"), '<',
 	sql("SELECT count(*) / 20 + 5 FROM outcome WHERE sqlstate = '53200'"), '... and in nearly all cases it is undone');
-is(sql("SELECT scenario, n FROM outcome WHERE sqlstate = '00000' AND (before = after) <> (scenario ~ 'vain|views|doctor')"), '', 'without an error everything is done');
-# A run commits before and after its command. Whatever happened to it, all other locks are as they were, the command was
-# done once or not at all, and the run's lock is free, or held until its lease ends.
+is(sql("SELECT scenario, n FROM outcome WHERE sqlstate = '00000' AND (before = after) <> (scenario ~ 'refused|views|doctor')"), '', 'without an error everything is done');
+# A run commits before and after its command. Wherever it failed, all other locks are unchanged, the command was done once or not at all, and
+# the lock of the run is free, or held until its lease ends.
 is(sql(<<'SQL'), '', 'a failed run leaves nothing behind but its lease');
 SELECT scenario, n, sqlstate, before, after FROM outcome
  WHERE scenario LIKE 'run%' AND (regexp_replace(before, '[(]free[^)]*[)]| work .*', '', 'g') <> regexp_replace(after, '[(]free[^)]*[)]| work .*', '', 'g') OR after !~ '[(]free,.* work [01]$'
@@ -120,8 +121,8 @@ SELECT scenario, first, last FROM (SELECT DISTINCT scenario, first_value(bytes) 
 SQL
 my $failures = sql("SELECT count(*) FROM outcome WHERE sqlstate = '53200'");
 note("$_") for split /\n/, sql("SELECT scenario, count(*) FILTER (WHERE sqlstate = '53200') AS failed, count(*) AS attempts FROM outcome GROUP BY 1 ORDER BY 1");
-# With "AbortTransaction while in COMMIT state" and the like the server says that it ran out of memory while committing,
-# while beginning a subtransaction, or in an abort, where it asks for 0 bytes.
+# With messages such as "AbortTransaction while in COMMIT state" the server reports that it ran out of memory while committing, while
+# beginning a subtransaction, or while aborting, where it requests 0 bytes.
 my @trouble = grep { /PANIC|TRAP|terminated by signal|leak|still referenced|WARNING/ && !/WARNING:  (?:lock "|there is no transaction in progress|Abort(?:Sub)?Transaction while in [A-Z]+ state)/ } split /\n/, slurp_file($node->logfile);
 is("@trouble[0 .. ($#trouble < 4 ? $#trouble : 4)]", '', 'nothing leaked, nothing crashed');
 

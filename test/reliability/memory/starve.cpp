@@ -1,6 +1,6 @@
-// starve(n): of the allocations that this backend makes from now on, the n-th fails, once; with 0, none. starve_left():
-// how many are left until then. The server has no hook for this, so the module changes the table of functions behind
-// the memory contexts, in this process only.
+// starve(n) makes the n-th of this backend's next allocations fail, once; with 0, none fails. starve_left() returns how
+// many allocations are left until then. The server has no hook for this, so the module changes the table of functions
+// behind the memory contexts, in this process only.
 #include <cstdint>
 
 extern "C" {

@@ -1,9 +1,9 @@
-// starved_client DSN FIRST STEP: what happens to locks when memory runs out. First allocation number FIRST fails, then
-// FIRST + STEP, and so on until a run makes fewer allocations than that; each time in a new process. The allocation is
-// one of the calling thread, which acquires, extends, releases and loses a lock, or one of the thread that keeps a
-// lease alive. Either that one allocation fails, or the next few as well, or all that follow. Prints how often each
-// result occurred, and one line for each wrong one. If libpq crashes even without us, says so, and does not count
-// crashes as wrong.
+// starved_client DSN FIRST STEP: shows what happens to locks when memory runs out. Each test runs in a new process. In
+// the first, allocation number FIRST fails, in the next one FIRST + STEP, and so on until a process makes fewer
+// allocations than that. The allocation is one of the calling thread, which acquires, extends, releases and loses a
+// lock, or one of the thread that keeps a lease alive. Either that one allocation fails, or a few of the following as
+// well, or all of them. Prints how often each result occurred, and one line for each wrong result. If libpq crashes
+// without our library as well, the program says so, and does not count crashes as wrong.
 #include <shedlock/shedlock.hpp>
 
 #include <atomic>
@@ -22,29 +22,29 @@
 
 namespace {
 
-struct famine {
+struct failure_plan {
     char const *title;
-    bool strikes_caller; // or all other threads
-    int strikes;
+    bool in_caller; // otherwise in all other threads
+    int count;
 };
 constexpr int no_end = std::numeric_limits<int>::max();
-constexpr famine famines[] = {{"one of the caller's", true, 1},
-                              {"all of the caller's from", true, no_end},
-                              {"one of the keeper's", false, 1},
-                              {"five of the keeper's", false, 5},
-                              {"all of the keeper's from", false, no_end}};
+constexpr failure_plan failure_plans[] = {{"one of the caller's", true, 1},
+                                          {"all of the caller's from", true, no_end},
+                                          {"one of the keeper's", false, 1},
+                                          {"five of the keeper's", false, 5},
+                                          {"all of the keeper's from", false, no_end}};
 
 thread_local bool is_caller = false;
-famine now{};
-std::atomic<std::int64_t> left = 0; // allocations until one fails; 0: none does
-std::atomic<int> struck = 0;
+failure_plan plan{};
+std::atomic<std::int64_t> left = 0; // allocations until one fails; with 0, none fails
+std::atomic<int> failed_allocations = 0;
 std::atomic<long> ahead = 0; // seconds that the clock of leases is ahead of the machine's
 
 bool is_to_fail()
 {
-    if (left <= 0 || is_caller != now.strikes_caller || --left > 0)
+    if (left <= 0 || is_caller != plan.in_caller || --left > 0)
         return false;
-    left = ++struck < now.strikes ? 1 : 0;
+    left = ++failed_allocations < plan.count ? 1 : 0;
     errno = ENOMEM;
     return true;
 }
@@ -86,9 +86,9 @@ namespace {
 using namespace std::chrono_literals;
 using clock = shedlock::clock;
 
-enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, dropped, untold };
+enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, dropped, not_stopped };
 constexpr char const *words[] = {"as if nothing had happened",
-                                 "not struck",
+                                 "no allocation failed",
                                  "released late, with a warning",
                                  "in doubt",
                                  "refused",
@@ -97,7 +97,7 @@ constexpr char const *words[] = {"as if nothing had happened",
                                  "lease not kept alive any more",
                                  "not told to stop when the lease ended"};
 
-// The server sends a notice that says why the lock was lost, which takes memory, too.
+// The server's notice says why the lock was lost, and processing it needs memory as well.
 void lose(shedlock::client &locks, std::string const &name)
 try {
     auto lock = locks.try_acquire(name, {.at_most = 1h});
@@ -128,7 +128,7 @@ try {
     return is_warned ? warned : failed;
 }
 
-// Waits for it, but no longer than three minutes.
+// Waits until the condition is true, but no longer than three minutes.
 template <typename Condition> bool becomes_true(Condition const &condition)
 {
     using std::chrono::steady_clock;
@@ -137,8 +137,8 @@ template <typename Condition> bool becomes_true(Condition const &condition)
     return condition();
 }
 
-// The lease is an hour, and it is this program that moves the clock. Once a third of the lease has passed, the keeper
-// must extend it, even if that fails at first.
+// The lease is an hour, and this function moves the clock. Once a third of the lease has passed, the keeper must extend
+// it, even if that fails at first.
 outcome keep(shedlock::client &locks, std::string const &name)
 {
     auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
@@ -146,12 +146,12 @@ outcome keep(shedlock::client &locks, std::string const &name)
     auto const first = lock->deadline();
     auto const is_extended = [&] { return lock->deadline() > first; };
     ahead = 1300;
-    becomes_true([&] { return struck > 0 || is_extended(); });
-    if (struck == 0)
+    becomes_true([&] { return failed_allocations > 0 || is_extended(); });
+    if (failed_allocations == 0)
         return no_failure;
-    if (now.strikes == no_end) {
-        ahead = 2 * 3595; // the lease is over even if it was extended before
-        return becomes_true([&] { return stop.stop_requested(); }) ? ok : untold;
+    if (plan.count == no_end) {
+        ahead = 2 * 3595; // the lease has ended even if it was extended before
+        return becomes_true([&] { return stop.stop_requested(); }) ? ok : not_stopped;
     }
     becomes_true([&] {
         ahead = std::min(ahead.load() + 10, 3000L);
@@ -167,34 +167,34 @@ outcome live(char const *dsn, std::string const &name, std::int64_t n)
     locks.force_release(name);
     is_caller = true;
     left = n;
-    auto const result = now.strikes_caller ? call(locks, name, is_warned) : keep(locks, name);
+    auto const result = plan.in_caller ? call(locks, name, is_warned) : keep(locks, name);
     left = 0;
-    return struck > 0 ? result : no_failure;
+    return failed_allocations > 0 ? result : no_failure;
 }
 
 bool is_wrong(outcome result, bool is_held)
 {
-    bool const may_be_held = result == doubtful || result == warned || (now.strikes == no_end && result == starved);
-    return result == dropped || result == untold || (is_held && !may_be_held);
+    bool const may_be_held = result == doubtful || result == warned || (plan.count == no_end && result == starved);
+    return result == dropped || result == not_stopped || (is_held && !may_be_held);
 }
 
-// Whether libpq alone crashes when an allocation fails while it connects. Version 16.15 does, in PQfinish.
+// Returns whether libpq alone crashes when an allocation fails while it connects. Version 16.15 does, in PQfinish.
 bool is_libpq_to_crash(char const *dsn)
 {
     for (std::int64_t n = 1;; ++n) {
         auto const pid = fork();
         if (pid == 0) {
-            now = {"", true, 1};
+            plan = {"", true, 1};
             is_caller = true;
             left = n;
             PQfinish(PQconnectdb(dsn));
-            _exit(struck);
+            _exit(failed_allocations);
         }
         int status = 0;
         waitpid(pid, &status, 0);
         if (!WIFEXITED(status))
             return true;
-        if (WEXITSTATUS(status) == 0) // none was left to fail
+        if (WEXITSTATUS(status) == 0) // no allocation was left to fail
             return false;
     }
 }
@@ -229,13 +229,13 @@ int main(int count, char **arguments)
         return 2;
     auto const *const dsn = arguments[1];
     auto const step = std::atoll(arguments[3]);
-    shedlock::client judge{dsn};
+    shedlock::client observer{dsn};
     bool const may_crash = is_libpq_to_crash(dsn);
     if (may_crash)
         std::cout << "libpq crashes by itself" << std::endl;
     int wrong = 0;
-    for (auto const &one : famines) {
-        now = one;
+    for (auto const &one : failure_plans) {
+        plan = one;
         std::map<outcome, int> times;
         for (auto n = std::atoll(arguments[2]); times[no_failure] == 0;) {
             std::vector<child> children;
@@ -244,20 +244,20 @@ int main(int count, char **arguments)
             for (auto const &each : children) {
                 auto const status = each.status();
                 auto const result = static_cast<outcome>(WEXITSTATUS(status));
-                bool const is_held = judge.force_release(each.name);
+                bool const is_held = observer.force_release(each.name);
                 if (WIFEXITED(status))
                     times[result]++;
                 if (WIFEXITED(status) ? !is_wrong(result, is_held) : may_crash)
                     continue;
                 wrong++;
-                std::cout << "allocation " << each.number << ", " << now.title << ": "
+                std::cout << "allocation " << each.number << ", " << plan.title << ": "
                           << (WIFEXITED(status) ? words[result] : "crashed, signal " + std::to_string(WTERMSIG(status)))
                           << (is_held ? ", and the lock is held" : "") << std::endl;
             }
         }
         times.erase(no_failure);
         for (auto const &[result, often] : times)
-            std::cout << often << " times, " << now.title << ": " << words[result] << std::endl;
+            std::cout << often << " times, " << plan.title << ": " << words[result] << std::endl;
     }
     return wrong > 0;
 }

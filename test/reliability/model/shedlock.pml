@@ -1,6 +1,6 @@
-/* The protocol of extension/, step by step: one lock, two of our sessions, which do runs or not, one Java client, a clock
- * and a nemesis. One step here is one step there: it is done under the page's lock, or nobody can see it half done.
- * README.md says what is modelled and what is not. -DBREAK_... gives the broken variants; ./check runs them all.
+/* The protocol of extension/, step by step: one lock, two of our sessions, with or without runs, one Java client, a clock
+ * and faults. A step here is one step there: it is done under the page's lock, or no other session can see it half done.
+ * README.md says what is modelled and what is not. -DBREAK_... makes the broken variants, and ./check runs them all.
  */
 #ifndef HORIZON
 #define HORIZON 4 /* the clock's last reading */
@@ -23,8 +23,8 @@
 #define LATE 4 /* another connection of the client of session 1 */
 #define CLIENTS 5
 
-/* This many of our sessions do nothing but runs, with ticks and retry. A run is a shedlock_run or, with BY_TOKEN, a client
- * that acquires a token, works and completes; its lease does not end with a session, and it may give up on a commit
+/* This many of our sessions only do runs, with ticks and retry. A run is a shedlock_run or, with BY_TOKEN, a client that
+ * acquires a token, works and completes; its lease does not end with a session, and it may give up on a commit
  * (late). */
 #ifndef RUNS
 #define RUNS 0
@@ -41,7 +41,7 @@ byte killed; /* one bit per client: its connection is gone, its transaction abor
 #endif
 #define IS_KILLED(who) (killed & (1 << who))
 
-/* I2 is the absence of deadlock: an acquire may decide that everybody else stops until it is done. */
+/* I2 is the absence of deadlock: while an acquire is under way, all other clients may stop. */
 #ifdef ALONE
 byte alone = NOBODY;
 #define MAY_STEP(who) (!killed && (alone == NOBODY || alone == who))
@@ -51,7 +51,7 @@ byte alone = NOBODY;
 
 byte now = 1;
 
-/* The row's committed version, and the version that `writer`, whose transaction is in progress, has put above it. keep is
+/* The row's committed version, and the newer version by `writer`, whose transaction is in progress. keep is
  * lock_at_least_until, by is locked_by; with runs, last and done are last_tick and last_done_tick. 0: NULL. */
 #define DONE 0       /* NULL */
 #define NOT_DONE 255 /* -infinity */
@@ -67,7 +67,7 @@ byte writer = NOBODY;
 bool acquires; /* the new version is an acquisition, */
 bool flushes;  /* ... or something else that must survive a crash */
 
-/* While a release is only in memory: the values that a crash would bring back. */
+/* While a release is only in memory: the values that a crash would restore. */
 bool unflushed;
 byte disk_until, disk_keep, disk_done;
 
@@ -90,7 +90,7 @@ byte stage[CLIENTS]; /* of its transaction */
 #define COMPLETES 3  /* the commit has begun, and has looked at the row */
 #define IS_AT_WORK(who) (stage[who] == WORKS || stage[who] == COMPLETES)
 
-/* What no client knows: this is for the properties only. A client relies on its lease from its call on, whatever is
+/* For the properties only: no client knows this. A client relies on its lease from its call on, whatever is
  * written. */
 byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
@@ -109,7 +109,7 @@ bool has_effect;              /* ... by the latest acquisition */
 
 #define LARGER(a, b) ((a) > (b) -> (a) : (b))
 
-/* I1 and I5: whoever gets the lock, or keeps it longer, is alone with it. */
+/* I1 and I5: a client that is granted the lock, or extends it, is the only one that relies on it. */
 inline promise_exclusion(me)
 {
     if
@@ -127,7 +127,7 @@ inline promise_growth(next)
     fi
 }
 
-/* I11, a little stricter: nobody else may be about to commit an acquisition either. A run promises this for its work. */
+/* I11, a little stricter: no other client may be about to commit an acquisition either. A run promises this for its work. */
 inline promise_fencing(me)
 {
     if
@@ -159,7 +159,7 @@ inline promise_done()
 #endif
 }
 
-/* Puts a version above the committed one. */
+/* Adds a version that is newer than the committed one. */
 #define WRITE(who, its_until, its_at, its_keep, its_by, its_last, its_done) \
     new_until = its_until; new_at = its_at; new_keep = its_keep; new_by = its_by; new_last = its_last; \
     new_done = its_done; new_there = true; writer = who
@@ -177,7 +177,7 @@ inline forget_new_version()
     writer = NOBODY; acquires = false; flushes = false
 }
 
-/* As if its new version had never been there; its locks are gone. */
+/* Removes its new version, and its locks. */
 inline abort(me)
 {
     if
@@ -304,8 +304,8 @@ inline commit(me)
 #define HAS_MOVED(since) (now > since)
 #endif
 
-/* The lock of a shedlock_run whose session is gone is free, but not before its at_least is over. A session comes back
- * without a token. */
+/* The lock of a shedlock_run whose session is gone is free, but not before the end of its at_least. A session that
+ * reconnects has no token. */
 #ifdef BY_TOKEN
 #define IS_OF_SESSION(who) false
 #else
@@ -406,7 +406,7 @@ look_again:
         seen_done = WITH_JAVA(SEEN(me, done, new_done))
 #endif
     };
-    atomic { /* judge: the one reading of the clock */
+    atomic { /* decide: the one reading of the clock */
         MAY_STEP(me);
         instant = CLOCK;
         if
@@ -483,8 +483,8 @@ refused:
     }
 }
 
-/* change.cpp: try_to_change, until it has succeeded or the lock is not ours. It waits while another transaction keeps the
- * row undecided. */
+/* change.cpp: try_to_change, until it has succeeded or the lock is not ours. It waits while another transaction's change
+ * of the row is uncommitted. */
 #define LOOK_AT(me, is_mine) \
     sight[me] = SAME; \
     instant = CLOCK; \
@@ -592,8 +592,8 @@ released:
 #define IS_RELEASED (!IS_UNRELEASED(keep))
 #endif
 
-/* guard.cpp: complete, at the commit of a run's work. The lease may be over, as long as nobody has taken the lock or is
- * about to. */
+/* guard.cpp: complete, at the commit of a run's work. The lease may have ended, as long as no client has taken the lock
+ * or is about to. */
 inline commit_completing(me)
 {
     atomic {
@@ -711,8 +711,8 @@ end:
 }
 
 #ifdef BY_TOKEN
-/* The client of session 1 has waited too long for its commit. It does not know how the commit will end, and releases as
- * not done, over another connection. Once it has heard of that release, it does not rely on the lease any more. */
+/* The client of session 1 has waited too long for its commit. It does not know the outcome of the commit, and releases as
+ * not done, on another connection. Once it has the answer to that release, it no longer relies on the lease. */
 proctype late()
 {
     byte its_token, instant;
@@ -755,9 +755,9 @@ gave_up:
 }
 #endif
 
-/* Each statement of the Java client is a transaction, and CURRENT_TIMESTAMP is its start. An UPDATE judges the version in
- * its snapshot, waits for any other transaction that is writing or locking the row, and judges again if the row has
- * changed. INSERT … ON CONFLICT judges the newest version. */
+/* Each statement of the Java client is a transaction, and CURRENT_TIMESTAMP is its start. An UPDATE checks the version in
+ * its snapshot, waits for any other transaction that is writing or locking the row, and checks again if the row has
+ * changed. INSERT … ON CONFLICT checks the newest version. */
 proctype java()
 {
     byte started;
@@ -824,7 +824,7 @@ end:
         MAY_STEP(CLIENTS) && now < HORIZON;
         now++;
         printf("the clock reads %d\n", now);
-        /* Leases that are over are forgotten, to keep the number of states down. */
+        /* Leases that have ended are forgotten, to limit the number of states. */
         live_until[1] = (live_until[1] > now -> live_until[1] : 0);
         live_until[2] = (live_until[2] > now -> live_until[2] : 0);
         live_until[JAVA] = (live_until[JAVA] > now -> live_until[JAVA] : 0)
@@ -864,7 +864,7 @@ proctype nemesis()
 {
 end:
     do
-    /* A client dies, and its session with it. It comes back as a new one. */
+    /* A client dies, and its session ends. It returns as a new session. */
     :: d_step { MAY_STEP(CLIENTS) -> crash(1) }
 #ifndef SINGLE
     :: d_step { MAY_STEP(CLIENTS) -> crash(2) }
@@ -873,7 +873,7 @@ end:
     :: d_step { MAY_STEP(CLIENTS) -> crash(JAVA) }
 #endif
 #ifdef SERVER_CRASHES
-    /* The server dies, and what was not flushed is lost. Clients live on and know their tokens, but runs are over. */
+    /* The server dies, and what was not flushed is lost. Clients survive and know their tokens, but runs have ended. */
     :: d_step {
         MAY_STEP(CLIENTS);
         survive(1); survive(2); survive(JAVA);

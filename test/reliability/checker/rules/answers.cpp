@@ -1,5 +1,5 @@
-// Answers that are wrong in themselves: refused without a reason, done for a caller that was not the holder, or failed
-// with an unexpected SQLSTATE.
+// Checks for wrong answers: a call that was refused without a reason, succeeded for a caller that was not the holder,
+// or failed with an unexpected SQLSTATE.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_plain_refusal(operation const &op)
 
 namespace {
 
-// When the last change of the name had ended before the refused call began; on the monotonic clock.
+// The time (monotonic clock) at which the last change of the name before the refused call had ended.
 microseconds free_since(world const &world, biography const &about, operation const &refused)
 {
     auto since = beginning;
@@ -35,7 +35,7 @@ bool overlap(world const &world, operation const &one, operation const &other)
     return one.called.at <= world.settled_at(other) && other.called.at <= world.settled_at(one);
 }
 
-// Only one of our calls takes a name at a time, but a Java client may change the row in between.
+// Only one of our calls takes a name at a time, but a Java client or a fault may change the row in between.
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
@@ -44,9 +44,9 @@ bool was_overtaken(world const &world, biography const &about, operation const &
     });
 }
 
-// Whether the other call was under way at that time and can explain the refusal. If it was refused as well, it may have
-// been about to take the name, provided there is a reason why it did not: it found the name free at an earlier time, or
-// was overtaken. And a call of the library may have held the lock for a while, but learned only of its end.
+// Whether the other call overlapped the refused one and can explain the refusal. If the other call was refused as well,
+// it may have been about to take the name, if there is a reason why it did not: it found the name free at an earlier
+// time, or was overtaken. A call of the library may also have been granted the lock for a while, but lost the reply.
 bool is_in_the_way(world const &world, biography const &about, operation const &other, operation const &refused,
                    microseconds since)
 {
@@ -79,9 +79,9 @@ bool may_be_done(acquisition const &one)
     });
 }
 
-// A run without a tick uses up the ticks that the clock has reached, and if it is done, also a tick ahead of the clock
-// that was tried before it. With retry, a run of the same tick uses it up only if it is done. Pauses and releases by
-// force use up no tick.
+// A run without a tick uses up the ticks that the clock has reached. If it is done, it also uses up a tick ahead of the
+// clock that was tried before it. With retry, a run of the same tick uses it up only if it is done. Pauses and releases
+// by force use up no tick.
 bool may_have_had_its_turn(world const &world, biography const &about, operation const &refused)
 {
     auto const &all = about.acquisitions;
@@ -172,7 +172,7 @@ void must_not_be_done(world const &world, biography const &about, acquisition co
         all.push_back({"I12", "done for an acquisition that was rolled back", {*mine->op, change}});
     } else if (auto const *const other = successor(about, *mine, change)) {
         all.push_back(
-            {"I4", "done, although somebody else had acquired the lock since then", {*mine->op, *other->op, change}});
+            {"I4", "done, although another caller had acquired the lock since then", {*mine->op, *other->op, change}});
     } else if (auto const *const before = earlier_release(world, *mine, change)) {
         all.push_back({"I4", "done, although the lock had been released", {*mine->op, *before, change}});
     } else if (auto const until = world.lease_at(*mine, change).until_high;
@@ -195,8 +195,9 @@ void only_holders_change(world const &world, std::string const &name, biography 
 
 namespace {
 
-// In SERIALIZABLE, a statement of Java may read the row that we write. If Java's transaction would have to fail for
-// that, but is prepared already, the server lets our commit fail ("conflict in from prepared pivot").
+// In SERIALIZABLE, a Java client's statement may read the row that our function writes. If the Java client's
+// transaction would have to fail for that, but is already prepared, the server lets our commit fail ("conflict in from
+// prepared pivot").
 bool may_meet_prepared_java(history::record const &record, operation const &op)
 {
     return std::any_of(record.operations.begin(), record.operations.end(), [&](auto const &other) {
@@ -204,7 +205,7 @@ bool may_meet_prepared_java(history::record const &record, operation const &op)
     });
 }
 
-// Java clients wait for other transactions, and fail at higher isolation levels; ours do neither.
+// Java clients wait for other transactions, and fail at higher isolation levels. Our functions do neither.
 bool is_expected(world const &world, history::record const &record, operation const &op)
 {
     if (world.is_portable() && is_expected_of_portable(world, op))
@@ -218,7 +219,8 @@ bool is_expected(world const &world, history::record const &record, operation co
     if (op.state == "40001" && (op.what == action::commit || op.what == action::prepare))
         return may_meet_prepared_java(record, op);
     bool const never_waits = op.what == action::acquire && op.by != maker::java;
-    // Release and extend wait for a transaction that is changing the same row, and a Java client may be waiting for us.
+    // Release and extend wait for a transaction that is changing the same row, and a Java client may be waiting for
+    // ours.
     if (op.state == "40P01" && op.tx && !never_waits)
         return true;
     if (op.state == "55P03" && never_waits)
@@ -235,7 +237,8 @@ void errors_are_expected(world const &world, history::record const &record, foun
             all.push_back({op.what == action::acquire ? "I2" : "unexplained", "failed with " + op.state, {op}});
 }
 
-// If replies get lost, the client may have asked again, and its lease may have begun later than the token says.
+// If a reply was lost, the client may have repeated its request, and its lease may have begun later than the token
+// says.
 void clients_do_not_trust_too_long(world const &world, history::record const &record, found &all)
 {
     if (world.loses_replies())
@@ -243,7 +246,8 @@ void clients_do_not_trust_too_long(world const &world, history::record const &re
     for (auto const &op : record.operations) {
         if (op.what != action::acquire || !op.trust)
             continue;
-        auto const last = op.keep_alive ? op.done.wall : world.latest(op); // keep-alive may have extended it by then
+        auto const last =
+            op.keep_alive ? op.done.wall : world.latest(op); // keep-alive may have extended the lease by then
         auto const ends = last + op.at_most - (op.done.wall - op.done.at);
         if (*op.trust > ends + world.tolerance)
             all.push_back({"I1", "the client trusts its lease longer than it lasts", {op}});

@@ -65,13 +65,15 @@ TEST(checker, sees_a_refusal_without_a_reason)
     };
     EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(1300)), "")
         << "the other call was about to take the lock until a Java client overtook it";
-    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained") << "Java came too late for that";
+    EXPECT_EQ(broken(first + other(1190) + refused(1200) + java(2001)), "unexplained")
+        << "the Java client came too late for that";
     EXPECT_EQ(broken(first + other(1190) + refused(1200) +
                      "call 7 client=0 do=force names=a at=1300\ndone 7 result=no at=1320\n"),
               "")
         << "a release by force may overtake it as well";
-    EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained") << "Java came too early";
-    EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "nobody ever had the lock";
+    EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained")
+        << "the Java client came too early";
+    EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "no client ever had the lock";
     std::string const library =
         "call 8 client=6 do=acquire by=library names=a at_most=5 at=95\ndone 8 result=no at=120\n";
     auto const next = second("117", 112);
@@ -179,9 +181,9 @@ TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
     EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 150)), "");
     EXPECT_EQ(broken(refused(" edition=portable", " keep_alive=yes", 300)), "unexplained")
         << "the lease has long ended";
-    EXPECT_EQ(broken(refused(" edition=portable", "", 150)), "unexplained") << "nobody extends it";
+    EXPECT_EQ(broken(refused(" edition=portable", "", 150)), "unexplained") << "no client extends it";
     EXPECT_EQ(broken(refused("", " keep_alive=yes", 150)), "unexplained")
-        << "in the extension a late extend locks nothing";
+        << "in the extension a late extend does not lock the row";
 }
 
 TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_snapshot)

@@ -1,6 +1,6 @@
-// Splits a completion into a guard and a release, which the other rules know. Within a transaction each acquisition is
-// released once, however often it is completed: by the extension when the transaction commits or is prepared, by the
-// portable edition at the call.
+// Splits a completion into a guard and a release, which the other rules handle. However often a transaction completes
+// an acquisition, it releases it once: the extension does so when the transaction commits or is prepared, the portable
+// edition at the call.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct release {
     }
 };
 
-// The locks that a transaction releases if it commits now.
+// The releases that a transaction makes if it commits now.
 struct transaction {
     std::vector<release> releases{};
     std::vector<std::size_t> savepoints{}; // the number of releases before each
@@ -85,7 +85,7 @@ private:
             of(op).releases.push_back({asked, false});
     }
 
-    // The release takes place at `end`: the end of the transaction, or the completion itself.
+    // The release happens at `end`: the end of the transaction, or the completion itself.
     static operation release_by(operation made, operation const &end)
     {
         made.number = -2 * made.number;

@@ -10,7 +10,7 @@ call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=90 retr
 done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";
 
-// `within` comes before the end of the transaction, which begins at 180 and ends from 300 to 310.
+// A transaction that begins at 180 and whose end lasts from 300 to 310. `within` comes before its end.
 std::string transaction(std::string const &within, char const *end = "commit", char const *answer = "result=yes")
 {
     return "call 11 client=1 tx=1 do=start at=180\ndone 11 result=yes at=185\n" + within +
@@ -58,7 +58,7 @@ TEST(checker, completion_frees_the_lock_with_the_commit)
     EXPECT_EQ(broken(history + again("no", 320)), "") << "its tick is done";
     EXPECT_EQ(broken(history + again("yes token=330", 320)), "tick");
     EXPECT_EQ(broken(granted + complete(12, 200, "result=yes", "") + left(" rows=a:110:12") + second("220", 215)), "")
-        << "in a transaction of its own";
+        << "in a separate transaction";
 }
 
 TEST(checker, completion_that_is_rolled_back_has_not_happened)
@@ -117,7 +117,8 @@ TEST(checker, completion_fails_for_a_reason)
     auto late = fails;
     for (auto at = late.find("at=20"); at != late.npos; at = late.find("at=20", at + 1))
         late.replace(at + 3, 1, "12");
-    EXPECT_EQ(broken(granted + late + left("")), "unexplained") << "the lease has ended, but nobody has taken the lock";
+    EXPECT_EQ(broken(granted + late + left("")), "unexplained")
+        << "the lease has ended, but no client has taken the lock";
     EXPECT_EQ(broken(granted + second("1120", 1115) + late + left("")), "");
 }
 
@@ -155,7 +156,7 @@ TEST(checker, completion_whose_answer_was_lost_can_explain_that_the_library_repo
     EXPECT_EQ(broken(released("library", "result=error state=SL001")), "I1 I4 unexplained") << "nothing was completed";
 }
 
-TEST(checker, completion_that_is_prepared_keeps_others_away)
+TEST(checker, completion_that_is_prepared_keeps_other_clients_out)
 {
     auto const end = [](char const *how) {
         return std::string{"call 21 client=1 tx=1 do="} + how + " at=500\ndone 21 result=yes at=510\n";

@@ -18,7 +18,7 @@ bool is_allowed(record const &given, std::string const &state)
     return std::find(given.allowed.begin(), given.allowed.end(), state) != given.allowed.end();
 }
 
-// Whether the work must be there, must not, or may. (A cancel or a timeout may come just after the commit.)
+// Whether the effect must exist, must not, or may. (A cancel or a timeout may come just after the commit.)
 enum class presence { needed, forbidden, possible };
 
 presence presence_of_run(record const &given, operation const &run)
@@ -66,11 +66,11 @@ public:
         auto const expected =
             op.what == action::run ? presence_of_run(given_, op) : presence_of_completion(world_, given_, op);
         if (count > 1)
-            report("the work of one operation is there " + std::to_string(count) + " times", {op});
+            report("the effect of one operation exists " + std::to_string(count) + " times", {op});
         if (expected == presence::needed && count == 0)
-            report("reported as done, but its work is not there", {op});
+            report("reported as done, but has no effect", {op});
         if (expected == presence::forbidden && count > 0)
-            report("reported as not done, but its work is there", {op});
+            report("reported as not done, but has an effect", {op});
         auto const *const acquire = acquire_of(given_, op);
         if (count == 0 || !acquire)
             return;
@@ -80,7 +80,7 @@ public:
     }
 
 private:
-    // Within a transaction it may be completed repeatedly.
+    // A transaction may complete it repeatedly.
     void one_per_acquisition(effect const &mine)
     {
         auto const [first, is_new] = by_acquisition_.try_emplace({mine.of->names.front(), mine.acquire->number}, mine);

@@ -1,4 +1,4 @@
-// The effects that runs and completions have left in the ledger in the end.
+// The effects of runs and completions that are in the ledger at the end.
 #pragma once
 
 #include "history.hpp"
@@ -10,7 +10,7 @@ namespace checker {
 // By the number of the run or completion.
 using effects = std::map<int, std::vector<history::row>>;
 
-// nullptr if nobody looked.
+// nullptr if the history does not have them.
 inline history::operation const *last_look(history::record const &record)
 {
     history::operation const *last = nullptr;

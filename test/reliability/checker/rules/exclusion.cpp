@@ -65,9 +65,9 @@ void holds_exclude(world const &world, biography const &about, found &all)
                 add_overlap(world, some[i], some[j], all);
 }
 
-// A client relies on the lock from the answer to its acquire until the time that its release notes. A client that does
-// not get to the release notes nothing. With keep-alive the end of a lease is not known, but it is known who relies on
-// it.
+// A client relies on the lock from the answer to its acquire until the time that its release records. A client that
+// never releases records nothing. With keep-alive the end of a lease is not known, but it is known which client relies
+// on it.
 void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
 {
     std::vector<std::pair<operation const *, operation const *>> claims;
@@ -119,7 +119,8 @@ bool came_before(acquisition const &one, acquisition const &other)
     return one.op->done.at < other.op->called.at;
 }
 
-// The tick that it has used up, with all earlier ones: its own, or, without one, at least the time of the clock.
+// The last tick that the acquisition has used up, as well as all earlier ones: its own, or, without a tick, at least
+// the time of the clock.
 microseconds tick_of(world const &world, acquisition const &one)
 {
     return one.op->tick.value_or(world.earliest(*one.op));
@@ -136,7 +137,7 @@ operation const *done_by(world const &world, acquisition const &one)
 
 } // namespace
 
-// Ticks are compared with ticks. With retry the last tick may be run again, unless it was done.
+// Ticks are compared with ticks. With retry the last tick may be granted again, unless it was done.
 void ticks_run_once(world const &world, biography const &about, found &all)
 {
     for (auto const &again : about.acquisitions) {
@@ -148,7 +149,7 @@ void ticks_run_once(world const &world, biography const &about, found &all)
                 tick_of(world, first) < tick || was_deleted_between(about, *first.op, *again.op))
                 continue;
             if (tick_of(world, first) > tick)
-                all.push_back({"tick", "granted, although a later tick had its turn", {*first.op, *again.op}});
+                all.push_back({"tick", "granted, although a later tick had been granted", {*first.op, *again.op}});
             else if (!again.op->retry)
                 all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
             else if (auto const *const done = done_by(world, first))

@@ -217,7 +217,7 @@ TEST(checker, tick_sees_a_second_run)
         << "the row was deleted before the acquire that was called first";
 }
 
-// A run of client 1 for tick 90, which is released at 220 as done or as failed.
+// An acquisition by client 1 for tick 90, which is released at 220 as done or as failed.
 std::string turn(char const *said)
 {
     return std::string{R"(history seed=1
@@ -242,7 +242,7 @@ TEST(checker, tick_counts_with_retry_only_if_it_was_done)
     EXPECT_EQ(broken(turn("") + "call 9 client=0 do=revoke names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "yes token=310")),
               "")
-        << "the row was deleted, so nobody knows";
+        << "the row was deleted, so it is not known any more";
     EXPECT_EQ(broken(turn("") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "yes token=310")),
               "tick")
@@ -283,7 +283,7 @@ TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_a_tic
 TEST(checker, tick_sees_that_a_due_tick_was_refused)
 {
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no")), "unexplained");
-    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "no")), "") << "it had its turn";
+    EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, "", "no")), "") << "the tick had been granted";
     EXPECT_EQ(broken(turn("") + asks_for_tick(90, " retry=yes", "no")), "") << "it was done";
     EXPECT_EQ(broken(without_tick(" done=no") + asks_for_tick(90, " retry=yes", "no")), "")
         << "a run without a tick used up all ticks before it";

@@ -33,7 +33,7 @@ bool comes_later(acquisition const &other, acquisition const &mine)
     return other.op->called.at >= mine.op->done.at;
 }
 
-// No guarded commit began after a later acquisition had been granted for good.
+// No guarded commit began after the commit of a later acquisition.
 void must_be_the_latest(world const &world, guarded const &one, biography const &about, found &all)
 {
     for (auto const &other : about.acquisitions)
@@ -50,7 +50,7 @@ void must_be_the_latest(world const &world, guarded const &one, biography const 
                            {*one.mine->op, *event, *one.guard, *one.commit}});
 }
 
-// The ledger that a new holder finds has everything that guarded transactions of earlier holders will ever write.
+// When a new holder reads the ledger, it has every row that guarded transactions of earlier holders ever write.
 void must_be_complete(acquisition const &mine, std::vector<guarded> const &all_guarded, found &all)
 {
     int earlier = 0;

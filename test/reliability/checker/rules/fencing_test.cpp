@@ -8,7 +8,7 @@ TEST(checker, I11_sees_a_guarded_commit_after_a_later_acquisition)
 {
     EXPECT_EQ(broken(first + guarded(1050, "result=yes") + second("1120", 1110)), "");
     EXPECT_EQ(broken(first + guarded(1500, "result=yes")), "")
-        << "the lease has ended, but nobody else has taken the lock";
+        << "the lease has ended, but no other client has taken the lock";
     EXPECT_EQ(broken(first + guarded(1500, "result=yes") + second("1120", 1110)), "I11");
     EXPECT_EQ(broken("history seed=1 edition=portable\n" + first.substr(first.find('\n') + 1) +
                      guarded(1500, "result=yes") + second("1120", 1110)),

@@ -1,5 +1,5 @@
-// Every acknowledged acquisition is in the table, as it was acknowledged, and every row in the table is known to a
-// client.
+// Every acknowledged acquisition is in the table, as it was acknowledged, and every row in the table is that of a
+// client's acquisition.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ void rows_are_kept(world const &world, history::record const &record, found &all
             for (auto const &mine : about.acquisitions)
                 must_be_known(world, mine, about, look, row == look.rows.end() ? nullptr : &*row, all);
             if (row != look.rows.end() && !is_explained(about, *row))
-                all.push_back({"unexplained", "no client knows of the acquisition in the row of " + name, {look}});
+                all.push_back({"unexplained", "no client made the acquisition in the row of " + name, {look}});
         }
     }
 }

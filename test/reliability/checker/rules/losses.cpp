@@ -1,4 +1,4 @@
-// No call reports that a lock was lost, or not held, if it was ours and live all the time.
+// No call reports that a lock was lost, or not held, if the caller held it and its lease had not ended.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using history::result;
 
 namespace {
 
-// The grant was certain when the operation began, and not rolled back before it ended.
+// Whether the grant was certain when the operation began, and was not rolled back before the operation ended.
 bool is_granted(acquisition const &mine, operation const &op)
 {
     if (in_one_transaction(*mine.op, op))
@@ -19,7 +19,7 @@ bool is_granted(acquisition const &mine, operation const &op)
     return mine.fate.by <= op.called.at;
 }
 
-// Throughout: from the call of that operation to its answer.
+// Throughout means from the call of that operation to its answer.
 bool is_live_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
 {
     auto const lease = world.lease_at(mine, op);
@@ -27,7 +27,7 @@ bool is_live_throughout(world const &world, biography const &about, acquisition 
            !was_revoked_between(about, *mine.op, op);
 }
 
-// Whether that acquire, after ours, may have taken the lock by the time of the operation, or was about to take it.
+// Whether the other acquire may have taken the lock after `mine` and before the end of the operation, or was about to.
 bool may_take_over(world const &world, operation const &other, acquisition const &mine, operation const &op)
 {
     if (other.what != action::acquire || &other == mine.op || other.called.at > op.done.at)
@@ -35,7 +35,7 @@ bool may_take_over(world const &world, operation const &other, acquisition const
     auto const outcome = world.fate_of(other).outcome;
     if (other.result == result::yes && outcome != fates::undone)
         return other.done.at > mine.op->called.at;
-    if (outcome == fates::unknown) // for a run it may be known when that was over
+    if (outcome == fates::unknown) // for a run it may be known when it had ended
         return world.settled_at(other) > mine.op->called.at;
     bool const wrote_nothing = is_plain_refusal(other) && !(world.loses_replies() && other.by == maker::library);
     return !wrote_nothing && world.settled_at(other) >= op.called.at;
@@ -51,7 +51,7 @@ bool is_latest_throughout(world const &world, biography const &about, acquisitio
                         [&](auto const *other) { return may_take_over(world, *other, mine, op); });
 }
 
-// A completion checks what a guard does, and that nobody has released the lock.
+// A completion checks what a guard does, and that the lock has not been released.
 bool is_completable_throughout(world const &world, biography const &about, acquisition const &mine, operation const &op)
 {
     return is_latest_throughout(world, about, mine, op) && !world.lease_at(mine, op).is_released;
@@ -59,7 +59,7 @@ bool is_completable_throughout(world const &world, biography const &about, acqui
 
 using judgement = bool(world const &, biography const &, acquisition const &, operation const &);
 
-// Judges the locks of `asked` at the time of `op`. Of several names, one that is lost is reason enough.
+// Checks the locks of `asked` at the time of `op`. If there are several names, one lost lock is reason enough.
 void must_be_lost(world const &world, operation const &asked, operation const &op, judgement *is_ours, found &all)
 {
     std::vector<operation> proof;
@@ -97,8 +97,8 @@ void must_have_lost_a_guard(world const &world, history::record const &record, o
         all.push_back(none_lost.front());
 }
 
-// To a snapshot older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty. Our
-// functions do not use the transaction's snapshot, but Java clients do. With DDL the table may also be missing.
+// For a snapshot older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty. Our
+// functions do not use the transaction's snapshot, but Java clients do. During DDL the table may also be missing.
 bool may_see_no_row(world const &world, history::record const &record, operation const &op)
 {
     auto const &allowed = record.allowed;

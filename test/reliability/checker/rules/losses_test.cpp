@@ -113,7 +113,7 @@ TEST(checker, knows_that_a_kept_lock_is_not_live)
     EXPECT_EQ(broken(kept + told("extend", 200, "result=no")), "unexplained");
 }
 
-TEST(checker, knows_that_others_can_use_a_grant_only_after_its_commit)
+TEST(checker, knows_that_other_clients_can_use_a_grant_only_after_its_commit)
 {
     std::string const open = R"(history seed=1
 call 1 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
@@ -186,7 +186,7 @@ TEST(checker, I11_sees_a_guarded_commit_that_fails_without_a_reason)
 {
     EXPECT_EQ(broken(first + guarded(1000, lost)), "unexplained");
     EXPECT_EQ(broken(first + guarded(1500, lost)), "unexplained")
-        << "the lease has ended, but nobody else has taken the lock";
+        << "the lease has ended, but no other client has taken the lock";
     EXPECT_EQ(broken(first + guarded(1500, lost) + second("1505", 1500)), "");
     auto const prepared = [](std::string text) { return text.replace(text.find("do=commit"), 9, "do=prepare"); };
     EXPECT_EQ(broken(first + prepared(guarded(1500, lost))), "unexplained");
@@ -218,7 +218,7 @@ TEST(checker, I11_sees_a_guarded_commit_that_fails_without_a_reason)
         "unexplained");
 }
 
-TEST(checker, sees_that_a_held_lock_was_called_free)
+TEST(checker, sees_that_a_held_lock_was_reported_as_free)
 {
     auto const force = [](int at, char const *answer) { return told("force", at, answer); };
     EXPECT_EQ(broken(first + force(200, "result=no")), "unexplained");

@@ -1,4 +1,4 @@
-// What may differ on the portable edition, which can see only what SQL sees, and has only the locks of SQL.
+// What may differ on the portable edition, which sees only what SQL can see, and has only the locks that SQL offers.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -7,14 +7,14 @@ namespace checker {
 
 using history::action;
 
-// From REPEATABLE READ on it sees the rows as they were when the transaction began.
+// At REPEATABLE READ and above it sees the rows as they were when the transaction began.
 bool may_be_out_of_date(world const &world, operation const &op)
 {
     return world.is_portable() && world.level_of(op) != history::level::committed;
 }
 
-// An extend that keep-alive sent before the release may arrive at the server after it. It locks the row until it knows
-// that it is too late, and an acquire does not wait for that.
+// An extend that keep-alive sent before the release may reach the server after it. It locks the row until it finds that
+// it is too late, and an acquire does not wait for that.
 bool may_still_be_extended(world const &world, acquisition const &one, operation const &refused)
 {
     return world.is_portable() && one.op->keep_alive &&
@@ -25,9 +25,9 @@ bool may_still_be_extended(world const &world, acquisition const &one, operation
            });
 }
 
-// From REPEATABLE READ on, a call that changes or guards a row fails if others have changed the row since then; an
-// acquire is refused. SERIALIZABLE also takes reads into account, and can fail at any time. Calls wait for a guard
-// until its transaction ends, which may itself be waiting, so deadlocks are possible.
+// At REPEATABLE READ and above, a call that changes or guards a row fails if another transaction has changed the row
+// since the snapshot, and an acquire is refused. SERIALIZABLE also takes reads into account, and can fail at any time.
+// Calls wait for a guard until its transaction ends, which may itself be waiting, so deadlocks are possible.
 bool is_expected_of_portable(world const &world, operation const &op)
 {
     auto const level = world.level_of(op);
@@ -38,7 +38,7 @@ bool is_expected_of_portable(world const &world, operation const &op)
            (level == history::level::serializable || (level == history::level::repeatable && changes));
 }
 
-// A guard keeps others away, but does not notice what its own transaction acquires.
+// A guard keeps other transactions out, but does not notice what its own transaction acquires.
 bool is_let_pass_by_portable(world const &world, operation const &acquire, operation const &commit)
 {
     return world.is_portable() && in_one_transaction(acquire, commit);

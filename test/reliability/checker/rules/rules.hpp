@@ -1,4 +1,4 @@
-// The rules, one function each, which append the violations that they find.
+// The rules. Each is a function that appends the violations that it finds.
 #pragma once
 
 #include "checker.hpp"
@@ -26,7 +26,7 @@ void nothing_is_acknowledged_without_standby(history::record const &, found &);
 void effects_are_exact(world const &, history::record const &given, found &);
 void losses_have_reasons(world const &, history::record const &, found &);
 
-// Splits each run into an acquire, a guard and a release, which the other rules know.
+// Splits each run into an acquire, a guard and a release, which the other rules handle.
 history::record with_runs_taken_apart(history::record const &);
 
 // Splits each completion into a guard and a release, which the extension writes at the commit.
@@ -38,7 +38,7 @@ bool may_still_be_extended(world const &, acquisition const &, history::operatio
 bool is_expected_of_portable(world const &, history::operation const &);
 bool is_let_pass_by_portable(world const &, history::operation const &acquire, history::operation const &commit);
 
-// A refused acquire of a single name by one of our functions, which has written nothing.
+// Whether it is a refused acquire of a single name by one of our functions, which has written nothing.
 bool is_plain_refusal(history::operation const &);
 
 // Whether the row may have been deleted between the two, and with it the history of ticks.
@@ -47,7 +47,7 @@ bool was_deleted_between(biography const &, history::operation const &first, his
 // Whether the row may have been deleted, or the lock released by force, between the two.
 bool was_revoked_between(biography const &, history::operation const &first, history::operation const &second);
 
-// Whether Y may have been granted after X, given everything that is known about X's lease.
+// Whether Y may have been granted after X, given everything that is known about the lease of X.
 bool may_follow(world const &, biography const &, acquisition const &x, acquisition const &y);
 
 } // namespace checker

@@ -36,7 +36,7 @@ public:
     [[nodiscard]] record const &made() const { return made_; }
 
 private:
-    // The server's clock is ours, except for the drift.
+    // The server's clock is the clock of the history, except for the drift.
     static moment at_server(operation const &run, microseconds wall, microseconds slack)
     {
         return {wall - run.called.wall + run.called.at + slack, wall};
@@ -63,7 +63,7 @@ private:
             made_.operations.push_back(release_of(run, guard));
     }
 
-    // If the command began, the lock was granted and that was committed.
+    // If the command began, the lock had been granted and the grant committed.
     [[nodiscard]] operation acquire_of(operation const &run) const
     {
         auto made = run;
@@ -86,7 +86,7 @@ private:
         made.names = run.names;
         made.of = run.number;
         made.is_of_run = true;
-        // The portable edition locks the row during the whole command, the extension after its end.
+        // The portable edition locks the row during the whole command, the extension only after its end.
         auto const since = run.ended && !made_.is_portable ? run.ended : run.begun;
         made.called = since ? at_server(run, *since, -slack_) : run.called;
         made.result = is_done(run) ? result::yes : is_answered(run) ? result::error : result::lost;
@@ -97,7 +97,7 @@ private:
         return made;
     }
 
-    // A run whose command failed on purpose has released the lock; after another error it may not have got to that. If
+    // A run whose command failed on purpose has released the lock. After another error it may not have released it. If
     // its session is gone, that counts as a release.
     [[nodiscard]] operation release_of(operation const &run, operation made) const
     {

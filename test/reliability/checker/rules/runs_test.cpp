@@ -4,7 +4,7 @@ namespace {
 
 using namespace by_hand;
 
-// Client 1 runs a command for tick 90, which lasts from 130 to 180 if it gets that far.
+// Client 1 runs a command for tick 90. The command lasts from 130 to 180, unless it fails before that.
 std::string run(char const *answer, char const *how = "", int end = 200)
 {
     return std::string{"history seed=1\ncall 1 client=1 do=run by=session names=a at_most=1000 at_least=0 tick=90 "
@@ -31,7 +31,7 @@ TEST(checker, run_holds_its_lock_until_its_command_has_ended)
     EXPECT_EQ(broken(run(well) + asks_for_tick(90, " retry=yes", "yes token=225", 220) + there), "tick");
     EXPECT_EQ(broken(run("result=no") + left("")), "unexplained");
     EXPECT_EQ(broken(run("result=yes token=110 begun=130 ended=1500", "", 1520) + second("1120", 1110) + there), "I11")
-        << "its lease had ended, and somebody else had taken the lock, but it was committed";
+        << "its lease had ended, and another client had taken the lock, but it was committed";
 }
 
 TEST(checker, run_that_outlived_its_lease_has_nothing_to_release)
@@ -54,7 +54,7 @@ TEST(checker, run_that_failed_is_due_again_at_once)
         << "the failure was not on purpose, but that does not matter";
     auto const cancelled = run("result=error state=57014 token=110 begun=130").replace(8, 0, "allow=57014 ");
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "")
-        << "it may not have got to the release";
+        << "it may not have released the lock";
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 1200) + left("")), "unexplained")
         << "but its lease has ended";
     EXPECT_EQ(broken(run("result=error state=SL001 token=110 begun=130 ended=180") + left("")), "unexplained");
@@ -103,7 +103,7 @@ TEST(checker, run_leaves_one_effect_per_tick)
     EXPECT_EQ(broken(run(broke_off) + next(90) + left(" rows=a:310:2")), "");
     EXPECT_EQ(broken(run(broke_off) + next(90) + left(" rows=a:110:1,a:310:2")), "effect tick");
     EXPECT_EQ(broken(run("result=lost") + next(90) + left(" rows=a:110:1,a:310:2")), "effect tick")
-        << "no reply at all came from it";
+        << "there was no reply at all";
 }
 
 } // namespace
