@@ -20,7 +20,7 @@ std::string program_at_host()
     return std::string{program_invocation_short_name} + '@' + host + ':' + std::to_string(::getpid());
 }
 
-// Random digits, by which we find our row again. In front, for of a narrow column the end of locked_by is cut.
+// Random digits, by which we recognise our row. They come first, because a narrow column cuts the end of locked_by.
 std::string random_mark()
 {
     static char const digits[] = "0123456789abcdef";
@@ -60,6 +60,7 @@ public:
         for (;;) {
             bool const is_last = clock::now() >= end || stop.stop_requested();
             bool is_refused = false;
+            asked_ = clock::now();
             try {
                 auto granted = in_doubt_ ? find_out() : ask(is_last);
                 reached();
@@ -97,7 +98,7 @@ private:
                    " FROM (SELECT " +
                    tick() + " AS tick) AS due";
         bool const explains = refusal_ && is_last;
-        if (explains) // after it, in the same statement
+        if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
                   locks_query(names_) + " AND asked.token IS NULL) AS seen ON true";
         auto answer = session_.ask(sql, arguments_, time_limit());
@@ -115,7 +116,8 @@ private:
         return std::nullopt;
     }
 
-    // An answer has fixed it. Until then it is that of the moment of the call, however long nobody has answered.
+    // The first answer fixes it. Until then it is that of the moment of the call, however long there has been no
+    // answer.
     std::string tick() const
     {
         if (tick_)
@@ -141,7 +143,7 @@ private:
     void unreached(connection_error const &failure)
     {
         if (!server_end_)
-            server_end_ = limits_.server ? later(clock::now(), *limits_.server) : limits_.end;
+            server_end_ = limits_.server ? later(asked_, *limits_.server) : limits_.end;
         if (clock::now() >= *server_end_ || limits_.stop.stop_requested())
             throw;
         over_ = std::max(over_, later(*server_end_, session_.patience()));
@@ -176,8 +178,8 @@ private:
         why_ = why;
     }
 
-    // The row knows, once the transaction is decided of which we have no news. While it is not, we are refused,
-    // although the row that we see is free, or not there.
+    // The row shows it, once the transaction that we have heard nothing of is over. Until then we are refused, although
+    // the row that we see is free, or not there.
     std::optional<grant> find_out()
     {
         auto const row = look_at_first();
@@ -192,7 +194,7 @@ private:
         return std::nullopt;
     }
 
-    // Nothing is in doubt when the reply to this is lost.
+    // Losing the reply to this leaves nothing in doubt.
     std::vector<fields> look()
     try {
         return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
@@ -214,31 +216,32 @@ private:
         is_explained_ = true;
     }
 
-    // The row is ours, but it may be so here only: the backend may have been terminated, or its wait for the
-    // synchronous standby cancelled, when it had committed. (A notice says so, but in any language; so any notice
-    // counts.) A fail-over would then forget the lock. An extend that gets through without a word is on the standby,
-    // and so is what was written before.
+    // The row is ours, but perhaps only on this server: the backend may have been terminated, or its wait for the
+    // synchronous standby cancelled, after the commit. (A notice says so, but in any language, so any notice counts.) A
+    // fail-over would then forget the lock. An extend that succeeds without a notice is on the standby, and so is
+    // everything that was written before.
     grant confirm(token number, std::string const &why)
     {
         auto const end = time_limit();
         auto const half = clock::now() + (end - clock::now()) / 2; // or there would be no time to release it
         try {
-            return {number, persist(half, [&] { return extend(session_, names_, number, options_.at_most, {}, half); }),
-                    true, tick_};
+            auto const sent = persist(half, names_.to_text() + " was extended",
+                                      [&] { return extend(session_, names_, number, options_.at_most, {}, half); });
+            return {number, sent, true, tick_};
         } catch (lock_lost const &) {
             throw;
         } catch (error const &) {
             try {
                 release_late(session_, names_, number, outcome::failed, end);
-            } catch (error const &) { // it ends by itself
+            } catch (error const &) { // then it ends by itself
             }
             throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};
         }
     }
 
-    // It is no use to wait for a tick that has had its run; with retry, of one that was done. The view and its table
-    // are locked one after the other, and by DROP EXTENSION perhaps the other way round: whom the server chooses to end
-    // such a deadlock has learned nothing.
+    // Waiting is useless for a tick that has had its run; with retry, for one that was done. The view and its table are
+    // locked one after the other, and DROP EXTENSION may lock them in the opposite order. If the server ends such a
+    // deadlock by failing our query, we have learned nothing.
     bool tick_has_run()
     try {
         if (!tick_)
@@ -251,7 +254,7 @@ private:
         return false;
     }
 
-    // Of the next request: the session's patience, and not beyond the whole call's time.
+    // The time limit of the next request: the session's patience, but not beyond the whole call's time.
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }
 
     session &session_;
@@ -259,6 +262,7 @@ private:
     outage &outage_;
     backoff backoff_;
     limits const limits_;
+    clock::time_point asked_{};                   // when the latest request began
     std::optional<clock::time_point> server_end_; // how long to wait for it, once it could not be reached
     names const &names_;
     options const &options_;

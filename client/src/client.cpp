@@ -54,13 +54,13 @@ std::optional<lock> client::acquire(names const &what, options const &how, limit
     auto const began = clock::now();
     auto const granted = internal::acquire(core.shared, core.waits, core.away, what, how, limits, why);
     if (!granted) {
-        core.tell(activity{activity::kind::refused, what, {}, how.tick, {}, clock::now() - began});
+        core.report(activity{activity::kind::refused, what, {}, how.tick, {}, clock::now() - began});
         return std::nullopt;
     }
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
     if (how.keep_alive)
         core.keeping.keep(acquired.lease_);
-    core.tell(activity_of(activity::kind::acquired, *acquired.lease_, began));
+    core.report(activity_of(activity::kind::acquired, *acquired.lease_, began));
     return acquired;
 }
 
@@ -78,7 +78,8 @@ void client::finish(lock &mine)
         else
             was_done = mine.give_back(to_the_end && !lease.is_completing() ? outcome::done : outcome::failed);
     } catch (connection_error const &failure) {
-        mine.tell_unreleased(failure);
+        if (to_the_end) // otherwise it is reported as lost
+            mine.report_unreleased(failure);
     }
     if (!to_the_end && !was_done)
         throw lock_lost{lease.names.to_text() + " was lost, or its lease about to end, before the work was over",
@@ -91,8 +92,9 @@ void client::extend(names const &what, token number, std::chrono::microseconds a
     auto &core = require();
     auto const began = clock::now();
     auto const until = core.shared.time_limit();
-    persist(until, [&] { return internal::extend(core.shared, what, number, at_most, at_least, until); });
-    core.tell(activity{activity::kind::extended, what, number, {}, {}, clock::now() - began});
+    persist(until, what.to_text() + " was extended",
+            [&] { return internal::extend(core.shared, what, number, at_most, at_least, until); });
+    core.report(activity{activity::kind::extended, what, number, {}, {}, clock::now() - began});
 }
 
 void client::release(names const &what, token number, outcome how)
@@ -101,7 +103,7 @@ void client::release(names const &what, token number, outcome how)
     auto const began = clock::now();
     auto const limit = core.shared.time_limit();
     bool const was_done = core.release(what, number, how, limit, limit);
-    core.tell(
+    core.report(
         activity{activity::kind::released, what, number, {}, was_done ? outcome::done : how, clock::now() - began});
 }
 

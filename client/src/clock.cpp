@@ -51,7 +51,7 @@ bool sleep_until(clock::time_point until, std::stop_token const &end)
     return !end.stop_requested();
 }
 
-bool turn::try_lock_until(clock::time_point until)
+bool timed_mutex::try_lock_until(clock::time_point until)
 {
     std::unique_lock hold{mutex_};
     while (is_taken_ && clock::now() < until)
@@ -59,7 +59,7 @@ bool turn::try_lock_until(clock::time_point until)
     return !std::exchange(is_taken_, true);
 }
 
-void turn::unlock() noexcept
+void timed_mutex::unlock() noexcept
 {
     std::lock_guard const hold{mutex_};
     is_taken_ = false;

@@ -8,18 +8,19 @@
 
 namespace shedlock::internal {
 
-// Saturates at the end of time.
+// Saturates at time_point::max().
 clock::time_point later(clock::time_point, clock::duration) noexcept;
 
 // How long to wait on a system clock before looking at ours again. System clocks stop while the machine is suspended,
-// ours does not, so no single wait is long.
+// and ours does not, so no single wait is long.
 clock::duration nap(clock::time_point until);
 
 // Returns true when the time has come, and false if a stop was requested before.
 bool sleep_until(clock::time_point, std::stop_token const &);
 
-// For std::unique_lock: a mutex with a time limit. (ThreadSanitizer does not understand std::timed_mutex.)
-class turn {
+// For std::unique_lock: it is waited for until a time of our clock. (And ThreadSanitizer does not understand
+// std::timed_mutex.)
+class timed_mutex {
 public:
     bool try_lock() { return try_lock_until(clock::time_point::min()); }
     bool try_lock_until(clock::time_point);

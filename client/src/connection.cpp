@@ -1,5 +1,6 @@
 #include "connection.hpp"
 
+#include "exit.hpp"
 #include "message.hpp"
 #include "opening.hpp"
 
@@ -80,8 +81,8 @@ std::vector<fields> rows_of(pg_result const *said)
 
 } // namespace
 
-// Can be polled beside a socket: readable once a stop was requested. Without descriptors it never is, and the stop is
-// found out later.
+// Can be polled together with a socket: it becomes readable when a stop is requested. If there is no descriptor left it
+// never does, and the stop is noticed later.
 class stop_signal {
 public:
     explicit stop_signal(std::stop_token const &stop)
@@ -91,7 +92,7 @@ public:
     }
     ~stop_signal()
     {
-        when_stopped_.reset(); // it writes, perhaps just now
+        when_stopped_.reset(); // it may be writing at this moment
         if (descriptor_ >= 0)
             ::close(descriptor_);
     }
@@ -116,7 +117,8 @@ std::string reply::notice_text() const
 }
 
 connection::connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
-    : connection_{open(how, patience, to_write, is_unproven)}
+    : connection_{open(how, patience, to_write, is_unproven)}, is_encrypted_{PQsslInUse(connection_) ||
+                                                                             PQgssEncInUse(connection_)}
 {
     PQsetnonblocking(connection_, 1);
     PQsetNoticeReceiver(connection_, remember, this);
@@ -124,10 +126,18 @@ connection::connection(std::string const &how, std::chrono::milliseconds patienc
 
 connection::~connection()
 {
-    PQfinish(connection_);
+    tls_use const here;
+    if (here.is_allowed() || !is_encrypted_) // otherwise the kernel closes it
+        PQfinish(connection_);
 }
 
-// Called by libpq, which knows no exceptions.
+void connection::require(tls_use const &here) const
+{
+    if (is_encrypted_ && !here.is_allowed())
+        raise_lost("this process is exiting");
+}
+
+// Called by libpq, through which no exception may pass.
 void connection::remember(void *self, pg_result const *notice) noexcept
 {
     auto &mine = *static_cast<connection *>(self);
@@ -145,11 +155,12 @@ bool connection::is_ready(short events, clock::time_point until, int stopped) co
     return ::poll(all, std::size(all), static_cast<int>(pause.count())) > 0;
 }
 
-// Whatever has come while nothing was asked: a closed connection shows itself so, before a request is lost with it.
+// Reads what has arrived between requests, so that a closed connection is noticed before a request is lost with it.
 bool connection::is_open() noexcept
 {
     while (is_ready(POLLIN, clock::time_point::min())) {
-        if (!PQconsumeInput(connection_))
+        tls_use const here;
+        if ((is_encrypted_ && !here.is_allowed()) || !PQconsumeInput(connection_))
             return false;
         PQisBusy(connection_); // takes in what was said
     }
@@ -161,25 +172,29 @@ int connection::backend() const noexcept
     return PQbackendPID(connection_);
 }
 
-// The next part of an answer; nothing: that was all.
+// The next part of an answer, or null at its end.
 pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
 {
     auto const asked = clock::now();
     for (;;) {
+        std::optional<tls_use> here{std::in_place};
+        require(*here);
         auto const unsent = PQflush(connection_);
         if (unsent == 0 && !PQisBusy(connection_))
             return PQgetResult(connection_);
+        here.reset(); // it would be in the way for as long as we wait
         if (clock::now() >= until || stop.is_requested()) {
             auto const waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
             throw unanswered{"PostgreSQL did not answer within " + std::to_string(waited.count()) + " ms"};
         }
         is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until, stop.descriptor());
-        if (unsent < 0 || !PQconsumeInput(connection_)) // also if not: TLS may have read more than it gave
+        require(here.emplace());
+        if (unsent < 0 || !PQconsumeInput(connection_)) // even if not ready: TLS may have read more than it returned
             raise_lost(one_line(PQerrorMessage(connection_)));
     }
 }
 
-// The first error, if there is one: also when the rows were sent before, and the commit then failed.
+// The first error, if there is one, even if rows were sent before it because only the commit failed.
 pg_result *connection::receive_last(clock::time_point until, stop_signal const &stop)
 {
     result last;
@@ -187,6 +202,15 @@ pg_result *connection::receive_last(clock::time_point until, stop_signal const &
         if (!last || !is_error(last.get()))
             last = std::move(next);
     return last.release();
+}
+
+void connection::send(std::string const &sql, std::vector<char const *> const &values)
+{
+    tls_use const here;
+    require(here);
+    if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(), nullptr,
+                           nullptr, 0))
+        raise_lost(one_line(PQerrorMessage(connection_)));
 }
 
 reply connection::ask(std::string const &sql, fields const &values, clock::time_point until,
@@ -199,9 +223,7 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     is_missing_notice_ = false;
 
     reply answer{{}, {}, clock::now()};
-    if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(),
-                           nullptr, nullptr, 0))
-        raise_lost(one_line(PQerrorMessage(connection_)));
+    send(sql, pointers);
     result const said{receive_last(until, stop_signal{stop})};
     if (!said)
         raise_lost(one_line(PQerrorMessage(connection_)));

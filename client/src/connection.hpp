@@ -1,4 +1,4 @@
-// A connection to PostgreSQL, on which every wait has its end. The one place that knows libpq.
+// A connection to PostgreSQL, on which every wait has a time limit. Only this and opening use libpq.
 #pragma once
 
 #include "clock.hpp"
@@ -8,7 +8,7 @@ struct pg_result;
 
 namespace shedlock::internal {
 
-// Parameters of a statement, or a row of its result: text as PostgreSQL reads and writes it; nothing: NULL.
+// Parameters of a statement, or a row of its result: text as PostgreSQL reads and writes it, or nullopt for NULL.
 using fields = std::vector<std::optional<std::string>>;
 
 // Why an acquisition is not ours any more.
@@ -17,7 +17,7 @@ inline constexpr char const *lost = "SL001";
 inline constexpr char const *released_as_done = "SL002";
 } // namespace sqlstate
 
-// What the server said in addition to its answer.
+// A message that the server sent in addition to its answer.
 struct notice {
     std::string text; // one line
     std::string sqlstate;
@@ -31,7 +31,7 @@ struct reply {
     [[nodiscard]] std::string notice_text() const; // of all of them
 };
 
-// The request may have been carried out, and its reply is lost.
+// The request may have been carried out, but its reply is lost.
 class reply_lost : public connection_error {
 public:
     using connection_error::connection_error;
@@ -44,13 +44,15 @@ public:
 };
 
 class stop_signal;
+class tls_use;
 
 class connection {
 public:
-    // Opens it. Our defaults are used for what neither the string nor PG* variables nor service files say:
-    // target_session_attrs=read-write (if it is for writing) and connect_timeout, which is patience for all hosts
-    // together. Cannot be interrupted. Throws connection_error; usage_error for a string that cannot be parsed. So it
-    // does if the string is unproven (it has never led to a server) and is rejected with 28P01, 28000 or 3D000.
+    // Opens it. Two settings have defaults of ours, unless the string, PG* variables or service files set them:
+    // target_session_attrs=read-write (if it is for writing), and connect_timeout, which is patience for all hosts
+    // together. Opening cannot be interrupted. Throws connection_error; usage_error for a string that cannot be parsed.
+    // If the string is unproven (no connection was ever opened with it), also usage_error for a password that is
+    // missing and for 28P01, 28000 and 3D000.
     connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
     ~connection();
     connection(connection const &) = delete;
@@ -58,21 +60,24 @@ public:
 
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
-    // The server process that was named to us. If another one answers, a pooler stands between.
+    // The server process that we were told of at the start. If another one answers, there is a pooler in between.
     [[nodiscard]] int backend() const noexcept;
 
-    // One statement, a transaction of its own. Throws reply_lost, also when there is no answer until then or a stop is
-    // requested; the connection is of no use any more then. Otherwise throws the error that the server reported, and
-    // nothing has happened.
+    // One statement, a transaction of its own. Throws reply_lost, also when there is no answer in time or a stop is
+    // requested; after that the connection cannot be used any more. Otherwise throws the error that the server
+    // reported, and nothing has happened.
     reply ask(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &);
 
 private:
+    void require(tls_use const &) const;
+    void send(std::string const &sql, std::vector<char const *> const &values);
     static void remember(void *self, pg_result const *notice) noexcept;
     pg_result *receive(clock::time_point until, stop_signal const &);
     pg_result *receive_last(clock::time_point until, stop_signal const &);
     bool is_ready(short events, clock::time_point until, int stopped = -1) const noexcept;
 
     pg_conn *const connection_;
+    bool const is_encrypted_;
     std::vector<notice> notices_;
     bool is_missing_notice_ = false; // there was no memory for one
 };

@@ -1,7 +1,6 @@
 #include "core.hpp"
 
-#include "opening.hpp"
-
+#include "exit.hpp"
 #include "thread.hpp"
 
 #include <algorithm>
@@ -22,11 +21,11 @@ void dispose(core *one) noexcept
 try {
     if (!one->is_ours())
         return;
-    if (this_is_ours) // a callback was the last owner: the thread that it runs on would wait for itself
+    if (this_is_ours) // a callback was the last owner, and the thread that it runs on would wait for itself
         quietly([one] { return std::thread{[one] { delete one; }}; }).detach();
     else
         delete one;
-} catch (std::exception const &) { // no thread: it stays
+} catch (std::exception const &) { // no thread can be started, so it stays
 }
 
 void print(event const &what)
@@ -36,27 +35,27 @@ void print(event const &what)
 
 } // namespace
 
-teller::teller(client_settings const &settings)
+reporter::reporter(client_settings const &settings)
     : on_event_{settings.on_event ? settings.on_event : print}, on_activity_{settings.on_activity}
 {
 }
 
-// So short that a string needs no memory of its own for it.
-void teller::tell_briefly(event::kind what) const noexcept
+// The text is so short that a string does not allocate for it.
+void reporter::report_briefly(event::kind what) const noexcept
 try {
     on_event_({what, names{std::vector<std::string>{}}, "out of memory"});
 } catch (std::bad_alloc const &) {
 }
 
 core::core(session::source source, client_settings const &settings)
-    : tell{settings}, shared{source, checked(settings.timeout)}, waits{source, shared},
-      keeping(std::move(source), shared, tell)
+    : report{settings}, shared{source, checked(settings.timeout)}, waits{source, shared},
+      keeping(std::move(source), shared, report)
 {
 }
 
 std::shared_ptr<core> core::make(session::source source, client_settings const &settings)
 {
-    prepare_tls();
+    prepare_for_exit();
     return {new core{std::move(source), settings}, dispose};
 }
 
@@ -66,7 +65,7 @@ try {
                 if (::getpid() == pid)
                     delete one;
             }};
-} catch (...) { // nobody would be there to release it
+} catch (...) { // otherwise nobody would release it
     release(what, granted.token, outcome::failed, clock::now(), shared.time_limit());
     throw;
 }
@@ -83,8 +82,8 @@ try {
     auto const released = internal::release(shared, what, number, how, until, over);
     shared.count_busy(false);
     if (!released.unclear.empty())
-        tell(event::kind::release_unclear, what,
-             [&] { return released.unclear + " (asked twice, for the first reply was lost)"; });
+        report(event::kind::release_unclear, what,
+               [&] { return released.unclear + " (asked twice, for the first reply was lost)"; });
     return released.was_done;
 } catch (busy const &) {
     shared.count_busy(true);

@@ -1,4 +1,4 @@
-// What a client and its locks share, and what outlives the client while there are locks.
+// What a client and its locks share. It outlives the client while there are locks.
 #pragma once
 
 #include "keeper.hpp"
@@ -12,27 +12,28 @@ namespace shedlock::internal {
 struct core {
     core(session::source, client_settings const &);
 
-    // Deleted with its last owner. Not in a child of the process that made it: there the copy has neither threads nor a
-    // connection of its own, and is left as it is. So are leases.
+    // Deleted with its last owner, except in a forked child of the process that made it: there the copy has neither
+    // threads nor a connection of its own, and is left as it is. The same holds for leases.
     static std::shared_ptr<core> make(session::source, client_settings const &);
     std::shared_ptr<lease> make_lease(names const &, grant const &, clock::duration at_most);
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }
     core &require(); // throws usage_error unless it is
 
-    // Tries again until then when the connection broke; is over by then. True if it was released as done before.
+    // Tries again until that time if the connection broke, and returns before it is over. Returns true if the lock was
+    // already released as done.
     bool release(names const &, token, outcome, clock::time_point until, clock::time_point over);
     bool ask_bool(std::string const &call, fields const &);
 
     pid_t const process = ::getpid();
-    teller tell;
-    outage away{tell};
+    reporter report;
+    outage away{report};
     timer time;
     session shared; // by all calls
     waiting waits;
     keeper keeping; // the last member: it uses the others
 };
 
-// What the tool needs of a client in addition.
+// What only the tool needs of a client.
 struct tool_access {
     static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
     // Throws what client::release throws, but does not try again when the connection broke.

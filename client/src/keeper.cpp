@@ -1,5 +1,6 @@
 #include "keeper.hpp"
 
+#include "exit.hpp"
 #include "thread.hpp"
 
 #include <algorithm>
@@ -10,16 +11,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// For a lock of the whole table. Shorter than deadlock_timeout is by default: in a circle it is we who give up.
+// How long to wait for a lock of the whole table. It is shorter than deadlock_timeout is by default, so that in a
+// deadlock we are the ones who give up.
 constexpr clock::duration longest_lock_wait = 500ms;
 
-// A lease that is extended sooner than this has no time for a connection to be opened then.
+// If a lease is due sooner than this, there would be no time to open a connection then.
 constexpr clock::duration soon = 1s;
 
-// Before it asks for a connection of its own again, after the server has granted none.
+// How long to use the shared connection after the server has granted no other, before we ask for our own again.
 constexpr clock::duration rest_on_shared = 10s;
 
-// Because of PostgreSQL or the table, and so for all alike. Otherwise perhaps because of one lock.
+// Whether the server or the table is the cause, which is the same for all locks. Otherwise one lock may be the cause.
 bool is_for_all(std::exception const &failure)
 {
     auto const *const told = dynamic_cast<error const *>(&failure);
@@ -28,8 +30,8 @@ bool is_for_all(std::exception const &failure)
 
 } // namespace
 
-keeper::keeper(session::source source, session &shared, teller const &tell)
-    : patience_{shared.patience()}, tell_{tell}, shared_{shared}, own_{std::move(source), patience_}
+keeper::keeper(session::source source, session &shared, reporter const &report)
+    : patience_{shared.patience()}, report_{report}, shared_{shared}, own_{std::move(source), patience_}
 {
 }
 
@@ -55,7 +57,7 @@ void keeper::look_again() noexcept
     changed_.notify_all();
 }
 
-// Whatever goes wrong on the way, memory that runs out included, is tried again.
+// After any failure, including that memory ran out, it tries again.
 void keeper::work(std::stop_token const &end)
 {
     this_is_ours = true;
@@ -78,7 +80,7 @@ void keeper::connect(std::stop_token const &end)
     choose(later(clock::now(), 2 * lock_wait()), end);
 }
 
-// Nothing, if there is something else to do.
+// Returns none if there is something else to do.
 std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 {
     std::unique_lock hold{mutex_};
@@ -88,14 +90,14 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
         if (is_outage_ && std::ranges::none_of(kept_, &kept::is_out))
             is_outage_ = is_recovering_ = false;
         if (auto const lost = take_lost()) {
-            hold.unlock(); // whoever is told may call us
-            tell_lost(*lost->what);
+            hold.unlock(); // the handler may call us
+            report_lost(*lost->what);
             hold.lock();
             continue;
         }
         auto next = clock::time_point::max();
         auto due = due_now(next);
-        if (is_recovering_ && (due.empty() || due.front().one->is_last())) {
+        if (is_recovering_ && (due.empty() || due.front().one->is_last()) && !is_any_overdue()) {
             due.clear();
             hold.unlock();
             end_outage();
@@ -114,26 +116,33 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 std::shared_ptr<keeper::kept> keeper::take_lost()
 {
     auto const now = clock::now();
-    auto const lost = std::ranges::find_if(kept_, [&](auto const &one) {
-        return now >= one->what->deadline() && !one->what->is_over(); // known to be lost since we looked
-    });
+    auto const lost = std::ranges::find_if(
+        kept_, [&](auto const &one) { return now >= one->what->deadline() && one->what->lose_at_deadline(); });
     if (lost == kept_.end())
         return nullptr;
     auto one = *lost;
     kept_.erase(lost);
-    one->what->is_told_lost = true;
     return one;
 }
 
-void keeper::tell_lost(lease const &lost) const
+// Whether the outage that was reported still concerns one of the locks: it is due, and may yet be lost.
+bool keeper::is_any_overdue() const
 {
-    if (!lost.is_completing())
-        tell_(event::kind::lost, lost.names,
-              [&] { return lost.names.to_text() + " could not be extended in time: the work under it must stop"; });
+    auto const now = clock::now();
+    return std::ranges::any_of(kept_, [&](auto const &one) {
+        return one->is_out && !one->is_last() && !one->what->is_over() && one->what->next().due <= now;
+    });
 }
 
-// All that are due, and with them those that soon will be. Whoever is in trouble by itself comes last, and whoever may
-// fail the others' statement alone.
+void keeper::report_lost(lease const &lost) const
+{
+    if (!lost.is_completing())
+        report_(event::kind::lost, lost.names,
+                [&] { return lost.names.to_text() + " could not be extended in time: the work under it must stop"; });
+}
+
+// All that are due, and with them those that soon will be. A lock that is stuck comes last. One that may fail the
+// statement of the others is extended alone.
 std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 {
     for (auto const &one : kept_)
@@ -149,7 +158,7 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
         std::unique_lock mine{one->what->extending, std::defer_lock};
         if (plan.due > now + early || one->not_before > now)
             next = std::min(next, one->due);
-        else if (!mine.try_lock()) // the application extends it, and tells us then
+        else if (!mine.try_lock()) // the application is extending it, and then has us look again
             next = std::min(next, now + 100ms);
         else
             due.push_back({one, std::move(mine), plan.at_most});
@@ -157,13 +166,13 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
     return due;
 }
 
-// Several tries fit into what is left of a lease.
+// So short that several tries fit into what is left of a lease.
 clock::duration keeper::patience_for(lease const &lease) const
 {
     return std::min<clock::duration>(patience_, lease.next().certain / 6);
 }
 
-// While we wait for one lock of the table, no other lease comes too late.
+// So short that no lease ends while we wait for the table.
 clock::duration keeper::lock_wait()
 {
     std::lock_guard const hold{mutex_};
@@ -173,10 +182,14 @@ clock::duration keeper::lock_wait()
     return std::max<clock::duration>(shortest, 1ms);
 }
 
-// Our own if it can be had.
+// Our own if it can be had. It is also asked for whenever the shared one is occupied: that may take long.
 session &keeper::choose(clock::time_point until, std::stop_token const &end)
 {
-    return clock::now() >= own_again_ && own_.try_to_open(until, end) ? own_ : shared_;
+    bool const is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
+    if (!is_to_try || !own_.try_to_open(until, end))
+        return shared_;
+    own_again_ = clock::time_point::min();
+    return own_;
 }
 
 void keeper::extend(std::vector<extending> const &due, std::stop_token const &end)
@@ -205,15 +218,14 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
     auto &one = *each.one;
     auto &lease = *one.what;
     if (how.is_busy)
-        return tell_stuck(one, row_is_busy);
+        return report_stuck(one, row_is_busy);
     if (how.refused) {
-        bool const is_news = !lease.is_over();
-        if (lease.lose(how.refused->sqlstate) && is_news)
-            tell_(event::kind::lost, lease.names, [&] { return how.refused->text; });
+        if (lease.lose(how.refused->sqlstate))
+            report_(event::kind::lost, lease.names, [&] { return how.refused->text; });
         return;
     }
     lease.end_extend(each.at_most, sent);
-    tell_(activity_of(activity::kind::extended, lease, sent));
+    report_(activity_of(activity::kind::extended, lease, sent));
     one.not_before = clock::time_point::min();
     one.is_suspect = false;
     bool const was_stuck = std::exchange(one.is_stuck, false);
@@ -221,7 +233,8 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
         return;
     is_recovering_ = is_recovering_ || (is_outage_ && one.is_out);
     if (was_stuck)
-        tell_(event::kind::extend_recovered, lease.names, [&] { return lease.names.to_text() + " is extended again"; });
+        report_(event::kind::extend_recovered, lease.names,
+                [&] { return lease.names.to_text() + " is extended again"; });
 }
 
 void keeper::failed(std::vector<extending> const &due, std::exception const &why)
@@ -233,6 +246,8 @@ void keeper::failed(std::vector<extending> const &due, std::exception const &why
         each.one->what->doubt_extend(each.at_most);
         each.one->is_suspect = each.one->is_suspect || !for_all;
     }
+    if (is_exiting()) // no event: what its handler uses may be gone
+        return pause_all();
     if (for_all)
         pause_all();
     else if (due.size() == 1)
@@ -240,10 +255,10 @@ void keeper::failed(std::vector<extending> const &due, std::exception const &why
     if (!by_itself)
         begin_outage(why);
     else if (!is_outage_)
-        tell_stuck(first, why.what());
+        report_stuck(first, why.what());
 }
 
-// Several tries fit into what is left of a lease.
+// So briefly that several tries fit into what is left of a lease.
 void keeper::pause(kept &one)
 {
     auto const now = clock::now();
@@ -251,7 +266,7 @@ void keeper::pause(kept &one)
     one.not_before = now + std::clamp<clock::duration>(left / 10, 10ms, 1s);
 }
 
-// There is no server for anybody.
+// For a failure that is the same for all.
 void keeper::pause_all()
 {
     std::lock_guard const hold{mutex_};
@@ -259,17 +274,17 @@ void keeper::pause_all()
         pause(*one);
 }
 
-void keeper::tell_stuck(kept &one, std::string_view why)
+void keeper::report_stuck(kept &one, std::string_view why)
 {
     auto const &lease = *one.what;
     pause(one);
-    // The application's own transaction may have the row locked, until it has committed.
+    // While it completes, the application's own transaction may have locked the row.
     if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_stuck, true))
-        tell_(event::kind::extend_failing, lease.names,
-              [&] { return lease.names.to_text() + " could not be extended yet: " + std::string{why}; });
+        report_(event::kind::extend_failing, lease.names,
+                [&] { return lease.names.to_text() + " could not be extended yet: " + std::string{why}; });
 }
 
-// One event for all that are in no trouble of their own.
+// Reports one event for all locks, except those for which something else was reported.
 void keeper::begin_outage(std::exception const &why)
 {
     is_recovering_ = false;
@@ -281,29 +296,32 @@ void keeper::begin_outage(std::exception const &why)
             one->is_out = !one->is_stuck && !one->what->is_over() && !one->what->is_completing();
     }
     is_outage_ = true;
-    tell_all(event::kind::extend_failing,
-             [&](std::string const &whose) { return whose + " could not be extended yet: " + why.what(); });
+    report_all(event::kind::extend_failing,
+               [&](std::string const &whose) { return whose + " could not be extended yet: " + why.what(); });
 }
 
 void keeper::end_outage()
 {
     is_outage_ = is_recovering_ = false;
-    tell_all(event::kind::extend_recovered, [](std::string const &whose) { return whose + " can be extended again"; });
+    report_all(event::kind::extend_recovered,
+               [](std::string const &whose) { return whose + " can be extended again"; });
 }
 
-template <std::invocable<std::string const &> Words> void keeper::tell_all(event::kind what, Words const &words)
+template <std::invocable<std::string const &> Words> void keeper::report_all(event::kind what, Words const &words)
 {
     std::unique_lock hold{mutex_};
-    auto const is_meant = [](auto const &one) { return one->is_out && !one->what->is_over(); };
+    auto const is_meant = [now = clock::now()](auto const &one) {
+        return one->is_out && !one->what->is_over() && now < one->what->deadline();
+    };
     auto const count = std::ranges::count_if(kept_, is_meant);
     if (count == 0)
         return;
     auto const first = (*std::ranges::find_if(kept_, is_meant))->what;
-    hold.unlock(); // whoever is told may call us
+    hold.unlock(); // the handler may call us
     if (count == 1)
-        tell_(what, first->names, [&] { return words(first->names.to_text()); });
+        report_(what, first->names, [&] { return words(first->names.to_text()); });
     else
-        tell_(what, names{std::vector<std::string>{}}, [&] { return words(std::to_string(count) + " locks"); });
+        report_(what, names{std::vector<std::string>{}}, [&] { return words(std::to_string(count) + " locks"); });
 }
 
 } // namespace shedlock::internal

@@ -8,8 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Less than what the server was asked for: for clocks that run at different rates, and, from a minute or so on, for the
-// five seconds that a command has between SIGTERM and SIGKILL.
+// The server was asked for more. The margin is for clocks that run at different rates and, from about a minute on, for
+// the five seconds that a command has between SIGTERM and SIGKILL.
 clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 {
     return later(sent, at_most - std::min<clock::duration>(at_most / 10, 6s) - at_most / 1000);
@@ -25,7 +25,7 @@ lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::du
     alarm_.emplace(timer, deadline(), stop_);
 }
 
-// Once the deadline has passed, that stays so: the work has been asked to stop.
+// Once the deadline has passed it is not moved any more, because the work has been asked to stop.
 void lease::trust(clock::time_point until)
 {
     bool const was_trusted = clock::now() < deadline() && alarm_ && alarm_->move_to(until);
@@ -39,7 +39,7 @@ void lease::extend(clock::duration at_most, request const &ask)
     clock::time_point before;
     try {
         auto const sent = ask([&] {
-            if (!mine.try_lock()) // keep-alive has it, and may wait for the connection that the caller has
+            if (!mine.try_lock()) // keep-alive has it, and may be waiting for the connection that the caller has
                 throw busy{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
             before = deadline();
             if (at_most >= 1ms) // or the server refuses it
@@ -67,7 +67,7 @@ void lease::extend(clock::duration at_most, request const &ask)
 void lease::begin_extend(clock::duration at_most)
 {
     std::lock_guard const hold{mutex_};
-    // Until the answer is here, either may be true.
+    // Until the answer arrives, either may be true.
     trust(std::min(deadline(), trusted_until(clock::now(), at_most)));
 }
 
@@ -93,15 +93,21 @@ void lease::doubt_extend(clock::duration at_most) noexcept
 
 bool lease::lose(std::string_view state) noexcept
 {
+    std::lock_guard const hold{mutex_};
     if (state == sqlstate::released_as_done)
         was_done_ = true;
     bool const is_loss = !was_done_ && !is_completing_;
-    is_over_ = true;
-    std::lock_guard const hold{mutex_};
+    bool const was_over = is_over_.exchange(true);
     if (!is_loss)
         alarm_.reset();
     trust(clock::time_point::min());
-    return is_loss;
+    return is_loss && !was_over;
+}
+
+bool lease::lose_at_deadline() noexcept
+{
+    std::lock_guard const hold{mutex_};
+    return !is_over_ && !was_lost_at_deadline_.exchange(true);
 }
 
 lease::plan lease::next() const
@@ -110,12 +116,12 @@ lease::plan lease::next() const
     return {at_most_, certain(), later(extended_, certain() / 3)};
 }
 
-void lease::end() noexcept
+bool lease::end() noexcept
 {
-    has_ended_ = true;
-    is_over_ = true;
     std::lock_guard const hold{mutex_};
+    has_ended_ = true;
     alarm_.reset();
+    return !is_over_.exchange(true);
 }
 
 } // namespace shedlock::internal

@@ -1,4 +1,4 @@
-// What we believe of an acquisition: until when it is ours for certain.
+// What we know about an acquisition: until when it is certainly ours.
 #pragma once
 
 #include "protocol.hpp"
@@ -25,23 +25,28 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
-    // Calls before when nothing is left but to send the request, and gives the time at which it was sent.
+    // Calls before just before it sends the request, and returns the time at which it was sent.
     using request = std::function<clock::time_point(std::function<void()> const &before)>;
-    // One request at a time, so that the server has them in our order. But one that was given up on may reach it after
-    // later ones. The turn is taken in before, which throws busy if it is taken: nobody has it while waiting for the
-    // connection.
+    // One request at a time, so that the server gets them in our order. But a request without a reply may reach it
+    // after later ones. The mutex extending is locked in before, which throws busy if another thread has it. So no
+    // thread has it while it waits for the connection.
     void extend(clock::duration at_most, request const &ask);
 
-    // The steps of it. Only for who has the turn.
-    turn extending;
+    // The steps of extend(), for the thread that has the mutex.
+    timed_mutex extending;
     void begin_extend(clock::duration at_most); // before the request is sent
     void end_extend(clock::duration at_most, clock::time_point sent);
-    void doubt_extend(clock::duration at_most) noexcept; // it may happen still
-    // The server has said, by this SQLSTATE, that it is not ours any more. A loss requests a stop. It is none (false)
-    // if it was released as done, or may have been.
+    void doubt_extend(clock::duration at_most) noexcept; // it may still happen
+    // The server has said, by this SQLSTATE, that it is not ours any more. If it was released as done, or may have
+    // been, that is no loss; otherwise a stop is requested. Returns true if it is a loss, and the lease was not over
+    // before.
     bool lose(std::string_view sqlstate) noexcept;
+    // For keep-alive, once the deadline has passed. The server may still have the lock, so the lease is not over.
+    // Returns false if it is over, or if this was called before.
+    bool lose_at_deadline() noexcept;
+    [[nodiscard]] bool was_lost_at_deadline() const noexcept { return was_lost_at_deadline_; }
 
-    // For keep-alive: what to extend by, how much of that is certain then, and when: a third of it has passed.
+    // For keep-alive: what to extend by, how much of that is certain, and when a third of that has passed.
     struct plan {
         clock::duration at_most;
         clock::duration certain;
@@ -49,17 +54,16 @@ public:
     };
     [[nodiscard]] plan next() const;
 
-    // Released or given away: no stop is requested any more.
-    void end() noexcept;
+    // It was released or handed over: no stop is requested any more. Returns false if it was over already.
+    bool end() noexcept;
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
     // Ended, or known to be lost.
     [[nodiscard]] bool is_over() const noexcept { return is_over_; }
-    std::atomic<bool> is_told_lost = false; // by keep-alive, at the deadline: the server may have more to say
 
-    // A transaction of the application's may release it as done, and we may see that before the application tells us.
+    // A transaction of the application may release it as done, and we may see that before it calls completed().
     void begin_completion() noexcept { is_completing_ = true; }
     [[nodiscard]] bool is_completing() const noexcept { return is_completing_; }
-    // Released as done, but not by a release of ours: the server said so.
+    // Whether the server has said that it was released as done, and not by a release of ours.
     [[nodiscard]] bool was_done() const noexcept { return was_done_; }
 
 private:
@@ -71,24 +75,25 @@ private:
     std::atomic<clock::rep> deadline_;
     std::atomic<bool> is_over_ = false;
     std::atomic<bool> has_ended_ = false;
+    std::atomic<bool> was_lost_at_deadline_ = false;
     std::atomic<bool> is_completing_ = false;
     std::atomic<bool> was_done_ = false;
 
     mutable std::mutex mutex_; // for what follows
     clock::duration at_most_;
-    // at_most of requests that were given up on: at any time the lease may be cut to it.
+    // The shortest at_most of requests that got no reply: the lease may be cut to it at any time.
     clock::duration shortest_in_doubt_;
     clock::time_point extended_; // when the latest request was sent that is known to have succeeded
     std::optional<timer::alarm> alarm_;
 };
 
-// Not moved from, released or given away.
+// Whether it was not moved from, released or handed over.
 inline bool is_live(std::shared_ptr<lease> const &one)
 {
     return one && !one->has_ended();
 }
 
-// That began then, and is over now.
+// An activity that began then, and is over now.
 inline activity activity_of(activity::kind what, lease const &one, clock::time_point began,
                             std::optional<outcome> how = std::nullopt)
 {

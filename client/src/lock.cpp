@@ -70,14 +70,14 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
     auto &mine = require();
     auto const began = clock::now();
     auto const until = core_->shared.time_limit();
-    // Each try is told to the lease, because one that is given up on may still come to something.
-    persist(until, [&] {
+    // The lease learns of each try, because one that got no reply may still be carried out.
+    persist(until, mine.names.to_text() + " was extended", [&] {
         mine.extend(at_most, [&](auto const &before) {
             return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least, until, before);
         });
     });
     core_->keeping.look_again();
-    core_->tell(activity_of(activity::kind::extended, mine, began));
+    core_->report(activity_of(activity::kind::extended, mine, began));
 }
 
 void lock::release(outcome how)
@@ -88,22 +88,23 @@ void lock::release(outcome how)
     give_back(how);
 }
 
-// True if it was released as done before.
+// Returns true if it was already released as done.
 bool lock::give_back(outcome how)
 {
     end();
     auto const began = clock::now();
     auto const limit = core_->shared.time_limit();
     bool const was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
-    core_->tell(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
+    core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     return was_done;
 }
 
-// The lease stays where it is: other threads may be asking held().
-void lock::end() noexcept
+// The lease stays where it is: other threads may be asking held(). Returns false if it was over already.
+bool lock::end() noexcept
 {
-    lease_->end();
+    bool const was_live = lease_->end();
     core_->keeping.look_again();
+    return was_live;
 }
 
 // Does not wait for a server that is gone.
@@ -113,26 +114,29 @@ void lock::release_quietly() noexcept
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
     auto const how = unwinding || !held() || lease_->is_completing() ? outcome::failed : outcome::done;
-    bool const is_over = lease_->is_over();
-    end();
-    if (is_over) // known to be lost, or done
+    if (!end()) // it is known to be lost, or done
         return;
     auto const began = clock::now();
     try {
         bool const was_done = core_->release(lease_->names, lease_->token, how, began, core_->shared.brief_limit());
-        core_->tell(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
+        core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     } catch (lock_lost const &failure) {
-        if (!lease_->is_told_lost && !lease_->is_completing())
-            core_->tell(event::kind::lost, lease_->names, [&] { return failure.what(); });
+        if (!lease_->was_lost_at_deadline() && !lease_->is_completing())
+            core_->report(event::kind::lost, lease_->names, [&] { return failure.what(); });
     } catch (std::exception const &failure) {
-        tell_unreleased(failure);
+        report_unreleased(failure);
     }
 }
 
-void lock::tell_unreleased(std::exception const &failure) const noexcept
+void lock::report_unreleased(std::exception const &failure) const noexcept
 {
-    core_->tell(event::kind::not_released, lease_->names,
-                [&] { return lease_->names.to_text() + " was not released, and ends by itself: " + failure.what(); });
+    if (lease_->was_lost_at_deadline()) // that was reported
+        return;
+    core_->report(event::kind::not_released, lease_->names, [&] {
+        return dynamic_cast<in_doubt const *>(&failure)
+                   ? std::string{failure.what()} + "; if not, it ends by itself"
+                   : lease_->names.to_text() + " was not released, and ends by itself: " + failure.what();
+    });
 }
 
 std::string lock::guard_statement() const
@@ -163,7 +167,7 @@ void lock::completed() noexcept
     if (!is_live(lease_) || !core_->is_ours())
         return;
     end();
-    core_->tell(activity_of(activity::kind::completed, *lease_, clock::now()));
+    core_->report(activity_of(activity::kind::completed, *lease_, clock::now()));
 }
 
 token lock::detach()

@@ -6,7 +6,7 @@
 
 namespace shedlock::internal {
 
-// In one line, and with nothing that a terminal would obey: names and holders are anybody's to choose.
+// In one line, and without control characters for a terminal, because anybody can choose names and holders.
 std::string one_line(std::string_view message);
 
 } // namespace shedlock::internal

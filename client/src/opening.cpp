@@ -1,5 +1,6 @@
 #include "opening.hpp"
 
+#include "exit.hpp"
 #include "message.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
 using attempt = std::unique_ptr<pg_conn, freed<PQfinish>>;
 
-// To libpq, anything else is the name of a database.
+// libpq takes anything else for the name of a database.
 bool is_connection_string(std::string_view how)
 {
     return how.find('=') != how.npos || how.starts_with("postgresql://") || how.starts_with("postgres://");
@@ -41,8 +42,8 @@ std::string given(settings const &all, std::string_view keyword)
     return "";
 }
 
-// What libpq makes of the string, PG* variables and service files. It connects to nobody, as there is no such sslmode,
-// and looks for no password.
+// What libpq makes of the string, PG* variables and service files. It does not connect, because there is no such
+// sslmode, and does not look for a password.
 settings resolved(char const *how)
 {
     std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
@@ -50,7 +51,7 @@ settings resolved(char const *how)
     return settings{PQconninfo(nobody.get())};
 }
 
-// "any" may be libpq's own default.
+// "any" may also be libpq's own default.
 bool says_which_servers(settings const &all, char const *how)
 {
     auto const which = given(all, "target_session_attrs");
@@ -74,9 +75,9 @@ bool is_ready(pg_conn const *one, short events, clock::time_point until)
     return false;
 }
 
-// Connects once more, only to learn the SQLSTATE: libpq tells it only in verbose errors, which cannot be asked for when
-// it connects in one go. And step by step it has no connect_timeout, which must lead from a host that is silent to the
-// next.
+// Connects once more, only to learn the SQLSTATE. libpq gives it only in verbose errors, which cannot be requested when
+// it connects in one call. And step by step it has no connect_timeout, without which it would never go on from a silent
+// host to the next.
 std::string ask_for_sqlstate(char const *const *names, char const *const *values, clock::time_point until)
 {
     attempt const again{PQconnectStartParams(names, values, 1)};
@@ -100,8 +101,8 @@ std::string ask_for_sqlstate(char const *const *names, char const *const *values
 
 } // namespace
 
-// Severity, two blanks, SQLSTATE, colon. The severity is in the server's language. No name comes before it but the
-// host's.
+// The message has a severity, which is in the server's language, a colon, two blanks, the SQLSTATE and a colon. Only
+// the host's name comes before them.
 std::string sqlstate_in(std::string_view message)
 {
     auto const is_of_sqlstate = [](char letter) {
@@ -117,6 +118,9 @@ std::string sqlstate_in(std::string_view message)
 
 pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
 {
+    tls_use const here; // perhaps: for encryption, or for a password
+    if (!here.is_allowed())
+        throw connection_error{"no connection can be opened, because this process is exiting"};
     require_parsable(how);
     auto const all = resolved(how.c_str());
     auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
@@ -125,7 +129,7 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     bool const has_timeout = !given(all, "connect_timeout").empty();
     bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
 
-    // What stands behind the string counts more: in another encoding, a name would be another lock.
+    // What comes after the string overrides it: in another encoding, a name would be another lock.
     std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
                                             "dbname", "client_encoding"};
     std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
@@ -134,12 +138,16 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     attempt opened{PQconnectdbParams(names.data(), values.data(), 1)};
     if (PQstatus(opened.get()) == CONNECTION_OK)
         return opened.release();
-    auto const until = later(began, each); // after that a host may have been silent, and would be again
-    raise(opened.get(), is_unproven ? ask_for_sqlstate(names.data(), values.data(), until) : "");
+    if (!is_unproven)
+        raise(opened.get(), "");
+    if (PQconnectionNeedsPassword(opened.get()))
+        raise(opened.get(), "28P01");
+    auto const until = later(began, each); // later than that, a host was silent, and would be again
+    raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
 }
 
-// libpq has no function for that. But its MD5 is OpenSSL's, and OpenSSL initialises itself for it (also where FIPS mode
-// then forbids MD5).
+// libpq has no function for that. But its MD5 is that of OpenSSL, which initialises itself for it, even where FIPS mode
+// then forbids MD5.
 void prepare_tls() noexcept
 {
     PQfreemem(PQencryptPassword("", ""));

@@ -7,16 +7,44 @@ namespace shedlock::internal {
 
 void outage::begin(names const &what, std::exception const &why) noexcept
 {
-    if (!is_told_.exchange(true))
-        tell_(event::kind::acquire_failing, what,
-              [&] { return "waiting for PostgreSQL, to ask for " + what.to_text() + ": " + why.what(); });
+    {
+        std::lock_guard const hold{mutex_};
+        if (state_ == is_over_already) // but not for this call
+            state_ = begins;
+        if (state_ != none)
+            return;
+        state_ = begins;
+    }
+    report_(event::kind::acquire_failing, what,
+            [&] { return "waiting for PostgreSQL, to ask for " + what.to_text() + ": " + why.what(); });
+    {
+        std::lock_guard const hold{mutex_};
+        state_ = state_ == begins ? begun : ends;
+        if (state_ == begun)
+            return;
+    }
+    report_end(what);
 }
 
 void outage::end(names const &what) noexcept
 {
-    if (is_told_ && is_told_.exchange(false))
-        tell_(event::kind::acquire_recovered, what,
-              [&] { return "PostgreSQL can be asked for " + what.to_text() + " again"; });
+    {
+        std::lock_guard const hold{mutex_};
+        if (state_ == begins) // the call that reports the beginning will report the end, too
+            state_ = is_over_already;
+        if (state_ != begun)
+            return;
+        state_ = ends;
+    }
+    report_end(what);
+}
+
+void outage::report_end(names const &what) noexcept
+{
+    report_(event::kind::acquire_recovered, what,
+            [&] { return "PostgreSQL can be asked for " + what.to_text() + " again"; });
+    std::lock_guard const hold{mutex_};
+    state_ = none;
 }
 
 void backoff::rest(clock::time_point until, std::stop_token const &stop)

@@ -2,23 +2,25 @@
 #pragma once
 
 #include "clock.hpp"
-#include "teller.hpp"
-
-#include <atomic>
+#include "reporter.hpp"
 
 namespace shedlock::internal {
 
-// What the waiting calls of a client report of it: its beginning and its end, once for all of them.
+// What the waiting calls of a client report of it: its beginning and its end, once for all of them. The end is always
+// reported after the beginning.
 class outage {
 public:
-    explicit outage(teller const &tell) : tell_{tell} {}
+    explicit outage(reporter const &report) : report_{report} {}
 
     void begin(names const &, std::exception const &why) noexcept; // a call could not ask, and goes on trying
-    void end(names const &) noexcept;                              // a call could
+    void end(names const &) noexcept;                              // a call could ask
 
 private:
-    teller const &tell_;
-    std::atomic<bool> is_told_ = false;
+    void report_end(names const &) noexcept;
+
+    reporter const &report_;
+    std::mutex mutex_; // is not held while an event is reported: the handler may use the client
+    enum { none, begins, is_over_already, begun, ends } state_ = none;
 };
 
 // The pauses of one call: from about 100 ms to about 5 s, each twice as long as the one before, and random, so that

@@ -32,15 +32,15 @@ reply ask_to_release(session &session, names const &names, token token, outcome 
         {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until);
 }
 
-// Refused, because that acquisition has been released as done.
+// Whether it was refused because that acquisition has been released as done.
 bool was_done(reply const &answer)
 {
     return std::ranges::any_of(answer.notices,
                                [](auto const &one) { return one.sqlstate == sqlstate::released_as_done; });
 }
 
-// Of several names, when all of them are refused because one has been released as done, the others are still ours. So
-// each is asked for by itself. This happens when somebody completes one name after the other.
+// When several names are refused because one of them has been released as done, the others are still ours. So each is
+// asked for by itself. This happens when somebody completes one name after the other.
 
 clock::time_point extend_each(session &session, names const &names, token token, std::chrono::microseconds at_most,
                               std::optional<std::chrono::microseconds> at_least, clock::time_point until)
@@ -156,7 +156,7 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
         " FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.int8[]),"
         " pg_catalog.unnest($3::pg_catalog.interval[])) AS one (names, token, at_most)",
         {array_literal(lists), array_literal(tokens), array_literal(at_mosts), std::to_string(in_ms)}, until, stop);
-    // Each that was refused has its notice, in this order; any further notice is about the transaction.
+    // Each lock that was refused has a notice, in this order; any further notice is about the transaction.
     extensions done{answer.sent, {}};
     std::size_t said = 0;
     for (auto const &row : answer.rows)
@@ -196,28 +196,34 @@ released release(session &session, names const &names, token token, outcome how,
 void tries::failed()
 try {
     throw;
-} catch (busy const &) {
-    pause_ = std::clamp<clock::duration>(2 * pause_, 20ms, 200ms); // soon at first: most transactions are brief
+} catch (busy const &failure) {
+    pause_ = std::clamp<clock::duration>(2 * pause_, 20ms, 200ms); // short at first, because most transactions are
     if (later(clock::now(), pause_) >= latest_)
-        throw;
-} catch (reply_lost const &) {
+        give_up(failure);
+} catch (reply_lost const &failure) {
     bool const is_first = !std::exchange(may_have_happened_, true);
     if (clock::now() >= (is_first ? over_ : until_))
-        throw;
+        give_up(failure);
 } catch (in_doubt const &) {
     may_have_happened_ = true;
     if (clock::now() >= until_)
         throw;
-} catch (connection_error const &) {
+} catch (connection_error const &failure) {
     if (clock::now() >= until_)
-        throw;
+        give_up(failure);
 } catch (lock_lost const &) {
     throw;
 } catch (error const &failure) {
+    if (!may_have_happened_ || clock::now() >= until_)
+        give_up(failure);
+}
+
+// In a handler of this.
+void tries::give_up(error const &failure) const
+{
     if (!may_have_happened_)
         throw;
-    if (clock::now() >= until_)
-        throw in_doubt{"it is not known whether " + what_ + ". " + failure.what()};
+    throw in_doubt{"it is not known whether " + what_ + ". " + failure.what(), failure.sqlstate()};
 }
 
 void tries::rest() const

@@ -8,7 +8,7 @@ namespace shedlock::internal {
 class waiting;
 class outage;
 
-// Nothing has happened, and it can be tried again soon: another transaction has the row, for example.
+// Nothing has happened, and it can be tried again soon; for example, another transaction has locked the row.
 class busy : public connection_error {
 public:
     using connection_error::connection_error;
@@ -18,7 +18,7 @@ inline constexpr char const *row_is_busy = "another transaction has changed or l
 struct grant {
     shedlock::token token;
     clock::time_point sent; // the lease lasts at_most from here on, at least
-    bool asked_again;       // extended since, perhaps more than once: one of these may still be on its way
+    bool asked_again;       // extended since, perhaps more than once, and one of these requests may still be on its way
     std::optional<instant> tick;
 };
 
@@ -26,22 +26,22 @@ struct grant {
 struct limits {
     clock::time_point end;
     std::stop_token stop{};
-    std::optional<clock::duration> server{}; // for a server that cannot be reached; nothing: until the end
+    std::optional<clock::duration> server{}; // for a server that cannot be reached; nullopt: until the end
 };
 
-// Asks at once, and again until the end or a stop; it is over within the session's patience after that. Nothing:
-// refused, and why. Throws in_doubt; connection_error when the server could not be asked.
+// Asks at once, and again until the end or a stop; it returns within the session's patience after that. Returns nullopt
+// if refused, and fills in why. Throws in_doubt; connection_error when the server could not be asked.
 std::optional<grant> acquire(session &, waiting &, outage &, names const &, options const &, limits const &,
                              refusal *why);
 
-// When the request was sent whose success is certain. Throws lock_lost; busy; in_doubt when it may have happened, or
-// the synchronous standby may not have it. Safe to repeat. before: is called when all is ready to send.
+// Returns when the request was sent that is known to have succeeded. Throws lock_lost; busy; in_doubt when it may have
+// happened, or when the synchronous standby may not have it. Safe to repeat. before is called just before sending.
 clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
                          std::function<void()> const &before = {});
 
-// The same for many in one transaction. Waits for nobody's row; for a lock of the whole table it waits for lock_wait at
-// most, and then all fail.
+// The same for many in one transaction. It does not wait for locked rows. For a lock of the whole table it waits for
+// lock_wait at most, and then all fail.
 struct extension {
     shedlock::names const &names;
     shedlock::token token;
@@ -58,52 +58,55 @@ struct extensions {
 extensions extend_all(session &, std::vector<extension> const &, std::chrono::microseconds lock_wait,
                       clock::time_point until, std::stop_token const &);
 
-// Tries again until then when the connection broke, and once more in any case if a reply was lost, unless it is over.
-// Tries again until shortly before it is over while the row is busy. Throws lock_lost, connection_error.
+// Tries again until that time if the connection broke, and once more in any case if a reply was lost, unless its time
+// is over. While the row is busy it tries again until shortly before its time is over. Throws lock_lost; in_doubt if a
+// reply was lost and no later one decided it; connection_error.
 struct released {
-    bool was_done = false; // released as done before: by whoever completed it, or by a try of ours whose reply was lost
-    std::string unclear{}; // the server's words if it is free, but perhaps not by us: an earlier reply was lost
+    bool was_done = false; // it was already released as done: completed, or by a try of ours whose reply was lost
+    std::string unclear{}; // the server's message if it is free, but perhaps not by us, because a reply was lost
 };
 released release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
 
-// Once, and the server goes on waiting for a busy row when nobody does any more: for what is in doubt anyway.
+// Tries once. The server goes on waiting for a busy row when we have given up, which is right if it is in doubt anyway.
 void release_late(session &, names const &, token, outcome, clock::time_point over);
 
-// 50 to 100 ms, so that many who wait do not ask in step; less if there is not that much time, or after a stop.
+// Sleeps for 50 to 100 ms, so that many callers do not ask in step; less if there is less time, or after a stop.
 void rest(clock::time_point until, std::stop_token const &stop = {});
 
-// The tries of one request, of which one after the other fails. While it is busy, they leave the connection to other
-// callers in between. Once it may have happened, because a reply was lost or
-// is not to be relied on, an error of a later try (it was cancelled, say) does not tell that nothing has: then in_doubt
-// is thrown instead.
+// Repeated attempts at one request. While the row is busy, they leave the connection to other callers in between. Once
+// the request may have been carried out, because a reply was lost or cannot be relied on, the error of a later attempt
+// (it was cancelled, or the row was busy) does not mean that nothing has happened. Then in_doubt is thrown instead.
 class tries {
 public:
-    // what: "it was done", of which it may not be known whether.
+    // what completes "it is not known whether".
     tries(clock::time_point until, std::string what) : tries{until, until, std::move(what)} {}
-    // After the first lost reply, once more until it is over. While it is busy, again until it is over.
+    // After the first lost reply, or while the row is busy, the limit is over instead.
     tries(clock::time_point until, clock::time_point over, std::string what)
         : until_{until}, over_{over}, latest_{latest_request(over)}, what_{std::move(what)}
     {
     }
 
-    // In a handler of what a try has thrown: throws what the caller is to be told, unless it is worth another try.
+    // Called in a handler of what an attempt threw: throws what the caller should get, unless another attempt is worth
+    // making.
     void failed();
-    void rest() const; // before the next one
+    void rest() const; // before the next attempt
     [[nodiscard]] bool may_have_happened() const { return may_have_happened_; }
 
 private:
+    [[noreturn]] void give_up(error const &) const;
+
     clock::time_point until_;
     clock::time_point over_;
-    clock::time_point latest_; // of a try after busy
+    clock::time_point latest_; // to try again after busy
     clock::duration pause_{};
     std::string what_;
     bool may_have_happened_ = false;
 };
 
-// Repeats until it does not throw connection_error, or the time is over.
-template <std::invocable Work> auto persist(clock::time_point until, Work const &work)
+// Repeats the work until it does not throw connection_error, or the time is over. what: as of tries.
+template <std::invocable Work> auto persist(clock::time_point until, std::string what, Work const &work)
 {
-    for (tries mine{until, "it was done"};; mine.rest())
+    for (tries mine{until, std::move(what)};; mine.rest())
         try {
             return work();
         } catch (error const &) {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// In one unit, cut: 350 ms, 42 s, 4 min, 5 h, 3 d.
+// In one unit, rounded down: 350 ms, 42 s, 4 min, 5 h, 3 d.
 std::string duration(std::chrono::microseconds time)
 {
     struct unit {
@@ -66,7 +66,7 @@ std::optional<refusal::time> time_of(std::optional<std::string> const &field)
     return field ? std::optional{refusal::time{std::chrono::microseconds{to_number(*field)}}} : std::nullopt;
 }
 
-// Nothing: this one was not in the way. All of a row is NULL if the name has none.
+// Returns nullopt if this lock was not the reason. If the name has no row, all columns are NULL.
 std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusal::time> const &tick, bool retry)
 {
     auto const &state = row[seen::state];
@@ -85,7 +85,7 @@ std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusa
 
 std::string locks_query(names const &names)
 {
-    auto const microseconds = [](std::string const &column) { // or NULL, when there is no int8 for it
+    auto const microseconds = [](std::string const &column) { // or NULL, if they do not fit into int8
         return " CASE WHEN pg_catalog.isfinite(" + column + ") AND " + column +
                " OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz"
                " THEN (extract(epoch FROM " +

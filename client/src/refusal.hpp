@@ -5,7 +5,7 @@
 
 namespace shedlock::internal {
 
-// The view's rows for the names $1, and their columns.
+// A query for the view's rows of the names $1, and its columns.
 std::string locks_query(names const &);
 namespace seen {
 enum column { name, state, holder, token, last_tick, last_done_tick, ends, held_for };
@@ -17,7 +17,7 @@ bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bo
 refusal refusal_of(std::vector<fields> const &rows, names const &, std::optional<refusal::time> const &tick,
                    bool retry);
 
-// The holder without the client's mark, which is not for people.
+// The holder without the client's random digits, which are not for people.
 std::string without_mark(std::string const &holder);
 
 } // namespace shedlock::internal

@@ -9,11 +9,11 @@ namespace shedlock::internal {
 
 namespace {
 
-// Changes with the interface that we use: 1.x, at least this.
+// The version of the SQL functions that we need: this major version, and at least this minor version.
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
 
-// what: as people call it. update: what an administrator must do if it is too old.
+// what: the name for people. update: what an administrator must do if it is too old.
 void require_version(std::string const &what, std::string const &version, char const *update)
 {
     int major = 0, minor = 0;
@@ -26,7 +26,7 @@ void require_version(std::string const &what, std::string const &version, char c
                       ".x: " + (major > needed_major ? "install a newer client" : update)};
 }
 
-// The schema of the functions, and the version of the extension; nothing, if it is the portable edition. No schema:
+// The schema of the functions, and the version of the extension; NULL for the portable edition. If the schema is NULL,
 // there are no functions.
 constexpr char const *edition_query =
     "SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
@@ -84,7 +84,7 @@ try {
     if (mine)
         open(until, stop);
     return mine.owns_lock();
-} catch (std::exception const &) { // who asks will be told
+} catch (std::exception const &) { // the next request will throw it
     return false;
 }
 
@@ -93,12 +93,17 @@ void session::close()
     if (std::unique_lock const mine{turn_, std::try_to_lock}; mine) {
         connection_.reset();
         if (opening_.valid() && opening_.wait_for(clock::duration{}) == std::future_status::ready)
-            opening_ = {}; // nobody waited for it
+            opening_ = {}; // no request waited for it
     }
 }
 
-// Opening cannot be interrupted, so a thread does it. Who asks next finds what it has come to. That may be long ago:
-// how it failed then is no news.
+bool session::is_occupied()
+{
+    return !std::unique_lock{turn_, std::try_to_lock};
+}
+
+// Opening cannot be interrupted, so a thread does it, and the next request uses the result. That result may be old. If
+// it is a failure, it does not count any more.
 void session::open(clock::time_point until, std::stop_token const &stop)
 {
     while (!connection_ || !connection_->is_open()) {

@@ -1,5 +1,5 @@
-// A connection to a database with our functions, the extension's or the portable edition's. Opened when first asked,
-// and again after it broke. Any thread may ask at any time; requests wait for each other.
+// A connection to a database with our functions, the extension's or the portable edition's. It is opened for the first
+// request, and again after it broke. Any thread may ask at any time; requests wait for each other.
 #pragma once
 
 #include "connection.hpp"
@@ -10,43 +10,43 @@
 
 namespace shedlock::internal {
 
-// When less than a quarter of the time until then is left: a request that is sent later may get no answer in time.
+// The time at which a quarter of the time until then is left. A request that is sent later may get no answer in time.
 clock::time_point latest_request(clock::time_point until) noexcept;
 
 class session {
 public:
     using source = internal::source;
 
-    // patience: how long a request may take that does not say.
+    // patience: how long a request may take if it gives no time.
     session(source, std::chrono::milliseconds patience, bool to_write = true);
-    ~session(); // waits for a connection that is being opened
+    ~session(); // waits until a connection that is being opened is open, or has failed
 
-    // One statement, a transaction of its own. @extschema@ in it stands for the functions' schema. Waiting for other
-    // requests, opening the connection and waiting for the answer are over by then: the connection is cut if there is
-    // none. Nothing is sent when less than a quarter of that time is left.
-    // Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
-    // usage_error when there are no functions, or of another version; otherwise the error that the server reported,
-    // and then nothing has happened.
-    // before: is called when all is ready to send.
+    // One statement, a transaction of its own. @extschema@ in it is replaced with the functions' schema. By that time
+    // waiting for other requests, opening the connection and waiting for the answer are over; if there is no answer,
+    // the connection is closed. Nothing is sent when less than a quarter of the time is left. before is called just
+    // before sending. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
+    // usage_error when there are no functions, or of another version; otherwise the error that the server reported, and
+    // then nothing has happened.
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
               std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
     bool try_to_open(clock::time_point until, std::stop_token const &);
-    void close(); // until asked again; not while somebody asks
+    void close();                     // until asked again; not while somebody asks
+    [[nodiscard]] bool is_occupied(); // by a request, now
 
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
     [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
 
-    // No pooler was seen between us and the server, which needs its few connections for work.
+    // Whether no pooler was seen between us and the server. A pooler has few connections, and needs them for work.
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
 
-    // For those who come one after the other, and are to take no longer than the patience together: half of it, and
-    // half of that after each silence, and after each that found its row locked to the end.
+    // The limit for requests that follow one another, and together must take no longer than the patience: half of it,
+    // and half of that after each request that got no answer, or found its row locked until its end.
     [[nodiscard]] clock::time_point brief_limit() const noexcept;
     void count_busy(bool to_the_end) noexcept { busy_ = to_the_end ? busy_ + 1 : 0; }
 
-    // The statement as ask sends it, in the schema where the functions were last found. Asks nobody.
+    // The statement as ask() sends it, with the schema where the functions were last found. Sends nothing.
     std::string in_schema(std::string_view sql) const;
 
 private:
@@ -54,19 +54,19 @@ private:
     void find_functions(clock::time_point until, std::stop_token const &);
     reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &);
     [[nodiscard]] std::string schema() const;
-    [[noreturn]] void give_up(char const *why); // in time
+    [[noreturn]] void give_up(char const *why); // because the time is over
 
     source const source_;
     std::chrono::milliseconds const patience_;
     bool const to_write_;
-    std::atomic<int> silences_ = 0; // in a row: there was no answer in time
-    std::atomic<int> busy_ = 0;     // in a row
+    std::atomic<int> silences_ = 0; // requests in a row that got no answer in time
+    std::atomic<int> busy_ = 0;     // requests in a row that found their rows locked
     std::atomic<bool> is_direct_ = false;
 
-    mutable std::mutex schema_mutex_; // is never held while anybody waits
+    mutable std::mutex schema_mutex_; // never held during a wait
     std::string schema_;              // quoted
 
-    turn turn_; // for what follows
+    timed_mutex turn_; // for what follows
     std::unique_ptr<connection> connection_;
     std::future<std::unique_ptr<connection>> opening_;
 };

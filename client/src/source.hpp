@@ -7,19 +7,20 @@
 
 namespace shedlock::internal {
 
-// Copies share what is known of the string.
+// Copies share what is known about the string.
 class source {
 public:
-    // Asked for each connection: credentials that fail may be right the next time.
+    // The function is called for each connection, so credentials that fail may be right the next time.
     template <typename Function>
     requires std::is_invocable_r_v<std::string, Function &> source(Function function) : string_{std::move(function)} {}
-    // The same for each connection, given by the caller once.
+    // The same string for each connection.
     explicit source(std::string const &fixed);
 
     // Throws connection_error when the function throws.
     [[nodiscard]] std::string string() const;
 
-    // It is always the same, and no connection has been opened with it so far: it may well be wrong.
+    // Whether it is always the same string, and no connection has been opened with it so far. It may well be wrong
+    // then.
     [[nodiscard]] bool is_unproven() const noexcept { return is_unproven_ && *is_unproven_; }
     void prove() const noexcept;
 

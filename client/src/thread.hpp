@@ -9,7 +9,7 @@
 
 namespace shedlock::internal {
 
-// Blocks all signals in this thread, and in those that it starts, during its lifetime: signals belong to the
+// During its lifetime all signals are blocked in this thread, and in threads that it starts. Signals are for the
 // application's threads, which may have blocked them for a signalfd.
 class without_signals {
 public:

@@ -51,7 +51,7 @@ void timer::add_watcher()
     ++watching_;
 }
 
-// Without memory for another watcher, stops wait for the callbacks before them.
+// If there is no memory for another watcher, stops wait for earlier callbacks.
 void timer::have_watcher() noexcept
 try {
     if (watching_ == 0)
@@ -75,7 +75,7 @@ void timer::remove(key const &number)
     alarms_.erase(number); // absent if its time has come
 }
 
-// Moves the map's node: an alarm must not be lost for want of memory.
+// Moves the map's node, so that running out of memory cannot lose an alarm.
 bool timer::move(key &number, clock::time_point at) noexcept
 {
     std::lock_guard const hold{mutex_};

@@ -15,7 +15,8 @@ public:
 
     using key = std::pair<clock::time_point, std::uint64_t>; // the number distinguishes alarms of the same instant
 
-    // Cancelled by its destructor. The stop may still be in progress then; a std::stop_callback waits for that.
+    // Cancelled by its destructor. The stop may still be in progress then; the destructor of a std::stop_callback waits
+    // for that.
     class alarm {
     public:
         alarm(timer &, clock::time_point, std::stop_source const &);
@@ -23,7 +24,7 @@ public:
         alarm(alarm const &) = delete;
         alarm &operator=(alarm const &) = delete;
 
-        bool move_to(clock::time_point) noexcept; // false once it has rung
+        bool move_to(clock::time_point) noexcept; // returns false if its time has come already
 
     private:
         timer &timer_;
@@ -44,7 +45,7 @@ private:
     std::uint64_t last_number_ = 0;
     bool has_ended_ = false;
     int watching_ = 0;                  // threads that are not in a callback of the application
-    std::vector<std::thread> watchers_; // one more than the most callbacks that were in progress at once
+    std::vector<std::thread> watchers_; // one more than the largest number of callbacks that were in progress at once
 };
 
 } // namespace shedlock::internal

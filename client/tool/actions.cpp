@@ -32,13 +32,13 @@ internal::session asker(request const &asked, bool to_write)
     return {[connection = asked.connection] { return connection; }, client_settings{}.timeout, to_write};
 }
 
-// Also on a standby.
+// Works on a standby, too.
 internal::session viewer(request const &asked)
 {
     return asker(asked, false);
 }
 
-// As many lines as the terminal has, from its upper left corner.
+// Shows as many lines as the terminal has, from its upper left corner.
 void show_in_place(std::string const &text)
 {
     winsize size{};
@@ -123,7 +123,7 @@ int acquire(request const &asked)
     }
     std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
     if (!std::cout)
-        throw error{"cannot write to standard output"}; // nobody knows the token, so the lock is released, as failed
+        throw error{"cannot write to standard output"}; // nobody has the token, so the lock is released, as failed
     held->detach();
     return 0;
 }

@@ -1,4 +1,4 @@
-// What the commands do. Each gives the exit status.
+// What the commands do. Each returns the exit status.
 #pragma once
 
 namespace shedlock::tool {
@@ -8,7 +8,7 @@ struct request;
 int run(request const &);
 int list(request const &);
 int check(request const &);
-int fail_check(request const &); // what the words ask for cannot be checked: UNKNOWN
+int fail_check(request const &); // for a wrong command line: UNKNOWN
 int acquire(request const &);
 int extend(request const &);
 int release(request const &);

@@ -12,9 +12,9 @@ namespace shedlock::tool {
 
 namespace {
 
-// Ages are numbers of seconds, which bear any instant that somebody wrote into the row; intervals do not.
+// Ages are numbers of seconds, because an interval cannot express every instant that somebody may write into the row.
 //
-// A Java client does not tell whether its run was done, so the row counts it as done, for the instant at which it
+// A Java client does not record whether its run was done, so the row counts it as done, for the instant at which it
 // began. Our own runs are never done for an instant more than a minute ahead of the clock. Such a run ended before the
 // next acquisition, or by lock_until if there was none.
 constexpr auto check_query = R"(
@@ -35,7 +35,7 @@ constexpr auto check_query = R"(
 
 struct sight {
     std::string name, state, last_outcome;
-    // How many seconds ago; nothing: not at all.
+    // How many seconds ago; nullopt: never.
     std::optional<double> done, acquired, java_may_have_done;
 };
 
@@ -78,7 +78,7 @@ judgement judge_age(sight const &lock, double max_age)
 {
     bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
     if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
-        return {health::unknown, "was last run by a Java client, which does not tell whether it was done"};
+        return {health::unknown, "was last run by a Java client, which does not record whether it was done"};
     auto const when = when_done(lock) + (has_failed ? ", and the last run " + lock.last_outcome : "");
     if (!lock.done || *lock.done > max_age)
         return {health::critical, when};
@@ -115,7 +115,7 @@ judgement judge(sight const *lock, limits const &allowed)
     return is_worse(by_hold->is, by_age->is) ? *by_hold : *by_age;
 }
 
-// Neither the text nor a label may contain what separates them.
+// Neither the text nor a label may contain the characters that separate them.
 std::string plain(std::string const &text)
 {
     std::string safe;
@@ -124,7 +124,7 @@ std::string plain(std::string const &text)
     return safe;
 }
 
-// Nothing where there is no such value.
+// Empty if there is no such value.
 std::string measure(std::string const &label, std::optional<double> value, double limit)
 {
     if (!value || !std::isfinite(*value) || is_in_the_future(*value))

@@ -1,4 +1,4 @@
-// What a monitoring plugin says of locks: one line, and an exit status.
+// What a monitoring plugin says about locks: one line, and an exit status.
 #pragma once
 
 #include "session.hpp"
@@ -20,7 +20,7 @@ struct diagnosis {
     std::string line;          // with performance data; no line break
 };
 
-// Needs no right but to read the view shedlock_locks. Throws what session::ask throws.
+// Needs only the privilege to read the view shedlock_locks. Throws what session::ask throws.
 diagnosis check(internal::session &, std::vector<std::string> const &names, limits const &);
 
 // The line of a check that could not be made.

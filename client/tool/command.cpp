@@ -20,7 +20,8 @@ namespace {
 
 constexpr auto grace = std::chrono::seconds{5}; // between SIGTERM and SIGKILL
 
-// To be handed on to the command. Not in a pipeline, whose other members need it as well: "... | less".
+// Whether we have the terminal, to hand it to the command. Not in a pipeline, whose other programs need it: "... |
+// less".
 bool we_have_terminal()
 {
     return ::isatty(STDOUT_FILENO) && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
@@ -41,7 +42,7 @@ bool is_among(std::string_view variable, std::vector<std::string> const &variabl
                        [&](auto const &one) { return name_of(one) == name_of(variable); });
 }
 
-// 0, or the error that exec would have.
+// Returns 0, or the error that exec would return.
 int why_not(std::string const &file)
 {
     struct stat about {};
@@ -75,14 +76,14 @@ int cannot_run(std::string const &program, int failure)
     return failure == ENOENT ? 127 : 126;
 }
 
-// In the new process, of which only this thread exists: nothing here may take a lock or memory.
+// In the new process, which has only this thread, so nothing here may lock a mutex or allocate memory.
 [[noreturn]] void become(std::vector<char *> const &words, std::vector<char *> const &environment, events const &events,
                          bool take_terminal, pid_t parent, int report)
 {
     ::setpgid(0, 0);
     if (take_terminal)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
-    // Not SIGTERM: nobody would be left to see to it that the command ends before its lease does.
+    // Not SIGTERM, because nobody would be left to ensure that the command ends before its lease does.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent)
         ::_exit(125);
@@ -116,7 +117,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
             environment.push_back(*variable);
     environment.push_back(nullptr);
 
-    int report[2]; // of an exec that failed; closed by one that succeeded
+    int report[2]; // an exec that fails writes its error; one that succeeds closes it
     if (::pipe2(report, O_CLOEXEC) != 0)
         throw std::system_error{errno, std::generic_category(), "pipe"};
     auto const parent = ::getpid();
@@ -125,7 +126,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
         throw std::system_error{errno, std::generic_category(), "cannot start a process"};
     if (pid_ == 0)
         become(arguments, environment, events, has_terminal_, parent, report[1]);
-    ::setpgid(pid_, pid_); // here, too: whoever comes first
+    ::setpgid(pid_, pid_); // in both processes, because either may be first
     ::close(report[1]);
 
     int failure = 0;
@@ -141,7 +142,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
 void command::signal_group(int number) const noexcept
 {
     ::kill(-pid_, number);
-    ::kill(-pid_, SIGCONT); // one that is stopped would not see it
+    ::kill(-pid_, SIGCONT); // a stopped process would not notice the signal
 }
 
 int command::wait(std::stop_token const &stop)
@@ -168,21 +169,21 @@ int command::wait(std::stop_token const &stop)
     return exit_status_;
 }
 
-// Every child is waited for: as process 1 of a container we inherit the orphans of others.
+// Waits for every child, because as process 1 of a container we inherit orphans.
 void command::reap(bool stopping)
 {
     siginfo_t next{};
     while (::waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0) {
         bool const is_ours = next.si_pid == pid_;
         bool const is_over = next.si_code != CLD_STOPPED;
-        // What is left of the group, as long as the number of the group is certainly its own.
+        // For what is left of the group, while its number certainly cannot belong to another group.
         if (is_ours && is_over && stopping)
             signal_group(SIGKILL);
         int status = 0;
         ::waitpid(next.si_pid, &status, WUNTRACED | WNOHANG);
         if (is_ours && is_over) {
             end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-        } else if (is_ours && next.si_status != SIGSTOP) { // SIGSTOP is somebody's who will also continue it
+        } else if (is_ours && next.si_status != SIGSTOP) { // whoever sent SIGSTOP will also continue it
             stop_with_it();
         }
         next = {};
@@ -197,9 +198,9 @@ void command::end(int exit_status) noexcept
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
 }
 
-// Ctrl-Z reaches the command or us, whoever has the terminal; one that reads the terminal in the background is stopped,
-// too. The shell waits for us, and a lease must not be extended for good for one who does nothing. So we stop and go on
-// together.
+// Ctrl-Z reaches the command or us, depending on which has the terminal; a command that reads the terminal in the
+// background is stopped, too. The shell waits for us, and a lease must not be extended for ever while the command does
+// nothing. So we stop and continue together.
 void command::stop_with_it() noexcept
 {
     ::kill(-pid_, SIGSTOP);

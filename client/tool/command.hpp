@@ -1,4 +1,4 @@
-// A command in a process group of its own: to be signalled as a whole, and not to outlive us.
+// A command in a process group of its own, so that it can be signalled as a whole, and does not outlive us.
 #pragma once
 
 #include "events.hpp"
@@ -10,20 +10,20 @@
 
 namespace shedlock::tool {
 
-// Whether there is a program of that name, where execvp will look. 0: there is; 127: there is nothing, 126: it is no
-// program, as a shell tells it, and that has been said.
+// Whether execvp will find a program of that name. Returns 0 if so; otherwise, with a message, what a shell returns:
+// 127 if nothing was found, 126 if it is no program.
 int look_for(std::string const &program);
 
 class command {
 public:
-    // Started, with these variables besides ours (NAME=value, or NAME to leave one out), and with the terminal if we
-    // had it. Its standard input and output are ours. It is killed when we die without having waited for it (Linux). To
-    // be called by the main thread, for it is the death of that thread which counts.
+    // Starts it, with these variables in addition to ours (NAME=value, or NAME to leave one out), and with the terminal
+    // if we had it. Its standard input and output are ours. It is killed if we die without having waited for it
+    // (Linux). Must be called by the main thread, whose death is the one that counts for that.
     command(events &, std::vector<std::string> words, std::vector<std::string> variables);
 
-    // Until it ends: signals are passed on to the group; when it is stopped (Ctrl-Z) so are we, and we go on together;
-    // after a stop the group gets SIGTERM, and SIGKILL five seconds later. Its exit status: 128 + n when killed by
-    // signal n; 126 or 127 when it could not be started.
+    // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) we stop
+    // and continue with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds later. Returns
+    // its exit status: 128 + n if signal n killed it; 126 or 127 if it could not be started.
     int wait(std::stop_token const &stop);
 
 private:

@@ -22,7 +22,7 @@ bool is_ignored(int number)
     return action.sa_handler == SIG_IGN;
 }
 
-// All but those that there is a reason to leave out: what ends us unasked would leave the lock held.
+// All signals, unless there is a reason to leave one out: a signal that ends us would leave the lock held.
 bool is_awaited(int number)
 {
     switch (number) {
@@ -34,7 +34,7 @@ bool is_awaited(int number)
     case SIGSYS:
     case SIGABRT: // faults of our own
     case SIGPIPE:
-    case SIGXFSZ: // of a write of our own, which fails as well: that is enough
+    case SIGXFSZ: // caused by a write of our own, which also fails, and that is enough
     case SIGCONT:
     case SIGURG:
     case SIGWINCH:
@@ -57,7 +57,7 @@ int require(int descriptor, char const *what)
 
 events::events()
 {
-    // If whoever started us ignores it, our children would vanish without a status.
+    // If the program that started us ignores it, our children would end without a status.
     std::signal(SIGCHLD, SIG_DFL);
     sigset_t ours;
     ::sigemptyset(&ours);

@@ -1,4 +1,5 @@
-// What can happen while a command runs or is waited for: signals, and other threads that call. For one thread.
+// What can happen while a command runs, or while we wait for a lock: signals, and calls of other threads. For use by
+// one thread.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
@@ -9,19 +10,19 @@ namespace shedlock::tool {
 
 class events {
 public:
-    // From here on every signal that would end us waits to be picked up by wait(), unless it is ignored (nohup), cannot
-    // be caught, or tells of a fault of our own; so do TSTP and CHLD. PIPE and XFSZ, which our own writes bring, are
-    // blocked: the write fails. To be made before there are other threads.
+    // From now on wait() returns every signal that would end us, unless it is ignored (nohup), cannot be caught, or
+    // reports a fault of our own; so it does for TSTP and CHLD. PIPE and XFSZ, which our own writes cause, are blocked,
+    // so that the write fails. Must be made before there are other threads.
     events();
     ~events();
     events(events const &) = delete;
     events &operator=(events const &) = delete;
 
-    // A signal's number, or 0: called, or the time has come.
+    // Returns a signal's number, or 0 if call() was called or the time has come.
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
 
-    // For a new process, before it executes something: signals as we found them.
+    // Restores the signals as we found them, for a new process that is about to execute something.
     void restore() const noexcept;
 
 private:

@@ -7,11 +7,11 @@
 
 namespace shedlock::tool {
 
-// Of ISO 8601 a date, a time and an offset from UTC, as RFC 3339 and date(1) write it; or @SECONDS since 1970. What is
-// less than a microsecond is cut off. Nothing: it is no such instant.
+// Reads a date, a time and an offset from UTC in ISO 8601, as RFC 3339 and date(1) write them; or @SECONDS since 1970.
+// Rounds down to microseconds. Returns nullopt for any other text.
 std::optional<std::chrono::sys_time<std::chrono::microseconds>> to_instant(std::string const &);
 
-// In UTC; to_instant() reads it. Fractions of a second only if there are any.
+// In UTC, as to_instant() reads it. With a fraction of a second only if there is one.
 std::string to_text(std::chrono::sys_time<std::chrono::microseconds>);
 
 } // namespace shedlock::tool

@@ -1,4 +1,5 @@
 // shedlock: the command-line tool.
+#include "exit.hpp"
 #include "request.hpp"
 #include "text.hpp"
 
@@ -10,9 +11,9 @@ namespace shedlock::tool {
 
 namespace {
 
-// If we were started with one of them closed, a connection to the server would get its number, and what is meant for
-// standard error would be sent there. Opened the wrong way round, so that use is an error still; the command gets them
-// closed as we did.
+// If we were started with one of them closed, a connection to the server would get its number, and messages for
+// standard error would be sent there. They are opened in the wrong direction, so that using them is still an error; the
+// command gets them closed, as we did.
 void occupy_standard_files()
 {
     for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
@@ -23,6 +24,7 @@ void occupy_standard_files()
 int main(std::vector<std::string> words)
 try {
     occupy_standard_files();
+    internal::skip_preparation_for_exit();
     auto const asked = read_request(std::move(words));
     int const status = asked.action(asked);
     if (!(std::cout << std::flush))

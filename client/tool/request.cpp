@@ -14,7 +14,7 @@ namespace {
 
 using microseconds = std::chrono::microseconds;
 
-// CLI11 takes some words for lists of its own: "[a,b]", "{}". They wear this while it has them.
+// CLI11 would parse "[a,b]" and "{}" as lists; this prefix escapes them while it parses.
 constexpr char disguise = '\1';
 
 std::string disguised(std::string const &word)
@@ -47,7 +47,7 @@ template <typename Number> bool parse(std::string_view text, Number &number)
     return failure == std::errc{} && end == text.data() + text.size();
 }
 
-// CLI11 by itself would take 010 for eight.
+// CLI11 itself would read 010 as eight.
 template <typename Number>
 CLI::Option *add_number(CLI::App *to, std::string const &name, Number &value, std::string const &help)
 {
@@ -118,7 +118,7 @@ void complete(request &asked)
         how.holder = who();
 }
 
-// What stands behind "--" is not CLI11's.
+// CLI11 does not know what comes after "--".
 class usage_of_run : public CLI::Formatter {
 public:
     usage_of_run() { column_width(28); }
@@ -128,7 +128,7 @@ public:
     }
 };
 
-// The commands and their options. What is read of them goes into the request.
+// The commands and their options. Their values go into the request.
 class menu {
 public:
     explicit menu(request &asked) : asked_{asked}
@@ -137,7 +137,7 @@ public:
         app.description("Lease locks for scheduled jobs: one run at a time across all hosts, the others skip.");
         app.footer(
             "TIME is a number with a unit: ms, s, m, h, d. The database comes from --dsn, or the PG* variables.\n"
-            "shedlock COMMAND --help tells more, shedlock(1) everything.");
+            "For more see shedlock COMMAND --help, for everything shedlock(1).");
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
         add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
         app.require_subcommand(1);
@@ -151,10 +151,10 @@ public:
         add_release();
         add_pause();
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
-        add_name(add("forget", "Delete the row of a job that is no more; 1: it is not free, or not there", forget));
-        add("doctor", "Tell what is wrong, or may become so; 1: something is", doctor);
+        add_name(add("forget", "Delete the row of a job that no longer exists; 1: not free, or no such row", forget));
+        add("doctor", "Report what is wrong, or may go wrong; 1: something is wrong", doctor);
         add("metrics", "Print counters and states for Prometheus", metrics);
-        add("version", "Print the version here and on the server, and which edition that is", version);
+        add("version", "Print the versions of the client and the server, and the server's edition", version);
     }
 
     CLI::App app;
@@ -172,30 +172,30 @@ private:
         auto *const command = add("run", "Run a command under a lock, or skip it", run);
         add_acquisition(command);
         add_duration(command, "--wait-server", asked_.run.wait_server,
-                     "Wait for that long for a server that cannot be reached (default as --wait)");
+                     "How long to wait for a server that cannot be reached (default: as --wait)");
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
         command->formatter(std::make_shared<usage_of_run>());
         command->footer(
-            "Ends with the command's exit status, 128+n if signal n killed it. 123: done, but that could\n"
-            "not be recorded, and with --retry it will run again; 124: the lease was lost, the command\n"
-            "stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
-            "The command has SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, and SHEDLOCK_TICK if there is one.");
+            "Exits with the command's exit status; 128+n if signal n killed it. 123: done, but the\n"
+            "server did not confirm it, so with --retry it may run again; 124: the lease was lost, the\n"
+            "command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
+            "The command gets SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, and SHEDLOCK_TICK if there is one.");
     }
 
     void add_list()
     {
         auto *const command = add("list", "Show the locks: state, holder, time left, last run", list);
-        add_names(command, "Only these; 1: one is not there");
-        command->add_flag("--watch", asked_.watch, "Again every second");
+        add_names(command, "Only these; 1: one does not exist");
+        command->add_flag("--watch", asked_.watch, "Repeat every second");
         command->add_flag("--json", asked_.json, "As JSON");
     }
 
     void add_check()
     {
         auto *const command = add("check", "Say whether jobs were done in time, as a monitoring plugin", check);
-        add_names(command, "The locks; the worst decides")->required();
+        add_names(command, "The locks; the worst one decides")->required();
         auto *const limit = command->add_option_group("limits", "At least one");
         add_duration(limit, "--max-age", asked_.allowed.max_age, "Critical: not done for longer than that");
         add_duration(limit, "--max-held", asked_.allowed.max_held, "Critical: held for longer than that");
@@ -207,7 +207,7 @@ private:
 
     void add_extend()
     {
-        auto *const command = add("extend", "Let a lease last for --at-most from now; 1: lost", extend);
+        auto *const command = add("extend", "Extend a lease to --at-most from now; 1: lost", extend);
         add_lease(command);
         add_token(command)->required();
     }
@@ -220,7 +220,7 @@ private:
         auto *const token = add_token(token_or_force);
         token_or_force->add_flag("--force", asked_.force, "Whoever holds it; one name");
         token_or_force->require_option(1);
-        command->add_flag("--failed", asked_.failed, "Its work is not done: a --retry gets the same period again")
+        command->add_flag("--failed", asked_.failed, "Its work is not done: with --retry the same tick is due again")
             ->needs(token);
     }
 
@@ -228,8 +228,8 @@ private:
     {
         auto *const command = add("pause", "Keep a job from running until it is resumed; 1: somebody holds it", pause);
         add_name(command);
-        add_text(command, "--reason", asked_.reason, "Why, for people");
-        add_duration(command, "--wait", asked_.run.wait, "Wait for that long while somebody holds it");
+        add_text(command, "--reason", asked_.reason, "The reason, for people");
+        add_duration(command, "--wait", asked_.run.wait, "How long to wait while somebody holds it");
     }
 
     CLI::Option *add_names(CLI::App *to, char const *help = "The lock, or several: all or none, one token")
@@ -246,28 +246,31 @@ private:
     void add_lease(CLI::App *to)
     {
         add_names(to)->required();
-        add_duration(to, "--at-most", asked_.at_most, "The lease ends then, even if nobody releases")->required();
-        add_duration(to, "--at-least", asked_.at_least, "Kept that long, even if released earlier");
+        add_duration(to, "--at-most", asked_.at_most, "How long the lease lasts if nobody releases it")->required();
+        add_duration(to, "--at-least", asked_.at_least, "How long it is kept, even if released earlier");
     }
 
     void add_acquisition(CLI::App *to)
     {
         add_lease(to);
-        add_duration(to, "--wait", asked_.run.wait, "Wait for that long, instead of skipping at once");
+        add_duration(to, "--wait", asked_.run.wait, "How long to wait, instead of skipping at once");
         add_duration(to, "--every", asked_.run.how.every, "Once per such period in the whole fleet, e.g. 1h");
         add_text(to, "--zone", asked_.run.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
         add_instant(to, "--tick", asked_.run.how.tick,
-                    "Instead: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");
-        to->add_flag("--retry", asked_.run.how.retry, "Again for the same period or tick, until a run of it is done");
-        add_text(to, "--holder", asked_.run.how.holder, "Who, for people (default user@host:pid)");
+                    "Instead of --every: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");
+        to->add_flag("--retry", asked_.run.how.retry, "Run again for the same period or tick until a run is done");
+        add_text(to, "--holder", asked_.run.how.holder, "Who holds the lock, for people (default user@host:pid)");
     }
 
-    CLI::Option *add_token(CLI::App *to) { return add_number(to, "--token", asked_.token, "Of the acquisition"); }
+    CLI::Option *add_token(CLI::App *to)
+    {
+        return add_number(to, "--token", asked_.token, "The token of the acquisition");
+    }
 
     request &asked_;
 };
 
-// The command of run is not CLI11's to read: it would take "[a,b]" for a list, and words for our own options.
+// CLI11 must not read the command of run: it would take "[a,b]" for a list, and other words for our own options.
 std::vector<std::string> cut_command(std::vector<std::string> &words)
 {
     auto const mark = std::find(words.begin(), words.end(), "--");
@@ -278,7 +281,7 @@ std::vector<std::string> cut_command(std::vector<std::string> &words)
     return command;
 }
 
-// What CLI11 finds missing is often there, but misspelt.
+// What CLI11 reports as missing is often only misspelt.
 std::string complaint(CLI::App const &app, CLI::ParseError const &failure)
 {
     auto const commands = app.get_subcommands();

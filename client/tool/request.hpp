@@ -19,8 +19,8 @@ struct request {
     std::string check_failed; // why there is nothing to check
 };
 
-// The request of these words, the program's name not among them. Throws usage_error. What --help and the like ask for
-// is printed, and then the action has nothing to do.
+// The request of these words, without the program's name. Throws usage_error. For --help and the like it prints the
+// text, and the action does nothing.
 request read_request(std::vector<std::string> words);
 
 } // namespace shedlock::tool

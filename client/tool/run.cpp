@@ -13,17 +13,18 @@ namespace shedlock::tool {
 
 namespace {
 
-// By our own clock, which the command can read, too: until then the lease is certain even if it cannot be extended any
-// more.
+// Until when the lease is certain if it cannot be extended any more. By the clock of this host, which the command can
+// read, too.
 std::string until(lock const &held)
 {
     auto const now = clock::now();
     auto const left = std::max(held.deadline(), now) - now;
-    auto const here = std::chrono::floor<clock::duration>(std::chrono::system_clock::now()); // its own would overflow
+    auto const here =
+        std::chrono::floor<clock::duration>(std::chrono::system_clock::now()); // nanoseconds would overflow
     return to_text(std::chrono::floor<std::chrono::seconds>(here + left));
 }
 
-// A line for each: blanks and commas may be part of a name.
+// One per line, because blanks and commas may be part of a name.
 std::string joined(std::vector<std::string> const &names)
 {
     std::string lines;
@@ -32,8 +33,8 @@ std::string joined(std::vector<std::string> const &names)
     return lines;
 }
 
-// The result of work(stop), or what it has thrown. Signals that come meanwhile request the stop; the last one's number
-// is in interrupted_by.
+// Returns the result of work(stop), or what it threw. Signals that arrive meanwhile request the stop; the number of the
+// last one is in interrupted_by.
 template <typename Work>
 std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(events &events, int &interrupted_by,
                                                                                Work const &work)
@@ -56,9 +57,16 @@ std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(e
     return result;
 }
 
-// The command has succeeded, but the server does not answer: tries until then, or until a signal comes.
-bool record_late(client &locks, run_request const &request, token id, clock::time_point end, events &events)
+// The command has succeeded, but that could not be recorded: tries again until the end, or until a signal comes.
+// Returns the tool's exit status.
+int record_late(client &locks, run_request const &request, token id, clock::time_point end, events &events,
+                error const &why)
 {
+    auto const is_doubtful = [](error const &failure) { return dynamic_cast<in_doubt const *>(&failure) != nullptr; };
+    bool may_be_recorded = is_doubtful(why); // a reply was lost
+    say((may_be_recorded ? "done, but it is not known whether that was recorded; trying until the lease ends: "
+                         : "done, but not recorded yet; trying until the lease ends: ") +
+        std::string{why.what()});
     int interrupted_by = 0;
     auto const record = [&](std::stop_token const &stop) {
         for (internal::backoff pauses; clock::now() < end && !stop.stop_requested(); pauses.rest(end, stop))
@@ -67,14 +75,28 @@ bool record_late(client &locks, run_request const &request, token id, clock::tim
                 return true;
             } catch (lock_lost const &) {
                 return false;
-            } catch (error const &) { // another try
+            } catch (error const &failure) { // another try
+                may_be_recorded = may_be_recorded || is_doubtful(failure);
             }
         return false;
     };
-    return interruptibly(events, interrupted_by, record).get();
+    if (interruptibly(events, interrupted_by, record).get())
+        return 0;
+    say(may_be_recorded ? "done, but it is not known whether that was recorded: if not, the command will run again for "
+                          "the same tick"
+                        : "done, but not recorded: the same tick is due again, so the command will run again");
+    return not_recorded;
 }
 
-// Of a command that has ended with this status. Gives the tool's.
+void say_unreleased(error const &why)
+{
+    if (dynamic_cast<in_doubt const *>(&why))
+        say(std::string{why.what()} + "; if not, it ends by itself");
+    else
+        say(std::string{"not released, and ends by itself: "} + why.what());
+}
+
+// Releases after the command has ended with this status. Returns the tool's exit status.
 int release(client &locks, lock &held, run_request const &request, events &events, int status)
 {
     bool const stopped = held.stop_token().stop_requested();
@@ -92,15 +114,9 @@ int release(client &locks, lock &held, run_request const &request, events &event
                 "itself has completed or released it");
         return lease_was_lost;
     } catch (error const &failure) {
-        if (!is_done || !request.how.retry) {
-            say(std::string{"not released, and ends by itself: "} + failure.what());
-        } else {
-            say(std::string{"done, but not recorded yet; trying until the lease ends: "} + failure.what());
-            if (!record_late(locks, request, id, end, events)) {
-                say("done, but not recorded: the same tick is due again, so the command will run again");
-                return not_recorded;
-            }
-        }
+        if (is_done && request.how.retry)
+            return record_late(locks, request, id, end, events, failure);
+        say_unreleased(failure);
     }
     return stopped ? lease_was_lost : status;
 }
@@ -127,7 +143,7 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
 int run(std::string const &connection, run_request const &request)
 {
     if (int const status = look_for(request.command.front()); status != 0)
-        return status; // before anything is asked of the server: the tick is left to hosts that can run it
+        return status; // without asking the server: the tick is left to hosts that can run the command
     events events;
     client locks{connection, {.on_event = say_event}};
     int interrupted_by = 0;

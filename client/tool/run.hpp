@@ -6,7 +6,7 @@
 namespace shedlock::tool {
 
 struct run_request {
-    std::vector<std::string> names; // one, or several that are acquired all or none
+    std::vector<std::string> names; // of one lock, or of several of which all are acquired, or none
     options how;
     std::chrono::microseconds wait{};
     std::optional<std::chrono::microseconds> wait_server; // instead of wait, for a server that cannot be reached
@@ -15,14 +15,14 @@ struct run_request {
     std::vector<std::string> command;
 };
 
-// Acquires while signals are listened to: they end the waiting. Then the signal's number is in interrupted_by, and
-// nothing is held. Refused: nothing, and why. To be called before there are other threads.
+// Acquires, and returns nullopt and why if refused. A signal ends the waiting; then its number is in interrupted_by,
+// and nothing is held. Must be called before there are other threads.
 std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by, refusal *why);
 
-// The exit status. To be called before there are other threads.
+// Returns the exit status. Must be called before there are other threads.
 int run(std::string const &connection, run_request const &);
 
-constexpr int not_recorded = 123; // done, but with --retry it will run again
+constexpr int not_recorded = 123; // done, but that was not confirmed: with --retry it may run again
 constexpr int lease_was_lost = 124;
 constexpr int own_failure = 125;
 

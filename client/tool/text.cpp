@@ -11,7 +11,7 @@ namespace shedlock::tool {
 
 namespace {
 
-// Of UTF-8 with at most three bytes.
+// The code point of one UTF-8 character of at most three bytes.
 std::string number_in_hex(std::string_view letter)
 {
     auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(letter[i]); };

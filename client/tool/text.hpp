@@ -1,14 +1,14 @@
-// Words for people. Names and holders are anybody's to choose: they must not reach a terminal as commands to it.
+// Text for people. Anybody can choose names and holders, which must not reach a terminal as commands to it.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
 
 namespace shedlock::tool {
 
-// Control characters, and those that turn the line around, as \xNN.
+// With control characters, and those that change the direction of the text, as \xNN.
 std::string printable(std::string const &);
 
-// So, too, but for line breaks, and reversible: a backslash before an x is \x5C.
+// The same, except for line breaks, and reversible: a backslash before an x becomes \x5C.
 std::string printable_uniquely(std::string const &);
 
 // These characters in JSON, as \uNNNN.
@@ -17,7 +17,8 @@ std::string escaped_in_json(std::string const &);
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
 std::string duration(double seconds);
 
-// Further ahead than clocks of servers differ (and the doctor tolerates): the clock had jumped forward.
+// Whether it is further ahead than the clocks of servers differ (as far as the doctor tolerates), so that a clock must
+// have jumped forward.
 bool is_in_the_future(double seconds_ago);
 
 // "3h04m ago", or "in the future".

@@ -1,4 +1,4 @@
-// What on_activity is told.
+// The activities that are reported.
 #include "fixture.hpp"
 
 using shedlock::activity;
@@ -30,7 +30,7 @@ protected:
     }
 };
 
-TEST_F(activity_test, is_told_of_an_acquisition_from_its_beginning_to_its_end)
+TEST_F(activity_test, reports_an_acquisition_from_its_beginning_to_its_end)
 {
     auto const tick = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
     auto lock = counting.try_acquire(name, {.at_most = 1min, .tick = tick});
@@ -51,7 +51,7 @@ TEST_F(activity_test, is_told_of_an_acquisition_from_its_beginning_to_its_end)
                                         {kind::released, shedlock::outcome::failed}}));
 }
 
-TEST_F(activity_test, is_told_of_destructors_and_completions)
+TEST_F(activity_test, reports_destructors_and_completions)
 {
     (void) counting.try_acquire(name, {.at_most = 1min});
     auto lock = counting.try_acquire(name, {.at_most = 1min});
@@ -69,7 +69,7 @@ TEST_F(activity_test, is_told_of_destructors_and_completions)
         << "the last one had been completed, which stays so";
 }
 
-TEST_F(activity_test, is_told_of_tokens)
+TEST_F(activity_test, reports_tokens)
 {
     auto const token = counting.try_acquire(name, {.at_most = 1min})->detach();
     counting.extend(name, token, 1min);
@@ -80,13 +80,13 @@ TEST_F(activity_test, is_told_of_tokens)
     EXPECT_EQ(last.at(0).token, token);
 }
 
-TEST_F(activity_test, is_told_of_keep_alive)
+TEST_F(activity_test, reports_keep_alive)
 {
     auto const lock = counting.try_acquire(name, {.at_most = 10s, .keep_alive = true});
     EXPECT_TRUE(server::comes_true([&] { return now().back().what == kind::extended; }));
 }
 
-TEST_F(activity_test, is_not_told_of_what_failed)
+TEST_F(activity_test, does_not_report_failures)
 {
     auto lock = counting.try_acquire(name, {.at_most = 1min});
     server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
@@ -95,7 +95,7 @@ TEST_F(activity_test, is_not_told_of_what_failed)
     EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}}}));
 }
 
-TEST_F(activity_test, has_nobody_to_tell_by_default)
+TEST_F(activity_test, has_no_callback_by_default)
 {
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
 }

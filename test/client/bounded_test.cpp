@@ -90,7 +90,7 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 TEST_F(bounded_test, locks_of_a_silent_server_go_in_one_timeout)
 {
     expect_silence_to_cost_one_timeout(false);
-    EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
+    EXPECT_TRUE(heard.include(event::kind::not_released)) << heard.texts();
 }
 
 TEST_F(bounded_test, also_when_they_are_kept_alive)
@@ -109,7 +109,7 @@ TEST_F(bounded_test, also_when_there_are_several_hosts)
     expect_one_timeout_for(std::move(all));
 }
 
-TEST_F(bounded_test, also_when_nobody_can_be_reached_any_more)
+TEST_F(bounded_test, ends_in_time_when_no_server_can_be_reached)
 {
     frozen_clock const clock;
     auto through = client(network.connection() + patient, timeout);
@@ -143,7 +143,7 @@ TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
 
 // Requests wait for each other, but not for each other's waits.
 
-TEST_F(bounded_test, who_waits_for_a_lock_keeps_nobody_waiting)
+TEST_F(bounded_test, a_wait_for_a_lock_keeps_no_other_caller_waiting)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     std::stop_source stop;
@@ -161,7 +161,7 @@ TEST_F(bounded_test, who_waits_for_a_lock_keeps_nobody_waiting)
 
 // Waits and leases that are as long as the type allows.
 
-TEST_F(bounded_test, waits_for_ever_when_told_so)
+TEST_F(bounded_test, waits_for_ever_when_asked_to)
 {
     constexpr auto for_ever = std::chrono::microseconds::max();
     locks.try_acquire(name, {.at_most = 500ms})->detach();

@@ -211,7 +211,7 @@ TEST_F(client_test, waits_for_the_holder_and_no_longer_than_asked)
     EXPECT_TRUE(mine->held());
 }
 
-TEST_F(client_test, stops_waiting_when_told)
+TEST_F(client_test, stops_waiting_when_a_stop_is_requested)
 {
     auto const held = locks.try_acquire(name, {.at_most = 10min});
     std::stop_source stop;

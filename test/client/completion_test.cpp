@@ -36,7 +36,7 @@ protected:
     }
 };
 
-// Completed by somebody else who has the token
+// Completed by somebody else that has the token
 
 TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 {
@@ -63,7 +63,7 @@ TEST_F(completion_test, keep_alive_drops_it_in_silence_although_it_was_acquired_
     EXPECT_EQ(server::token(name), number(next->token())) << "and leaves the next holder alone";
 }
 
-TEST_F(completion_test, keep_alive_tells_a_completed_lock_from_a_lost_and_from_a_held_one)
+TEST_F(completion_test, keep_alive_distinguishes_completed_lost_and_held_locks)
 {
     auto const held = locks.try_acquire(name + " held", kept);
     auto const completed = locks.try_acquire({name + " a", name + " b"}, kept);
@@ -169,7 +169,7 @@ TEST_F(completion_test, of_several_names_those_are_kept_and_released_that_are_no
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     EXPECT_FALSE(mine->held());
     EXPECT_EQ(heard.all().size(), 1u) << heard.texts();
-    EXPECT_TRUE(heard.tell_of(event::kind::lost)) << heard.texts();
+    EXPECT_TRUE(heard.include(event::kind::lost)) << heard.texts();
 }
 
 TEST_F(completion_test, of_several_names_one_that_is_lost_is_reported)
@@ -277,7 +277,7 @@ TEST_F(completion_test, is_released_as_failed_when_its_transaction_has_not_commi
     EXPECT_EQ(heard.texts(), "");
 }
 
-TEST_F(completion_test, needs_not_be_told_of_the_commit)
+TEST_F(completion_test, need_not_know_of_the_commit)
 {
     auto const committed = [](shedlock::lock &lock) {
         server::ask("BEGIN; " + lock.complete_statement() + "; COMMIT");
@@ -328,7 +328,7 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     EXPECT_EQ(heard.texts(), "") << "nor is what the destructor sees";
 }
 
-TEST_F(completion_test, run_asks_the_server_when_it_was_not_told_of_the_commit)
+TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
 {
     auto const overtaken = [&](shedlock::options const &how, std::function<void(shedlock::lock &)> const &end) {
         std::optional<shedlock::lock> next;

@@ -130,7 +130,7 @@ TEST(connection_test, believes_no_rows_before_the_commit)
     EXPECT_EQ(asked(one, "SELECT count(*) FROM once").rows.at(0)[0], "0");
 }
 
-TEST(connection_test, waits_no_longer_than_told)
+TEST(connection_test, waits_no_longer_than_its_limit)
 {
     connection late{"", 1min, true};
     auto const begin = clock::now();

@@ -26,7 +26,7 @@ inline std::int64_t number(token value)
     if (server::is_portable())                                                                                         \
     GTEST_SKIP() << "the portable edition: " << (why)
 
-// In it is what the transactions of a test have committed.
+// A table for what the transactions of a test commit.
 class table_of_work {
 public:
     static constexpr char const *work = "INSERT INTO work DEFAULT VALUES";
@@ -37,7 +37,8 @@ public:
     table_of_work &operator=(table_of_work const &) = delete;
     [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM work"); }
 
-    // The work and then this statement in one transaction: the SQLSTATE with which it failed, or "".
+    // Does the work and then executes this statement, in one transaction. Returns the SQLSTATE with which it failed, or
+    // "".
     [[nodiscard]] std::string do_with(std::string const &statement) const
     {
         try {
@@ -51,7 +52,7 @@ public:
 
 class events {
 public:
-    // May be called when the test is over: by a client that a callback destroyed.
+    // A client that a callback destroyed may call it when the test is over.
     [[nodiscard]] std::function<void(event const &)> handler()
     {
         return [heard = heard_](event const &one) {
@@ -71,7 +72,7 @@ public:
             lines += one.text + '\n';
         return lines;
     }
-    [[nodiscard]] bool tell_of(event::kind what)
+    [[nodiscard]] bool include(event::kind what)
     {
         auto const now = all();
         return std::any_of(now.begin(), now.end(), [&](event const &one) { return one.what == what; });
@@ -96,7 +97,7 @@ protected:
         return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
     }
 
-    // That time passes for the client, and its threads have seen to what was due: stops, and keep-alive.
+    // Lets that time pass for the client, and waits until its threads have done what was due: stops, and keep-alive.
     void let_pass(shedlock::client &by, std::chrono::microseconds time)
     {
         auto kept = by.try_acquire(name + " is kept", {.at_most = 2 * time, .keep_alive = true});
@@ -111,7 +112,7 @@ protected:
     }
     void let_pass(std::chrono::microseconds time) { let_pass(locks, time); }
 
-    // What ends when its time is over. The client's clock goes on by a minute at a time meanwhile.
+    // Waits for a call that ends when its time is over, and meanwhile moves the client's clock, a minute at a time.
     template <typename Result> static Result as_time_passes(std::future<Result> &one)
     {
         while (one.wait_for(10ms) != std::future_status::ready)
@@ -119,7 +120,7 @@ protected:
         return one.get();
     }
 
-    // The end of a lease as the client trusts it, which asked for it then.
+    // Until when the client trusts a lease that it asked for at that time.
     static shedlock::clock::time_point trusted_until(shedlock::clock::time_point asked,
                                                      shedlock::clock::duration at_most)
     {

@@ -191,7 +191,7 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
 }
 
 // As daemon() does it.
-TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_who_started_it)
+TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_its_parent)
 {
     if (!may_have_threads_in_a_child)
         GTEST_SKIP();

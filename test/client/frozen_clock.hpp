@@ -1,12 +1,12 @@
-// The clock that the client reads, CLOCK_BOOTTIME, in the hands of a test: of a program that links this, and of a tool
-// that is started with it as LD_PRELOAD. It goes with the machine's until a test stops it or moves it. So a lease of an
-// hour ends when the test says so, and at no other time. All other clocks are the machine's.
+// Lets a test stop and move the clock that the client reads, CLOCK_BOOTTIME: in a program that links this, and in a
+// tool that is started with it as LD_PRELOAD. Until then it goes with the machine's. So a lease of an hour ends when
+// the test says so, and at no other time. All other clocks are the machine's.
 #pragma once
 
 #include <chrono>
 #include <string>
 
-// The client's clock stands still while one of these lives, and then goes on from there.
+// The client's clock is stopped while one of these lives, and then goes on from there.
 class frozen_clock {
 public:
     frozen_clock();
@@ -22,6 +22,6 @@ void advance_clock(std::chrono::microseconds by);
 // than this passes for the client.
 void pass_time(std::chrono::microseconds in_all);
 
-// From now on this program and those that are started with LD_PRELOAD, and with this file in SHEDLOCK_TEST_CLOCK, have
-// one clock. It goes that much slower than the machine's, so that the five seconds of a request are nearly a minute.
+// From now on this program, and those that are started with LD_PRELOAD and with this file in SHEDLOCK_TEST_CLOCK, share
+// one clock. It is that much slower than the machine's, so that the five seconds of a request take nearly a minute.
 void share_clock(std::string const &file, int slowness = 10);

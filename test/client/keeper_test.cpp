@@ -97,7 +97,7 @@ TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
     for (int i = 0; i < 3; ++i)
         pass(10min + 10s);
     if (server::is_portable())
-        EXPECT_TRUE(server::comes_true([&] { return heard.tell_of(event::kind::extend_failing); }));
+        EXPECT_TRUE(server::comes_true([&] { return heard.include(event::kind::extend_failing); }));
     else
         expect_extended(*mine, deadline);
     EXPECT_NO_THROW(transaction.commit());
@@ -106,7 +106,7 @@ TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
     EXPECT_TRUE(mine->held());
     for (auto const &one : heard.all())
         EXPECT_EQ(one.lock.list(), std::vector{name}) << one.text;
-    EXPECT_EQ(heard.tell_of(event::kind::extend_failing), server::is_portable()) << heard.texts();
+    EXPECT_EQ(heard.include(event::kind::extend_failing), server::is_portable()) << heard.texts();
 }
 
 TEST_F(keeper_test, extends_several_names_as_one)

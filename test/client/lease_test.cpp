@@ -93,6 +93,24 @@ TEST_F(lease_test, requests_no_stop_when_it_is_released)
     EXPECT_FALSE(stop.stop_requested());
 }
 
+// Otherwise keep-alive and the destructor might both report it.
+TEST_F(lease_test, is_lost_or_released_but_not_both)
+{
+    using namespace shedlock::internal;
+    timer time;
+    grant const granted{token{1}, shedlock::clock::now(), false, std::nullopt};
+    lease released{time, name, granted, 1h}, lost{time, name, granted, 1h}, late{time, name, granted, 1h};
+    EXPECT_TRUE(released.end());
+    EXPECT_FALSE(released.lose(sqlstate::lost));
+    EXPECT_FALSE(released.lose_at_deadline());
+    EXPECT_TRUE(lost.lose(sqlstate::lost));
+    EXPECT_FALSE(lost.lose(sqlstate::lost));
+    EXPECT_FALSE(lost.end());
+    EXPECT_TRUE(late.lose_at_deadline());
+    EXPECT_FALSE(late.lose_at_deadline());
+    EXPECT_TRUE(late.end()) << "the server may still have it";
+}
+
 // Keep-alive became due while an extend was under way, and then went on with the old at_most, for good.
 TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
 {
@@ -114,7 +132,7 @@ TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to
     extending.get();
     let_pass(patient, 21min);
     EXPECT_GT(server::remaining(name), 5h);
-    EXPECT_FALSE(heard.tell_of(event::kind::lost)) << heard.texts();
+    EXPECT_FALSE(heard.include(event::kind::lost)) << heard.texts();
 }
 
 TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
@@ -248,7 +266,7 @@ TEST_F(lease_test, never_keeps_a_released_lock_alive)
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE");
     advance_clock(21min);
-    EXPECT_TRUE(server::comes_true([&] { return heard.tell_of(event::kind::extend_failing); }));
+    EXPECT_TRUE(server::comes_true([&] { return heard.include(event::kind::extend_failing); }));
     auto releasing = std::async(std::launch::async, [&] { mine.reset(); });
     row.abort();
     releasing.get();

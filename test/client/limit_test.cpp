@@ -76,7 +76,7 @@ protected:
     static bool is_extended(lease const &one) { return one.deadline() > clock::now() + 50min; }
 
     timer time;
-    teller tell{shedlock::client_settings{.on_event = heard.handler()}};
+    reporter report{shedlock::client_settings{.on_event = heard.handler()}};
 };
 
 TEST_F(limited_test, keep_alive_uses_the_only_connection)
@@ -84,7 +84,7 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
     auto const source = [] { return std::string{"user=limited"}; };
     session shared{source, 1min};
     shared.ask("SELECT", {}); // so that there is no other
-    keeper keeping{source, shared, tell};
+    keeper keeping{source, shared, report};
     auto const mine = due(name);
     keeping.keep(mine);
     EXPECT_TRUE(server::comes_true([&] { return is_extended(*mine); })) << heard.texts();
@@ -100,4 +100,33 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
     })) << "it asks for one of its own again";
     EXPECT_TRUE(server::comes_true([&] { return is_extended(*others.back()); })) << heard.texts();
     EXPECT_EQ(heard.texts(), "");
+}
+
+// A call waits on it for a row, and has no limit to speak of.
+TEST_F(limited_test, keep_alive_does_not_wait_for_a_busy_shared_connection)
+{
+    frozen_clock const clock; // so keep-alive never gets to the time at which it asks for a connection of its own again
+    auto const source = [] { return std::string{"user=limited"}; };
+    session shared{source, 1min};
+    shared.ask("SELECT", {});
+    keeper keeping{source, shared, report};
+    auto const first = due(name), second = due(name + " 2");
+    keeping.keep(first);
+    EXPECT_TRUE(server::comes_true([&] { return is_extended(*first); })) << heard.texts();
+    EXPECT_EQ(connections(), "1");
+    server::ask("ALTER ROLE limited CONNECTION LIMIT 2");
+
+    pqxx::connection other{server::connection()};
+    pqxx::work held{other};
+    held.exec("SELECT pg_advisory_xact_lock(34)");
+    auto busy = std::async(std::launch::async, [&] { shared.ask("SELECT pg_advisory_lock(34)", {}); });
+    EXPECT_TRUE(server::comes_true([] {
+        return server::ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == "1";
+    }));
+    keeping.keep(second);
+    EXPECT_TRUE(server::comes_true([&] { return is_extended(*second); })) << heard.texts();
+    EXPECT_EQ(busy.wait_for(0s), std::future_status::timeout) << "it has waited for the call";
+    EXPECT_EQ(heard.texts(), "");
+    held.abort();
+    busy.get();
 }

@@ -1,6 +1,7 @@
 // Calls that wait for a server that cannot be reached, and strings with which no server can be.
 #include "outage.hpp"
 
+#include "core.hpp"
 #include "fixture.hpp"
 #include "opening.hpp"
 #include "proxy.hpp"
@@ -44,7 +45,7 @@ protected:
     }
     bool comes_to(event::kind what)
     {
-        return server::comes_true([this, what] { return heard.tell_of(what); });
+        return server::comes_true([this, what] { return heard.include(what); });
     }
     std::vector<event::kind> kinds()
     {
@@ -67,7 +68,7 @@ protected:
     }
 };
 
-TEST_F(outage_test, is_two_events_for_all_who_wait)
+TEST_F(outage_test, is_two_events_for_all_callers_that_wait)
 {
     proxy network;
     network.refuse_newcomers();
@@ -82,7 +83,27 @@ TEST_F(outage_test, is_two_events_for_all_who_wait)
     EXPECT_EQ(kinds(), (std::vector{event::kind::acquire_failing, event::kind::acquire_recovered}));
 }
 
-TEST_F(outage_test, is_no_event_for_who_does_not_wait)
+// One call is reporting the outage while another reaches the server again.
+TEST_F(outage_test, its_end_is_reported_after_its_beginning)
+{
+    std::vector<event::kind> reported;
+    std::optional<shedlock::internal::outage> away;
+    shedlock::internal::reporter const report{shedlock::client_settings{.on_event = [&](event const &one) {
+        if (one.what == event::kind::acquire_failing)
+            std::async(std::launch::async, [&] { away->end("other"); }).get();
+        reported.push_back(one.what);
+    }}};
+    away.emplace(report);
+    for (int i = 0; i < 2; ++i) {
+        away->begin(name, std::runtime_error{"no server"});
+        EXPECT_EQ(reported, (std::vector{event::kind::acquire_failing, event::kind::acquire_recovered}));
+        reported.clear();
+    }
+    away->end(name);
+    EXPECT_TRUE(reported.empty());
+}
+
+TEST_F(outage_test, is_no_event_for_a_call_that_does_not_wait)
 {
     proxy network;
     network.refuse_newcomers();
@@ -102,6 +123,27 @@ TEST_F(outage_test, ends_with_a_stop)
     EXPECT_THROW(waiting.get(), shedlock::connection_error);
 }
 
+// The limit of an outage counts from the start of the first request that failed, however long that took.
+TEST_F(outage_test, its_limit_includes_the_first_request)
+{
+    proxy network;
+    network.hold_newcomers();
+    auto silent = client(network.connection());
+    frozen_clock const clock;
+    auto acquiring = std::async(std::launch::async, [&] {
+        auto const now = shedlock::clock::now();
+        return shedlock::internal::tool_access::acquire(silent, name, {.at_most = 1h}, {now, stop.get_token(), 50s},
+                                                        nullptr);
+    });
+    EXPECT_TRUE(server::comes_true([&] { return network.newcomers() > 0; }));
+    advance_clock(1min); // the request's timeout
+    EXPECT_EQ(acquiring.wait_for(server::at_last), std::future_status::ready);
+    stop.request_stop();
+    EXPECT_THROW((void) acquiring.get(), shedlock::connection_error);
+    EXPECT_FALSE(heard.include(event::kind::acquire_failing)) << "it does not wait any more";
+    network.let_go();
+}
+
 TEST_F(outage_test, is_waited_for_by_a_pause_too)
 {
     proxy network;
@@ -111,7 +153,7 @@ TEST_F(outage_test, is_waited_for_by_a_pause_too)
     EXPECT_TRUE(comes_to(event::kind::acquire_failing));
     network.let_go();
     EXPECT_TRUE(pausing.get());
-    EXPECT_TRUE(heard.tell_of(event::kind::acquire_recovered));
+    EXPECT_TRUE(heard.include(event::kind::acquire_recovered));
     server::ask("SELECT shedlock_resume(" + server::literal(name) + ")");
 }
 
@@ -127,6 +169,7 @@ TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
 {
     role const known{"outage_known"};
     EXPECT_EQ(mistake_in("user=outage_known password=wrong"), "28P01");
+    EXPECT_EQ(mistake_in("user=outage_known password='' passfile=/nowhere"), "28P01") << "there is no password";
     EXPECT_EQ(mistake_in("user=outage_known password=right dbname=':  57P03: not there'"), "3D000");
     EXPECT_EQ(mistake_in("not there"), "3D000") << "the name of a database";
     known.now("NOLOGIN");

@@ -1,4 +1,4 @@
-// The wrapper for libpqxx: commits of which nobody knows whether they have happened.
+// The wrapper for libpqxx: commits that may or may not have happened.
 #include "proxy.hpp"
 #include "server.hpp"
 

@@ -711,7 +711,7 @@ TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)
     EXPECT_NE(server::last_outcome(name), "done");
 }
 
-TEST_F(pqxx_test, ends_a_run_with_its_session_unless_told_not_to)
+TEST_F(pqxx_test, ends_a_run_with_its_session_by_default)
 {
     auto const ends = [this] {
         return server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(name));

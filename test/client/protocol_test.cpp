@@ -196,6 +196,38 @@ TEST_F(protocol_test, extends_and_releases_again_also_when_that_is_cancelled)
         "shedlock_release_token", [&] { mine->release(); }, [&] { return server::state(name) == "free"; });
 }
 
+// The first request may have been carried out. That the second one finds the row locked does not deny it.
+TEST_F(protocol_test, is_in_doubt_when_the_row_is_busy_after_a_lost_reply)
+{
+    auto quick = client(network.connection(), 10min);
+    auto mine = quick.try_acquire(name, {.at_most = 48h});
+    for (auto const &ask : {std::function{[&] { mine->extend(40h); }}, std::function{[&] { mine->release(); }}}) {
+        (void) quick.try_acquire(name + " to connect", {.at_most = 1s});
+        network.hold_requests();
+        auto asking = std::async(std::launch::async, ask);
+        EXPECT_TRUE(server::comes_true([&] { return network.holds_a_request(); }));
+        pqxx::connection other{server::connection()};
+        pqxx::work row{other};
+        row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE");
+        network.cut();
+        EXPECT_THROW(as_time_passes(asking), shedlock::in_doubt);
+    }
+    EXPECT_EQ(server::state(name), "held");
+    locks.force_release(name);
+}
+
+TEST_F(protocol_test, is_in_doubt_when_the_server_stays_away_after_a_lost_reply)
+{
+    auto quick = client(network.connection(), 10min);
+    auto mine = quick.try_acquire(name, {.at_most = 48h});
+    network.hold_replies();
+    auto releasing = std::async(std::launch::async, [&] { mine->release(); });
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    network.cut();
+    network.refuse_newcomers();
+    EXPECT_THROW(as_time_passes(releasing), shedlock::in_doubt);
+}
+
 // A commit that waits for its synchronous standby has happened already: when the wait ends by cancel, termination or
 // the client's death, the lock is held here, and a fail-over would forget it.
 

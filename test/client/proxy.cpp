@@ -109,6 +109,12 @@ void proxy::cut()
     pairs_.clear();
 }
 
+std::size_t proxy::connections()
+{
+    std::lock_guard const hold{mutex_};
+    return pairs_.size();
+}
+
 bool proxy::holds_a_request()
 {
     std::lock_guard const hold{mutex_};

@@ -1,4 +1,4 @@
-// A TCP proxy in front of the server, with a network that fails when it is told to.
+// A TCP proxy in front of the server, as a network that fails when a test says so.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,17 @@ public:
     [[nodiscard]] std::string connection() const; // through it
     [[nodiscard]] std::string port() const { return std::to_string(port_); }
 
-    void hold_replies();     // what the server answers, to anybody, does not arrive
-    void hold_requests();    // what the clients of now have sent arrives late, even if they are gone by then
-    void hold_newcomers();   // nor to connections made from now on
-    void refuse_newcomers(); // there is no server any more for connections made from now on
-    void let_go();           // all this has an end
-    void cut();              // so have all connections; what was held is lost. New ones are as good as ever
+    void hold_replies();     // the server's answers do not arrive, on any connection
+    void hold_requests();    // requests on the present connections arrive late, even if the client is gone by then
+    void hold_newcomers();   // the server's answers do not arrive on connections made from now on
+    void refuse_newcomers(); // connections made from now on are closed at once
+    void let_go();           // ends all this
+    void cut();              // closes all connections, and loses what was held. New ones work
 
-    // As yet.
+    // So far.
     [[nodiscard]] int refused() const { return refused_; }    // newcomers
     [[nodiscard]] int newcomers() const { return accepted_; } // that were not refused
+    [[nodiscard]] std::size_t connections();                  // that are open now
 
     [[nodiscard]] bool holds_a_request();
 

@@ -117,7 +117,7 @@ TEST_F(refusal_test, says_that_it_is_not_decided)
     }
 }
 
-TEST_F(refusal_test, is_told_when_the_wait_is_over_or_stopped)
+TEST_F(refusal_test, is_given_when_the_wait_is_over_or_stopped)
 {
     auto const held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
     std::stop_source stop;
@@ -145,8 +145,8 @@ TEST_F(refusal_test, writes_other_names_and_holders_as_they_are)
     EXPECT_EQ(java.holder, "a java host");
 }
 
-// Who does not ask why does not pay for it: the view, whose look is of the whole table, is left alone.
-TEST_F(refusal_test, costs_nothing_when_nobody_asks)
+// A caller that does not ask why does not pay for it: the view, which scans the table, is not queried.
+TEST_F(refusal_test, costs_nothing_unless_it_is_requested)
 {
     auto const held = other.try_acquire(name, {.at_most = 10min});
     (void) locks.try_acquire(name, {.at_most = 1min});

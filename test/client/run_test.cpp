@@ -1,4 +1,4 @@
-// client::run: what it returns and throws tells the truth about the work.
+// client::run: what it returns and throws is true of the work.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -63,7 +63,7 @@ public:
 
 } // namespace
 
-TEST_F(run_test, reports_a_loss_that_the_server_does_not_tell_it_of)
+TEST_F(run_test, reports_a_loss_that_the_server_does_not_report)
 {
     worker const worker;
     auto evicted = client("user=worker password=w");
@@ -99,7 +99,7 @@ TEST_F(run_test, reports_a_lease_that_ended_while_the_server_was_silent)
     network.cut();
 }
 
-TEST_F(run_test, is_done_when_only_its_release_could_not_be_told)
+TEST_F(run_test, is_done_when_only_its_release_failed)
 {
     proxy network;
     auto through = client(network.connection());
@@ -114,6 +114,6 @@ TEST_F(run_test, is_done_when_only_its_release_could_not_be_told)
     worked.get_future().get();
     EXPECT_TRUE(server::comes_true([&] { return network.refused() > 0; }));
     EXPECT_TRUE(as_time_passes(running));
-    EXPECT_TRUE(heard.tell_of(event::kind::not_released)) << heard.texts();
+    EXPECT_TRUE(heard.include(event::kind::not_released)) << heard.texts();
     EXPECT_EQ(server::state(name), "held") << "until at_most";
 }

@@ -1,4 +1,4 @@
-// The server under test, past the client: what its rows say, and what may befall its sessions.
+// The server under test, without the client: what its rows say, and what may happen to its sessions.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@ namespace server {
 std::string ask(std::string const &sql);
 std::string literal(std::string const &text);
 
-// By with-portable.
+// Whether with-portable was used.
 bool is_portable();
 
-// Where clients connect: straight, or through the pooler that SHEDLOCK_TEST_CONNECTION names.
+// Where clients connect: directly, or through the pooler that SHEDLOCK_TEST_CONNECTION names.
 std::string connection();
 std::string host();
 std::string port();
@@ -26,17 +26,18 @@ std::string last_outcome(std::string const &lock);
 std::int64_t token(std::string const &lock);
 std::chrono::microseconds remaining(std::string const &lock); // 0: free
 
-// Ends its lease: by the row, as if at_most were over.
+// Ends its lease by changing the row, as if at_most were over.
 void end_lease(std::string const &lock);
 
-// Somebody whose session lasts has asked for it, after it was last acquired, and does not ask now.
+// Whether a session that still exists has asked for it since it was last acquired, and is not asking now.
 bool was_refused(std::string const &lock);
 
-// Statements of others that contain this text and are running now: ends them, or their sessions. How many.
+// Cancel the statements of other sessions that contain this text and are running, or terminate their sessions. Return
+// how many there were.
 int cancel(std::string const &text);
 int terminate(std::string const &text);
 
-// A commit waits for a synchronous standby that does not exist, for as long as this lives.
+// While one of these lives, a commit waits for a synchronous standby that does not exist.
 class missing_standby {
 public:
     missing_standby();
@@ -45,7 +46,7 @@ public:
     missing_standby &operator=(missing_standby const &) = delete;
 };
 
-// However busy the machine is, nothing takes longer.
+// Nothing takes longer, however busy the machine is.
 inline constexpr std::chrono::minutes at_last{5};
 
 // Polls until it is true. False after that time.

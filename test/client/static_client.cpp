@@ -1,16 +1,21 @@
-// A program whose client is static. Its exit status: 0 if OpenSSL still works when the client and its threads have
-// gone, 1 if its exit handler has run before. No OpenSSL, no trouble: 0.
+// static_client HOW LOCK: a program whose client lives until the process exits. Its exit status is 0 if all is well.
+//   static  The client is static. When it and its threads have gone, OpenSSL still works.
+//   late    The client is made in main, but destroyed by a static object that was made before: after OpenSSL has
+//           cleaned up. It does not open a connection then, which may need OpenSSL, and goes without harm.
+#include <chrono>
 #include <cstdint>
 #include <dlfcn.h>
 #include <memory>
+#include <optional>
 #include <shedlock/shedlock.hpp>
+#include <string_view>
 #include <unistd.h>
 
 using namespace std::chrono_literals;
 
 namespace {
 
-// Refused once OpenSSL has cleaned up.
+// Refused once OpenSSL has cleaned up. True if there is none.
 bool openssl_works()
 {
     using init = int (*)(std::uint64_t options, void const *settings);
@@ -21,11 +26,52 @@ bool openssl_works()
 // The client's last owner of its function, which it calls for a connection string, destroys it.
 auto const last_word = [](void *) { ::_exit(openssl_works() ? 0 : 1); };
 
-shedlock::client locks{[witness = std::shared_ptr<void>{nullptr, last_word}] { return std::string{}; }};
+bool opens_connection()
+{
+    try {
+        (void) shedlock::client{}.try_acquire("another", {.at_most = 1ms});
+        return true;
+    } catch (shedlock::connection_error const &) {
+        return false;
+    }
+}
+
+struct late {
+    std::optional<shedlock::client> client;
+    std::optional<shedlock::lock> lock;
+
+    ~late()
+    {
+        if (!client)
+            return;
+        bool const is_refused = !opens_connection();
+        lock.reset();
+        client.reset();
+        ::_exit(is_refused ? 0 : 3);
+    }
+} late;
+
+int keep(std::optional<shedlock::lock> const &lock)
+{
+    return lock ? 0 : 2;
+}
+
+int run_static(char const *name)
+{
+    static shedlock::client locks{[witness = std::shared_ptr<void>{nullptr, last_word}] { return std::string{}; }};
+    return keep(locks.try_acquire(name, {.at_most = 1min, .keep_alive = true}));
+}
+
+int run_late(char const *name)
+{
+    late.client.emplace();
+    late.lock = late.client->try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    return keep(late.lock);
+}
 
 } // namespace
 
 int main(int, char **arguments)
 {
-    return locks.try_acquire(arguments[1], {.at_most = 1min, .keep_alive = true}) ? 0 : 2;
+    return std::string_view{arguments[1]} == "static" ? run_static(arguments[2]) : run_late(arguments[2]);
 }

@@ -28,7 +28,7 @@ private:
 class kept_test : public with_server {
 protected:
     // A keep-alive of our own, so that a lease can have begun long ago.
-    teller tell{shedlock::client_settings{.on_event = heard.handler()}};
+    reporter report{shedlock::client_settings{.on_event = heard.handler()}};
     timer time;
 
     // Leases of an hour, which are due to be extended.
@@ -66,7 +66,7 @@ TEST_F(kept_test, rows_that_are_locked_cost_no_other_lock)
     auto const healthy = due(" healthy ", 250), stuck = due(" stuck ", 250);
     std::optional<row_locks> others{std::in_place, name + " stuck %"};
     session shared{[] { return server::connection(); }, 1min};
-    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeper keeping{[] { return server::connection(); }, shared, report};
     keep(keeping, stuck);
     keep(keeping, healthy);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); }));
@@ -89,7 +89,7 @@ TEST_F(kept_test, a_lock_of_several_names_is_extended_when_all_its_rows_are_free
                 std::to_string(number(mine->token())) + ")");
     std::optional<row_locks> others{std::in_place, name + " b"};
     session shared{[] { return server::connection(); }, 1min};
-    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeper keeping{[] { return server::connection(); }, shared, report};
     keeping.keep(both);
     EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
     others.reset();
@@ -105,7 +105,7 @@ TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
     std::optional<pqxx::work> other{std::in_place, connection};
     other->exec("LOCK TABLE shedlock");
     session shared{[] { return server::connection(); }, 1min};
-    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeper keeping{[] { return server::connection(); }, shared, report};
     keep(keeping, all);
     EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
     other.reset();
@@ -123,7 +123,7 @@ TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
         time, endless[0]->names, grant{endless[0]->token, clock::now() - 100000 * year, false, std::nullopt},
         292'265 * year); // beyond timestamp
     session shared{[] { return server::connection(); }, 1min};
-    keeper keeping{[] { return server::connection(); }, shared, tell};
+    keeper keeping{[] { return server::connection(); }, shared, report};
     keeping.keep(broken);
     keep(keeping, healthy);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); })) << heard.texts();
@@ -138,8 +138,13 @@ TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
 class keeping_outage_test : public kept_test {
 protected:
     proxy network;
-    session shared{[this] { return network.connection(); }, 1min};
-    keeper keeping{[this] { return network.connection(); }, shared, tell};
+    std::mutex gate; // on the way to the server
+    session::source const source{[this] {
+        std::lock_guard const hold{gate};
+        return network.connection();
+    }};
+    session shared{source, 1min};
+    keeper keeping{source, shared, report};
 
     void expect(std::vector<std::pair<event::kind, std::string>> const &wanted)
     {
@@ -157,7 +162,11 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
 {
     auto const all = due(" ", 250);
     network.refuse_newcomers();
-    keep(keeping, all);
+    {
+        frozen_clock const clock;
+        std::lock_guard const hold{gate}; // until keep-alive has them all
+        keep(keeping, all);
+    }
     expect({{event::kind::extend_failing, "250 locks could not be extended yet: "}});
     EXPECT_TRUE(heard.all().front().lock.list().empty());
     network.let_go();
@@ -165,7 +174,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
     EXPECT_TRUE(are_extended(all));
 }
 
-TEST_F(keeping_outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_over)
+TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_its_end)
 {
     auto const some = due(" ", 3);
     network.refuse_newcomers();
@@ -178,6 +187,30 @@ TEST_F(keeping_outage_test, then_tells_of_each_lock_that_is_lost_before_it_is_ov
             {event::kind::lost, ""},
             {event::kind::lost, ""},
             {event::kind::extend_recovered, "3 locks "}});
+}
+
+// The application extends one of them by itself, and is not answered. Until that is decided, there is no all-clear.
+TEST_F(keeping_outage_test, has_no_all_clear_before_a_loss)
+{
+    frozen_clock const clock;
+    auto const some = due(" ", 2);
+    network.refuse_newcomers();
+    keep(keeping, some);
+    expect({{event::kind::extend_failing, "2 locks "}});
+    std::unique_lock const extended_by_the_application{some[1]->extending, std::try_to_lock};
+    network.let_go();
+    EXPECT_TRUE(server::comes_true([&] {
+        advance_clock(100ms);
+        return are_extended({some[0]});
+    }));
+    auto const last = due(" last ", 1);
+    keep(keeping, last);
+    EXPECT_TRUE(server::comes_true([&] { return are_extended(last); })); // so the thread has looked again
+    EXPECT_EQ(count(event::kind::extend_recovered), 0) << heard.texts();
+    advance_clock(35min);
+    expect({{event::kind::extend_failing, "2 locks "},
+            {event::kind::lost, some[1]->names.to_text()},
+            {event::kind::extend_recovered, some[0]->names.to_text()}});
 }
 
 TEST_F(keeping_outage_test, has_no_all_clear_when_all_is_lost)

@@ -75,9 +75,9 @@ TEST(timer_test, the_clock_is_the_one_that_counts_suspend)
     EXPECT_EQ(clock::now(), before + 1h);
 }
 
-TEST(timer_test, a_turn_is_waited_for_until_a_time)
+TEST(timer_test, a_mutex_is_waited_for_until_a_time)
 {
-    turn one;
+    timed_mutex one;
     std::unique_lock first{one, clock::now()};
     EXPECT_TRUE(first);
     auto const begin = clock::now();

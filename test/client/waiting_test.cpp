@@ -1,4 +1,4 @@
-// Who waits waits on the server: he asks when he may be granted, not again and again.
+// Callers wait on the server: they ask when the lock may be free, and not again and again.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -128,7 +128,7 @@ protected:
     {
         int least = attempts_of_a_crowd();
         for (int i = 0; i < 10 && least > 20 + 20;
-             ++i) { // whoever is stopped for a second while it asks loses its turn
+             ++i) { // a caller that is suspended for a second while it asks loses its place
             std::clog << least << " attempts, perhaps because the machine has stood still: once more\n";
             least = std::min(least, attempts_of_a_crowd());
         }
@@ -171,12 +171,12 @@ TEST_F(waiting_test, does_not_ask_for_several_while_one_is_held)
     EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(waiting_test, many_who_wait_for_one_name_are_one_session_and_ask_one_after_the_other)
+TEST_F(waiting_test, many_callers_that_wait_for_one_name_use_one_session_and_ask_one_after_the_other)
 {
     expect_a_crowd_to_ask_one_after_the_other();
 }
 
-TEST_F(waiting_test, also_when_the_server_tells_them_all)
+TEST_F(waiting_test, they_do_so_when_the_server_wakes_them_all)
 {
     other_wait const tells_all{
         "FOR i IN 1..100 LOOP"
@@ -206,7 +206,7 @@ TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
         EXPECT_TRUE(crowd[i].get());
     }
     auto const slices = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
-    own = client("application_name=waits"); // those that have gone tell what they did
+    own = client("application_name=waits"); // sessions report their statistics when they end
     auto const calls = [] {
         return std::stoi(server::ask("SELECT sum(calls) FROM pg_stat_user_functions"
                                      " WHERE funcname IN ('shedlock_wait_any', 'shedlock_end_wait')"));
@@ -281,7 +281,7 @@ TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
     endless_wait const endless;
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    frozen_clock const clock; // nobody asks because it was long ago
+    frozen_clock const clock; // so no caller asks because its last request was long ago
     for (int i = 0; i < 5; ++i) {
         auto const other = name + std::to_string(i);
         auto others = locks.try_acquire(other, {.at_most = 1h});
@@ -312,7 +312,7 @@ TEST_F(waiting_test, keeps_no_other_calls_waiting)
 }
 
 // Nobody waits out the server's wait.
-TEST_F(waiting_test, ends_at_once_when_told)
+TEST_F(waiting_test, ends_at_once_when_a_stop_is_requested)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     endless_wait const endless;
@@ -321,7 +321,7 @@ TEST_F(waiting_test, ends_at_once_when_told)
         stop = {};
         auto waiting = wait_for(name, 24h);
         EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
-        frozen_clock const clock; // nobody asks because it was long ago
+        frozen_clock const clock; // so no caller asks because its last request was long ago
         stop.request_stop();
         EXPECT_EQ(waiting.wait_for(server::at_last), std::future_status::ready);
         EXPECT_EQ(sleepers(application), "1") << "still";
@@ -467,7 +467,7 @@ TEST_F(waiting_test, asks_where_the_server_does_not_wait)
     }
 }
 
-TEST_F(waiting_test, asks_no_more_often_than_without_when_it_is_told_so_in_vain)
+TEST_F(waiting_test, asks_no_more_often_than_without_when_it_is_woken_in_vain)
 {
     other_wait const always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
     auto held = locks.try_acquire(name, {.at_most = 1min});
@@ -506,7 +506,7 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
         EXPECT_TRUE(server::comes_true([&] { return calls("shedlock_acquire_token") > asked + few; }));
         held->release();
         EXPECT_TRUE(waiting.get());
-    } // a session tells all it did when it ends
+    } // a session reports its statistics when it ends
     auto const lasted = std::chrono::steady_clock::now() - start;
     EXPECT_TRUE(server::comes_true([&] { return calls("shedlock_wait_any") > slept; }));
     EXPECT_LE(calls("shedlock_wait_any"), slept + 1 + lasted / 1s);

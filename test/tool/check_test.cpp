@@ -68,7 +68,7 @@ TEST(check, is_2_when_it_was_not_done_in_time)
     EXPECT_EQ(check({name(), "--max-age", "27h"}).status, 0);
 }
 
-// It fails at every tick: that looks healthy to whoever only sees that it is started.
+// It fails at every tick, which looks healthy to a monitor that only sees that it is started.
 TEST(check, is_1_when_the_last_run_failed_and_2_when_all_did_for_too_long)
 {
     run_once();
@@ -127,7 +127,7 @@ TEST(check, is_3_when_a_Java_client_ran_last_and_may_have_done_it)
     let_java_run("1 hour", "30 min");
     expect(check({name(), "--max-age", "25h"}), 3,
            "SHEDLOCK UNKNOWN - " + name() +
-               " was last run by a Java client, which does not tell whether it was done\n");
+               " was last run by a Java client, which does not record whether it was done\n");
     let_java_run("1 hour", "-1 hour"); // it still runs
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 3);
     let_java_run("1 hour", "30 min");
@@ -165,7 +165,7 @@ TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
     }
 }
 
-TEST(check, bears_what_was_edited_by_hand)
+TEST(check, accepts_rows_that_were_edited_by_hand)
 {
     run_once();
     edit("last_done_at = '-infinity'");

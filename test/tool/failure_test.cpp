@@ -35,7 +35,7 @@ words in_path(std::string const &path, std::string const &command)
               {path, name(), command});
 }
 
-// Somebody who may log in, and no more.
+// A role that may log in, and nothing else.
 class role {
 public:
     role() { ask("CREATE ROLE " + name + " LOGIN PASSWORD 'secret'"); }
@@ -134,7 +134,7 @@ TEST(failure, a_bad_tick_is_125)
     EXPECT_EQ(state(), "");
 }
 
-TEST(failure, misspelt_words_are_125_and_told_before_those_that_are_missing)
+TEST(failure, misspelt_words_are_125_and_reported_before_missing_ones)
 {
     expect_failure({"shedlock", "walk"}, 125, "\"walk\" is no command");
     expect_failure({"shedlock", "[a,b]"}, 125, "\"[a,b]\" is no command");

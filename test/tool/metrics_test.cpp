@@ -35,7 +35,7 @@ struct exposition {
     std::vector<std::string> remarks;
 };
 
-// Every line must be one that Prometheus reads; every sample stands below the type of its metric, and only once.
+// Prometheus must be able to read every line; every sample comes after the type of its metric, and only once.
 exposition read_metrics(std::string const &text)
 {
     std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};

@@ -45,7 +45,7 @@ std::string content_of(int file)
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int number = 1; number < NSIG; ++number) // whoever runs the tests in the background ignores some
+    for (int number = 1; number < NSIG; ++number) // a shell that runs the tests in the background ignores some
         std::signal(number, SIG_DFL);
     std::vector<char *> pointers;
     for (auto const &word : command)

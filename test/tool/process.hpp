@@ -1,4 +1,4 @@
-// Programs as the tests start them: what they read, what they wrote, how they ended. None outlives its test.
+// Programs that the tests start: what they read, what they wrote, how they ended. None outlives its test.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace shedlock::test {
 using words = std::vector<std::string>;
 
 struct outcome {
-    int status; // as a shell tells it: 128 + n when signal n killed it
+    int status; // as a shell gives it: 128 + n when signal n killed it
     std::string out, err;
 };
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/inotify.h>
 #include <thread>
 #include <unistd.h>
 
@@ -176,6 +177,31 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
     EXPECT_EQ(ask(broken), before) << "the server was sent what was meant for stderr";
 }
 
+namespace {
+
+// Whether the tool has OpenSSL read its configuration, which it does when it is initialised.
+bool initialises_openssl(std::string const &dsn)
+{
+    std::ofstream{"openssl.cnf"} << "\n";
+    int const watch = ::inotify_init1(IN_NONBLOCK);
+    ::inotify_add_watch(watch, "openssl.cnf", IN_OPEN);
+    run({"env", "OPENSSL_CONF=openssl.cnf", "shedlock", "--dsn", dsn, "run", name(), "--at-most", "1h", "--", "true"});
+    char events[4096];
+    bool const was_opened = ::read(watch, events, sizeof events) > 0;
+    ::close(watch);
+    return was_opened;
+}
+
+} // namespace
+
+// It takes about as long as connecting. No client of the tool lives until OpenSSL's exit handler runs.
+TEST(run, does_not_initialise_openssl_over_a_unix_socket)
+{
+    if (!initialises_openssl(""))
+        GTEST_SKIP() << "this server asks for no password, or libpq is built without OpenSSL";
+    EXPECT_FALSE(initialises_openssl("host=/no/such/folder"));
+}
+
 TEST(run, takes_the_database_from_dsn)
 {
     auto const through = [](std::string const &dsn) {
@@ -213,7 +239,7 @@ TEST(run, tells_the_lock_whether_the_work_was_done)
     }
 }
 
-// The server lets it release, and the command ends with 0; but it was told to stop.
+// The server accepts the release, and the command exits with 0, but it had been asked to stop.
 TEST(run, takes_a_command_for_failed_that_was_stopped)
 {
     process tool{under_lock(sh("trap 'exit 0' TERM; echo started; sleep 3600 & wait"), an_hour({"--no-keep-alive"}))};
@@ -308,7 +334,7 @@ TEST(run, E_chooses_the_status_of_a_skip)
     EXPECT_EQ(seen.out, "");
 }
 
-TEST(run, v_tells_of_a_skip)
+TEST(run, v_reports_a_skip)
 {
     acquire();
     auto const seen = run(under_lock(say_ran, an_hour({"-v"})));
@@ -317,7 +343,7 @@ TEST(run, v_tells_of_a_skip)
     EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
 }
 
-TEST(run, tells_who_holds_it)
+TEST(run, says_who_holds_it)
 {
     auto const holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
     EXPECT_EQ(run(under_lock({"true"}, an_hour({"--holder", "the night shift"}))).status, 0);

@@ -1,5 +1,5 @@
-// Where the tests take place: a database with the extension, the tool in PATH, with a clock that the test moves, and
-// for each test an empty folder, in which it is, and a lock of its own.
+// The environment of the tests: a database with the extension, the tool in PATH, with a clock that the test moves, and
+// for each test an empty working directory and a lock of its own.
 #pragma once
 
 #include "process.hpp"
@@ -24,13 +24,13 @@ inline std::string last_outcome()
     return last_outcome(name());
 }
 
-// A tool that was started when this lock was held has asked for one, and been answered.
+// Whether a tool that was started when this lock was held has asked for a lock, and has been answered.
 bool is_refused(std::string const &lock = name());
 
-// By somebody else: the token, or nothing.
+// For another holder. Returns the token, or "" if refused.
 std::string acquire(std::string const &lock = name(), std::string const &at_most = "1h");
 
-// A program that looks like one, until it is started.
+// A program that cannot be started, though it looks as if it could.
 std::string bad_program();
 
 // shedlock run NAME OPTIONS -- COMMAND

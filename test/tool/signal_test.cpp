@@ -12,7 +12,7 @@ using namespace shedlock::test;
 
 namespace {
 
-// Tells who had a signal: the command, and a child of it, for which it waits.
+// Prints which process got a signal: the command, or its child, for which it waits.
 words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
                               "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
                               "       echo ready; while :; do sleep 0.1; done'\n"
@@ -45,7 +45,8 @@ bool has_namespaces()
     return run(as_process_1({"true"})).status == 0;
 }
 
-// Those that end who does not expect them, but for KILL, faults of one's own, and what one's own writes bring.
+// The signals that end a process by default, except KILL, those that report its own faults, and those that its own
+// writes cause.
 int const signals_that_end[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,  SIGTERM, SIGSTKFLT,
                                 SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,  SIGXCPU, SIGRTMIN, SIGRTMAX};
 
@@ -74,7 +75,7 @@ TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
     }
 }
 
-TEST(signal, that_kills_the_command_is_told)
+TEST(signal, that_kills_the_command_is_reported)
 {
     for (int const number : signals_that_end) {
         process tool{under_lock(sh("echo ready; exec sleep 3600"))};
@@ -96,7 +97,7 @@ TEST(signal, that_no_command_would_notice_changes_nothing)
     EXPECT_EQ(tool.wait().status, 7);
 }
 
-// It says that the lease is about to end, and nobody reads that.
+// It prints that the lease is about to end, and that cannot be written.
 TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
 {
     process tool{
@@ -119,7 +120,7 @@ TEST(signal, reaches_a_command_that_is_stopped)
     EXPECT_EQ(tool.wait().status, 7);
 }
 
-// Under cron, say, by an administrator who wants the machine for himself for a minute.
+// For example by an administrator who needs the machine for a minute.
 TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
 {
     process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
@@ -176,7 +177,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         process tool{command};
         EXPECT_TRUE(comes_true([&] { return ask(locked) != "0"; }));
         tool.signal(SIGTERM);
-        ::usleep(300'000); // time to be told
+        ::usleep(300'000); // time to be refused
         table.commit();
         auto const seen = tool.wait();
         EXPECT_EQ(seen.status, 128 + SIGTERM);
@@ -223,7 +224,7 @@ TEST(lost_lease, ends_the_command_and_its_children)
     EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
 }
 
-TEST(lost_lease, is_told_when_the_command_has_ended_by_itself)
+TEST(lost_lease, is_reported_when_the_command_has_ended_by_itself)
 {
     process tool{
         under_lock(sh("echo ready; until [ -e go ]; do sleep 0.1; done"), {"--at-most", "1h", "--no-keep-alive"})};
@@ -313,7 +314,7 @@ TEST(killed_tool, takes_the_command_along_and_its_lease_ends_by_itself)
     EXPECT_EQ(state(), "free");
 }
 
-// A daemon of which one works, and the others stand by.
+// A daemon that works on one host, while the others wait.
 TEST(killed_tool, is_followed_by_one_that_waits)
 {
     auto const leader = under_lock(sh("echo $$; exec sleep 3600"), an_hour({"--wait", "1d"}));
@@ -328,7 +329,7 @@ TEST(killed_tool, is_followed_by_one_that_waits)
     EXPECT_TRUE(comes_true([&] { return !second.out().empty() || !third.out().empty(); }));
     EXPECT_TRUE(second.out().empty() || third.out().empty());
     auto &next = second.out().empty() ? third : second, &last = second.out().empty() ? second : third;
-    next.signal(SIGTERM); // as when its host is shut down: nobody waits for a lease then
+    next.signal(SIGTERM); // as when its host is shut down: the others need not wait for the lease to end
     EXPECT_EQ(next.wait().status, 128 + SIGTERM);
     EXPECT_TRUE(last.says("\n"));
 }

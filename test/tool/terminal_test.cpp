@@ -81,7 +81,7 @@ TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
     shell.wait();
 }
 
-// The lease is not extended for one who does nothing.
+// The lease is not extended for a command that does nothing.
 TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
 {
     std::ofstream{"job"} << "trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.1; done\n";

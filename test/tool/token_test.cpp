@@ -121,8 +121,8 @@ TEST(acquire, waits)
     acquired(an_hour({"--wait", "1h"}));
 }
 
-// Nobody would know the token, so nobody could release it.
-TEST(acquire, that_cannot_tell_the_token_is_125_and_releases)
+// Nobody would have the token, so nobody could release the lock.
+TEST(acquire, that_cannot_print_the_token_is_125_and_releases)
 {
     auto const seen = run(sh("shedlock acquire \"$1\" --at-most 1h >/dev/full", {name()}));
     EXPECT_EQ(seen.status, 125);
@@ -131,7 +131,7 @@ TEST(acquire, that_cannot_tell_the_token_is_125_and_releases)
     EXPECT_EQ(last_outcome(), "failed");
 }
 
-TEST(acquire, that_nobody_listens_to_is_125_and_releases)
+TEST(acquire, whose_output_nobody_reads_is_125_and_releases)
 {
     EXPECT_EQ(run(sh("{ until [ -e gone ]; do sleep 0.1; done; shedlock acquire \"$1\" --at-most 1h; echo $? >status; }"
                      " | { exec <&-; touch gone; }; cat status",
@@ -141,7 +141,7 @@ TEST(acquire, that_nobody_listens_to_is_125_and_releases)
     EXPECT_EQ(state(), "free");
 }
 
-TEST(acquire, that_has_no_stdout_to_tell_the_token_is_125)
+TEST(acquire, that_has_no_stdout_for_the_token_is_125)
 {
     EXPECT_EQ(run(sh("shedlock acquire \"$1\" --at-most 1h >&-", {name()})).status, 125);
 }
@@ -209,7 +209,7 @@ TEST(release, I4_by_another_token_is_1_and_says_why)
     EXPECT_EQ(state(), "held");
 }
 
-TEST(release, force_is_for_whoever_holds_it)
+TEST(release, force_releases_any_holder)
 {
     auto const token = acquired();
     EXPECT_EQ(tool("release", {"--force"}).status, 0);
@@ -241,7 +241,7 @@ TEST(pause, keeps_a_job_from_running_until_it_is_resumed)
     EXPECT_EQ(run(under_lock({"echo", "ran"})).out, "ran\n");
 }
 
-TEST(pause, takes_an_empty_name_that_stands_in_the_table)
+TEST(pause, takes_an_empty_name_that_is_in_the_table)
 {
     words const pause{"shedlock", "pause", ""}, resume{"shedlock", "resume", ""},
         force{"shedlock", "release", "", "--force"};

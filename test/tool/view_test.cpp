@@ -170,7 +170,7 @@ TEST(list, is_harmless_on_a_terminal)
     }
 }
 
-// They would show what stands beside them, a state or a holder, in another order.
+// They would change the order in which the columns next to them are shown.
 TEST(list, lets_no_name_turn_the_line_around)
 {
     acquire(name() + " \u202Eabc");
@@ -204,7 +204,7 @@ TEST(list, as_JSON_is_exact)
     EXPECT_EQ(json_of(name()).at("last_outcome"), "done");
 }
 
-TEST(list, as_JSON_tells_of_the_session_that_holds_it)
+TEST(list, as_JSON_shows_the_session_that_holds_it)
 {
     pqxx::connection session{""};
     pqxx::nontransaction{session}.exec("SELECT shedlock_acquire(" + literal(name()) + ", '1m')");
@@ -286,7 +286,7 @@ TEST(message, lets_no_holder_command_the_terminal)
 
 // Doctor
 
-TEST(doctor, tells_what_is_wrong_with_status_1)
+TEST(doctor, reports_what_is_wrong_with_status_1)
 {
     auto const seen = run({"shedlock", "doctor"}); // the server of the tests trades safety for speed
     EXPECT_EQ(seen.status, 1);

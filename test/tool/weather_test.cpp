@@ -27,7 +27,7 @@ int lines_with(std::string const &text, std::string const &what)
 
 } // namespace
 
-TEST(weather_test, wait_tells_once_that_there_is_no_server_and_once_that_there_is)
+TEST(weather_test, wait_reports_once_that_there_is_no_server_and_once_that_there_is)
 {
     proxy network;
     network.refuse_newcomers();
@@ -126,6 +126,26 @@ TEST_F(after_the_work, retry_gives_up_at_a_signal_and_says_that_it_will_run_agai
     EXPECT_EQ(lines_with(ended.err, "will run again"), 1) << ended.err;
 }
 
+TEST_F(after_the_work, retry_does_not_say_not_recorded_when_only_the_reply_was_lost)
+{
+    auto working = started({"1h", "--every", "1d", "--retry"});
+    EXPECT_TRUE(working.says("started"));
+    network.hold_replies();
+    run({"touch", "go"});
+    EXPECT_TRUE(comes_true([] { return last_outcome() == "done"; }));
+    network.cut();
+    network.refuse_newcomers();
+    EXPECT_TRUE(comes_true([&] {
+        advance_clock(std::chrono::seconds{1});
+        return working.err().find("trying until the lease ends") != std::string::npos;
+    }));
+    working.signal(SIGTERM);
+    auto const ended = working.wait();
+    EXPECT_EQ(ended.status, 123);
+    EXPECT_EQ(lines_with(ended.err, "not known whether that was recorded"), 2) << ended.err;
+    EXPECT_EQ(lines_with(ended.err, "not recorded"), 0) << ended.err;
+}
+
 TEST_F(after_the_work, retry_gives_up_when_the_lease_ends)
 {
     auto working = started({"1h", "--every", "1d", "--retry", "--no-keep-alive"});
@@ -148,7 +168,7 @@ TEST_F(after_the_work, without_retry_the_status_is_the_commands)
     EXPECT_EQ(lines_with(ended.err, "not released"), 1) << ended.err;
 }
 
-// ---- What the command is told, and by which days ----
+// ---- The variables of the command, and local days ----
 
 TEST(tick_test, is_in_the_commands_environment)
 {

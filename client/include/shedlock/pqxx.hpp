@@ -5,18 +5,18 @@
 //         tx.exec("UPDATE account SET balance = balance * 1.02");
 //     }); // the work and the release were committed together; false: another host does it, or has done it
 //
-// Needs libpqxx (6.4 to 8.0), C++17, and the SQL functions, which are found by search_path; nothing else to link.
-// CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. To keep a lease alive, to interrupt a wait, or to find out what
-// became of a lost reply takes threads and connections: shedlock.hpp has them. Both headers may be used together.
+// Needs libpqxx (6.4 to 8.0), C++17, and the SQL functions, which are found by search_path. There is nothing else to
+// link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Keeping a lease alive, interrupting a wait, and finding out
+// what a lost reply said need threads and connections, which shedlock.hpp has. Both headers may be used together.
 //
-// What takes a connection runs transactions on it. While another one is open there, pqxx::usage_error is thrown and
-// nothing is done. A connection and its locks are for one thread at a time.
+// A function that takes a connection runs transactions on it. If another one is open there, it throws pqxx::usage_error
+// and does nothing. A connection and its locks may be used by one thread at a time.
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown only for SQLSTATE SL001 from this header's
 // own statements and commits; nothing was committed then. usage_error (shedlock's) is thrown without asking the server.
 // Every other error is libpqxx's, unchanged: pqxx::sql_error (22xxx) for arguments, which the server checks;
-// pqxx::in_doubt_error if the connection broke during a commit, and nobody knows whether it was committed. With a tick
-// and retry, run the same tick again then: it is refused if it was committed. Note the tick: later, every may mean
+// pqxx::in_doubt_error if the connection broke during a commit, which may have succeeded. With a tick and retry, run
+// the same tick again then: it is refused if it was committed. Keep the tick for that, because later every may mean
 // another.
 #pragma once
 
@@ -33,23 +33,24 @@ namespace shedlock {
 
 // {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set.
 struct pqxx_options {
-    // The lease ends then, even if nobody releases: longer than the work can take. 1 ms at least. Default: 0, refused
+    // How long the lease lasts if nobody releases it: longer than the work can take, at least 1 ms. Default: 0, an
+    // error
     std::chrono::microseconds at_most{};
-    // The lock is kept that long, even if released earlier. Default: 0
+    // How long the lock is kept, even if it is released earlier. Default: 0
     std::chrono::microseconds at_least{};
     // The instant the schedule meant: at most one acquisition per name and tick. Default: none
     std::optional<instant> tick{};
     // Instead of a tick, the period of the schedule: the server's shedlock_tick(every, zone) at the call. Default: none
     std::optional<std::chrono::microseconds> every{};
-    // The time zone of every; not without it. Default: empty, UTC
+    // The time zone of every, without which it must not be given. Default: empty, UTC
     std::string zone{};
-    // A tick counts when its run is done: one whose last run failed, or was never released, is still due. Needs tick or
-    // every. Default: false
+    // A tick counts only when its run is done: a tick whose last run failed, or was never released, is still due. Needs
+    // tick or every. Default: false
     bool retry = false;
     // The lease ends when the server's session does, too (but not before at_least). Set it to false behind a pooler in
     // transaction mode, whose sessions are not yours. Default: true for run, false for everything else
     std::optional<bool> ends_with_session{};
-    // Who, for people. Default: empty, application_name@client_addr
+    // Who holds the lock, for people. Default: empty, application_name@client_addr
     std::string holder{};
 };
 
@@ -130,7 +131,7 @@ try {
     throw;
 }
 
-// The token and the tick, or nothing: refused.
+// The token and the tick, or nullopt if refused.
 template <class Tx>
 std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names const &what, pqxx_options const &how,
                                                                 std::chrono::microseconds wait)
@@ -153,10 +154,10 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
 
 } // namespace pqxx_details
 
-// An acquisition of ours. Move-only. Its connection must outlive it, and must not be moved. Once released or completed
+// An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed
 // it is inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. Destroyed
 // before that, or assigned to, it is released as FAILED: only release() and commit() say that the work is done. The
-// destructor never throws. What goes wrong is reported to connection.process_notice(), and the lease ends by itself.
+// destructor never throws. A failure is reported to connection.process_notice(), and the lease ends by itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.
@@ -165,7 +166,7 @@ public:
     {
     }
 
-    // Not after it was moved from. The tick may be one that the server has computed.
+    // Must not be called after it was moved from. The tick may be one that the server computed.
     [[nodiscard]] shedlock::names const &names() const noexcept { return mine_->names; }
     [[nodiscard]] shedlock::token token() const noexcept { return mine_->token; }
     [[nodiscard]] std::optional<instant> tick() const noexcept { return mine_->tick; }
@@ -178,8 +179,8 @@ public:
             throw lost("extended");
     }
 
-    // Throws lock_lost if the lease had ended or been taken over; the lock is inert all the same. After any other error
-    // it is not, and the destructor tries again, as failed.
+    // Throws lock_lost if the lease had ended or been taken over; then the lock is inert, too. After any other error it
+    // is not inert, and the destructor tries again, as failed.
     void release(outcome how = outcome::done)
     {
         if (!is_live())
@@ -246,7 +247,7 @@ private:
     std::unique_ptr<acquisition> mine_;
 };
 
-// The lock, or nothing: refused until wait had passed. The statement waits on the server.
+// The lock, or nullopt if it was refused until wait had passed. The statement waits on the server.
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
@@ -259,16 +260,16 @@ private:
     return mine;
 }
 
-// The lock, or nothing: refused. Waits neither for another holder nor for other transactions.
+// The lock, or nullopt if refused. Waits neither for another holder nor for other transactions.
 [[nodiscard]] inline std::optional<pqxx_lock> try_acquire(pqxx::connection &connection, names const &what,
                                                           pqxx_options const &how)
 {
     return acquire(connection, what, how, {});
 }
 
-// From here on tx commits only if nobody else has acquired the lock since we did. Lock: pqxx_lock, or shedlock::lock of
-// shedlock.hpp. Throws lock_lost; if only your tx.commit() finds out, that throws pqxx::sql_error with SQLSTATE SL001.
-// On the portable edition nobody, keep-alive included, gets at the lock from here to the end of tx.
+// From now on tx commits only if nobody else has acquired the lock since we did. Lock is pqxx_lock, or shedlock::lock
+// of shedlock.hpp. Throws lock_lost; if only your tx.commit() finds out, that throws pqxx::sql_error with SQLSTATE
+// SL001. On the portable edition the row is locked from now until the end of tx, also for keep-alive.
 template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Lock const &lock, Tx &tx)
 {
     pqxx_details::execute(tx, lock.guard_statement());
@@ -282,8 +283,9 @@ template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> voi
     lock.completed();
 }
 
-// Acquires in a transaction that the caller commits; rolled back, it never was. The token, or nothing: refused. It is
-// for the caller to release: by complete(), or by a pqxx_lock that is made of the token after the commit.
+// Acquires in a transaction that the caller commits; if it is rolled back, nothing was acquired. Returns the token, or
+// nullopt if refused. The caller releases it by complete(), or by a pqxx_lock that it makes of the token after the
+// commit.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>>
 [[nodiscard]] std::optional<token> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
 {
@@ -297,16 +299,17 @@ template <class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Tx &
     pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
 }
 
-// As commit(lock, tx), but the caller commits, as the next statement. If only that finds out that the lock is lost, it
-// throws pqxx::sql_error with SQLSTATE SL001.
+// As commit(lock, tx), but the caller commits, as the next statement. If only that commit finds that the lock is lost,
+// it throws pqxx::sql_error with SQLSTATE SL001.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(Tx &tx, names const &what, token id)
 {
     pqxx_details::execute(tx, pqxx_details::sql::complete(what, id));
 }
 
-// Acquires the lock, calls work(tx) or work(tx, lock), lock being a pqxx_lock const &, and commits tx and the release
-// together: true. False: refused, work was not called. If work throws, tx is rolled back, the lock is released as
-// failed, and the exception passes through. Throws lock_lost: tx was rolled back. work must not end tx.
+// Acquires the lock, calls work(tx) or work(tx, lock), where lock is a pqxx_lock const &, commits tx and the release
+// together, and returns true. Returns false if refused; work was not called then. If work throws, tx is rolled back,
+// the lock is released as failed, and the exception passes through. Throws lock_lost if tx was rolled back because the
+// lock is lost. work must not end tx.
 template <class Tx = pqxx::work, class Work, class = pqxx_details::needs_transaction<Tx>>
 bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
 {

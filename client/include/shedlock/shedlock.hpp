@@ -5,13 +5,13 @@
 //         work();
 //     } // released here
 //
-// The words (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see docs/reference.md. The
+// The terms (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see docs/reference.md. The
 // extension is found in whatever schema it was created in, the portable edition by search_path. Strings are UTF-8. Link
-// shedlock::shedlock (CMake) or `pkg-config shedlock`. It stands on libpq alone: no type of libpqxx crosses its ABI, so
-// a program may have any libpqxx.
+// shedlock::shedlock (CMake) or `pkg-config shedlock`. The library needs libpq only: no type of libpqxx crosses its
+// ABI, so a program may have any libpqxx.
 //
-// After fork() the child's copies are inert: held() is false, destructors do nothing, all else throws usage_error. A
-// child that needs locks makes a client of its own.
+// After fork() the child's copies are inert: held() is false, destructors do nothing, everything else throws
+// usage_error. A child that needs locks makes a client of its own.
 #pragma once
 
 #include "types.hpp"
@@ -32,7 +32,7 @@ namespace shedlock {
 
 // ---- Values ----
 
-// The clock that leases are trusted by: it goes on while the machine is suspended, and nobody sets it (CLOCK_BOOTTIME).
+// The clock by which leases are trusted. It goes on while the machine is suspended, and cannot be set (CLOCK_BOOTTIME).
 struct SHEDLOCK_EXPORT clock {
     using duration = std::chrono::microseconds;
     using rep = duration::rep;
@@ -43,25 +43,26 @@ struct SHEDLOCK_EXPORT clock {
 };
 
 struct options {
-    // The lease ends then, even if nobody releases. Must be given; 1 ms at least.
+    // How long the lease lasts if nobody releases it. Required; at least 1 ms.
     std::chrono::microseconds at_most{};
-    // Kept that long, even if released earlier.
+    // How long the lock is kept, even if it is released earlier.
     std::chrono::microseconds at_least{};
-    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It opens a
-    // connection of its own then, and uses the client's while the server grants none.
+    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It then
+    // opens a connection of its own, and uses the client's while the server grants none.
     bool keep_alive = false;
     // The instant the schedule meant: at most one acquisition per name and tick.
     std::optional<instant> tick{};
-    // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone), as it is
-    // when the call is made.
+    // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone) at the
+    // moment of the call.
     std::optional<std::chrono::microseconds> every{};
-    // The time zone of every, as the server knows it (Europe/Berlin): its days are local days. Not without every.
+    // The time zone of every, as the server knows it (Europe/Berlin): its days are local days. Needs every.
     // Default: empty, UTC
     std::string zone{};
-    // A tick counts when its run is done: one whose last run failed, or was never released, is still due. Needs a tick.
+    // A tick counts only when its run is done: a tick whose last run failed, or was never released, is still due. Needs
+    // tick or every.
     bool retry = false;
-    // Who, for people; by default program@host:pid. Eight random digits are put before it, by which the client finds
-    // its own acquisition again when a reply was lost.
+    // Who holds the lock, for people. Eight random digits are put before it, by which the client recognises its own
+    // acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
 };
 
@@ -72,52 +73,52 @@ struct SHEDLOCK_EXPORT refusal {
         kept,      // released, but within its at_least
         paused,    // by an administrator
         had_run,   // the tick has had its run
-        undecided, // a transaction that is not decided yet has it, or it came free at that moment
+        undecided, // a transaction that is not over has changed it, or it became free at that moment
     };
     using time = instant;
 
     reason why = reason::undecided;
-    std::string name;            // of several, one that was in the way
-    std::string holder{};        // for had_run and kept: who had it last; for paused: by whom, and the reason given
+    std::string name;            // of several, one that could not be acquired
+    std::string holder{};        // for had_run and kept: the last one; for paused: by whom, and the reason given
     std::optional<time> since{}; // when it was acquired
-    std::optional<time> until{}; // at the latest; nothing: no end is known
+    std::optional<time> until{}; // at the latest; nullopt: no end is known
     std::chrono::microseconds held_for{};
 
     [[nodiscard]] std::string to_text() const; // for people
 };
 
-// What nobody is there to catch: trouble in keep-alive and in destructors.
+// Problems that no caller can catch: in keep-alive, in destructors, and while a call waits for a server.
 struct event {
     enum class kind {
         extend_failing,   // keep-alive could not extend the lease, or any lease, and goes on trying until the deadlines
-        extend_recovered, // and then it could
+        extend_recovered, // after that it could
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
-        not_released,     // nobody could be told: it ends by itself
-        release_unclear,  // it is free, but perhaps not by us: the reply to the first request was lost
-        // For the first of the calls that wait for a server that cannot be reached, whether for this lock or another:
+        not_released,     // the server could not be told, or its reply was lost: it ends by itself
+        release_unclear,  // it is free, but perhaps we did not release it: the reply to the first request was lost
+        // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
-        acquire_recovered, // and then it could ask
+        acquire_recovered, // after that it could ask
     };
     kind what;
     names lock;       // empty: several locks, or there was no memory for it
-    std::string text; // for people; it names the lock, or how many there are
+    std::string text; // for people; it names the lock, or says how many there are
 };
 
-// What a client and its locks have done, for metrics. What went wrong is an event, or thrown.
+// What a client and its locks have done, for metrics. A failure is an event, or is thrown.
 struct activity {
     enum class kind {
         acquired,
         refused,
         extended,  // by keep-alive, too
-        released,  // by us; as done also if another owner of the token had completed it
+        released,  // by us; it counts as done if another owner of the token had completed it
         completed, // lock::completed() was called
     };
     kind what;
     names const &lock;                      // while the callback runs
     std::optional<shedlock::token> token{}; // none if refused
-    std::optional<instant> tick{};          // of the acquisition, if it had one. None if only the token is known
+    std::optional<instant> tick{};          // of the acquisition, if it had one; none if only the token is known
     std::optional<outcome> how{};           // of released
-    std::chrono::microseconds took{};       // the call, its waiting included; of keep-alive, the request
+    std::chrono::microseconds took{};       // by the call, with its waiting; for keep-alive, by the request
     std::chrono::microseconds held_for{};   // since it was acquired; zero if only the token is known
 };
 
@@ -128,16 +129,17 @@ struct edition {
 };
 
 struct client_settings {
-    // How long a call may take, its waiting for other callers included; an acquire may take its wait besides. When the
-    // server has not answered by then, the connection is cut. One that broke is opened again within this time. Opening
-    // cannot be interrupted: a call does not wait for it any longer, but the last owner of a client and its locks does,
-    // for connect_timeout at most. That is this time for all hosts together, 2 s each at least, unless you set it.
+    // How long a call may take, including its wait for other callers; an acquire may take its own wait as well. If the
+    // server has not answered by then, the connection is closed. A connection that broke is opened again within this
+    // time. Opening cannot be interrupted. A call does not wait for it any longer than this, but the last owner of a
+    // client and its locks does, for connect_timeout at most. Default of that: this time for all hosts together, but 2
+    // s for each at least.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
-    // Called by any thread, perhaps by several at once; must not throw. Be brief, and extend no lock in it: keep-alive
-    // waits for it. It is called no more when the last of the client and its locks is gone, unless that was destroyed
-    // in a callback. By default a line on stderr.
+    // Called by any thread, perhaps by several at once; must not throw. Be brief, and extend no lock in it, because
+    // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
+    // them was destroyed in a callback. Default: writes a line to stderr
     std::function<void(event const &)> on_event{};
-    // Called the same way, by the thread that has done it. Nothing is allocated for it. Default: empty, nobody listens
+    // Called the same way, by the thread that did it. Nothing is allocated for it. Default: empty, nothing is called
     std::function<void(activity const &)> on_activity{};
 };
 
@@ -150,31 +152,31 @@ struct tool_access;
 class lease;
 } // namespace internal
 
-// An acquisition of ours. Move-only; moved-from, released, completed or detached it is inert: held() is false,
-// release() and completed() do nothing, extend() and the statements throw usage_error. May outlive its client. held(),
-// deadline() and stop_token() may be called by any thread while another uses the lock, unless that moves or destroys
-// it; all else by one thread at a time.
+// An acquisition. Move-only. Once moved from, released, completed or detached it is inert: held() is false, release()
+// and completed() do nothing, extend() and the statements throw usage_error. It may outlive its client. held(),
+// deadline() and stop_token() may be called by any thread while another uses the lock, unless that thread moves or
+// destroys it; everything else by one thread at a time.
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
-    lock &operator=(lock &&) noexcept; // releases what it had
+    lock &operator=(lock &&) noexcept; // releases the acquisition that it had
     // Releases; as failed when an exception ends its scope, held() is false, or complete_statement() was called. Never
-    // throws: what went wrong goes to on_event, and the lease ends by itself. Waits for the server half as long as
-    // client_settings::timeout, and half of that after each time that it did not answer: many locks together take no
-    // longer than one call.
+    // throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server half as long as
+    // client_settings::timeout, and half of that after each time that it did not answer, so that many locks together
+    // take no longer than one call.
     ~lock();
 
-    // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays so, even
-    // if the lease is extended. False, too, once keep-alive or extend() has learned that the lock was released as done
-    // by somebody else who has the token (shedlock_complete_token): others may have it. Of several names, those that
-    // are not done yet are still kept.
+    // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays false,
+    // even if the lease is extended. It is also false once keep-alive or extend() has learned that the lock was
+    // released as done by somebody else who has the token (shedlock_complete_token), because others may have it then.
+    // Of several names, those that are not done yet are still kept.
     [[nodiscard]] bool held() const noexcept;
-    // Until when: counted from before the request was sent, and a little (min(at_most / 10, 6 s) + at_most / 1000) less
-    // than the server's lock_until, for clocks that run differently and for stopping the work.
+    // Until when. It is counted from before the request was sent, and earlier than the server's lock_until by
+    // min(at_most / 10, 6 s) + at_most / 1000, for clocks that run differently and for stopping the work.
     [[nodiscard]] clock::time_point deadline() const noexcept;
-    // Requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release, nor because
-    // the lock turns out to be released as done. Callbacks run on a thread of the library, which blocks all signals.
-    // One that takes long delays no other lock's.
+    // The stop is requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release,
+    // nor because the lock turns out to be released as done. Callbacks run on a thread of the library, which blocks all
+    // signals. A slow callback does not delay those of other locks.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
@@ -184,19 +186,19 @@ public:
 
     // The lease lasts for at_most from now, and is kept for at_least from now if that is given. From now on keep-alive
     // extends by at_most, too. Throws lock_lost, with SQLSTATE SL002 if the lock was released as done before;
-    // connection_error or in_doubt when it is not known to have happened. Then the shorter of the two leases is
-    // trusted. And the request may still be carried out, even after later ones: so no later extend is trusted for
-    // longer than its at_most, and keep-alive extends as often as that needs.
+    // connection_error if it is not known to have happened, and in_doubt if a reply was lost. Then the shorter of the
+    // two leases is trusted. And since the request may still be carried out, even after later ones, no later extend is
+    // trusted for longer than this at_most, and keep-alive extends as often as that needs.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
-    // Throws lock_lost if the lease had ended or been taken over, connection_error if the server could not be told:
-    // then the lease ends by itself. If the lock was released as done before, that is as good, and stays so whatever
-    // the outcome. The lock is inert in any case.
+    // Throws lock_lost if the lease had ended or been taken over; connection_error if the server could not be told, and
+    // in_doubt if its reply was lost: then the lease ends by itself. If the lock was released as done before, that is
+    // as good, and stays so whatever the outcome. The lock is inert in any case.
     void release(outcome = outcome::done);
 
-    // Statements for transactions of the application, by any driver; for libpqxx there are shedlock::guard(lock, tx)
+    // Statements for transactions of the application, with any driver; for libpqxx there are shedlock::guard(lock, tx)
     // and shedlock::commit(lock, tx) in <shedlock/pqxx.hpp>. Each is one line of ASCII. SQLSTATE SL001, from the
-    // statement or from the commit, means that the lock was lost, and that nothing was committed.
+    // statement or from the commit, means that the lock was lost and nothing was committed.
     //
     // From this statement on, the transaction commits only if no other acquisition of these locks has happened since
     // ours.
@@ -206,23 +208,23 @@ public:
     //
     // From this call on, the work is done only if such a commit has succeeded, which the client cannot see. So the
     // destructor and client::run release as failed, which changes nothing after the commit. Keep-alive goes on, in case
-    // the commit fails. But what it learns may be due to the commit, so it reports neither trouble nor loss, and
+    // the commit fails. But what it finds may be the effect of the commit, so it reports neither trouble nor loss, and
     // requests no stop; held() is then false.
     [[nodiscard]] std::string complete_statement();
     // The transaction has committed: the lock is inert from now on.
     void completed() noexcept;
 
-    // Gives the acquisition away without releasing it, to whoever uses the token from now on. Ends keep-alive.
+    // Hands the acquisition over, without releasing it, to whoever uses the token from now on. Ends keep-alive.
     shedlock::token detach();
 
 private:
     friend class client;
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
-    void end() noexcept;
+    bool end() noexcept;
     void release_quietly() noexcept;
     bool give_back(outcome);
-    void tell_unreleased(std::exception const &) const noexcept;
+    void report_unreleased(std::exception const &) const noexcept;
 
     std::shared_ptr<internal::core> core_;
     std::shared_ptr<internal::lease> lease_;
@@ -230,20 +232,20 @@ private:
 
 // ---- Client ----
 
-// A connection, opened when it is first needed and again whenever it broke; a second one while leases are extended, a
-// third one while somebody waits for a lock. Nothing depends on their sessions, so they may go through PgBouncer in any
-// pooling mode. Any thread may call anything at any time; requests wait for each other, but not for each other's waits.
-// Moved-from, everything throws usage_error.
+// A client has a connection, which is opened when it is first needed and again whenever it broke; a second one while
+// leases are extended, and a third one while a caller waits for a lock. Nothing depends on their sessions, so they may
+// go through PgBouncer in any pooling mode. Any thread may call anything at any time; requests wait for each other, but
+// not for each other's waits. Once it is moved from, every function throws usage_error.
 //
-// Everything throws connection_error, usage_error (arguments are checked by the server) and error.
+// Every function can throw connection_error, usage_error (the server checks the arguments) and error.
 class SHEDLOCK_EXPORT client {
 public:
-    // A libpq connection string or URI; PG* variables and service files say what it leaves out. With several hosts, the
-    // one that takes writes is used (target_session_attrs=read-write unless you say otherwise).
+    // A libpq connection string or URI; PG* variables and service files supply what it leaves out. Of several hosts,
+    // the one that takes writes is used (target_session_attrs=read-write unless you say otherwise).
     explicit client(std::string const &connection = {}, client_settings settings = {});
 
-    // Asked for the connection string whenever a connection is opened: for credentials that change. Called by threads
-    // of the library, perhaps by several at once; what it throws is told as connection_error.
+    // The function supplies the connection string whenever a connection is opened, for credentials that change. It is
+    // called by threads of the library, perhaps by several at once; if it throws, that becomes a connection_error.
     template <std::invocable Source>
     requires std::convertible_to<std::invoke_result_t<Source &>, std::string>
     explicit client(Source source, client_settings settings = {}) : core_{make_core(std::move(source), settings)} {}
@@ -251,22 +253,22 @@ public:
     client &operator=(client &&) noexcept;
     ~client();
 
-    // The lock, or nothing: refused, and if you ask why, that is told; it costs the server a look at the whole table.
-    // Never waits for another holder or transaction. Throws in_doubt.
+    // The lock, or nullopt if refused. If why is given it is filled in, which costs the server a scan of the table.
+    // Never waits for another holder or transaction. Throws in_doubt, too.
     [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);
 
-    // Waits until granted, or wait has passed, or stop is requested. The server wakes who waits: one connection, and
-    // next to no load, for all who wait through this client. Where it cannot (behind a pooler; up to PostgreSQL 16
-    // without shared_preload_libraries), asks every 50 to 100 ms. Also waits for a server that cannot be reached:
-    // connection_error is thrown only when wait has passed. A tick that has had its run is refused at once; with retry,
-    // one whose run is known to be done.
+    // Waits until granted, until wait has passed, or until a stop is requested. The server wakes the callers; one
+    // connection, with next to no load, serves all callers that wait through this client. Where the server cannot wake
+    // them (behind a pooler; on the portable edition; up to PostgreSQL 16 without shared_preload_libraries), each asks
+    // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
+    // passed. A tick that has had its run is refused at once; with retry, one whose run is known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
-    // Runs work(lock) under the lock and releases it: true. Refused: false. An exception of work's own passes through,
-    // and the lock is released as failed. If the lock was not held until the end of the work, it is released as failed,
-    // too, and lock_lost is thrown, unless it was released as done before. If it was held, but the server could not be
-    // told, that is an event (not_released).
+    // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. An exception of work
+    // passes through, and the lock is released as failed. If the lock was not held until the end of the work, it is
+    // released as failed, too, and lock_lost is thrown, unless it was released as done before. If it was held, but
+    // could not be released, that is an event (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
@@ -282,8 +284,8 @@ public:
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
     void release(names const &, token, outcome = outcome::done);
 
-    // For administrators. force_release: true if somebody held it; the old holder's token is lost. pause: false if
-    // somebody still holds it after wait, or it is paused already; throws in_doubt. resume: false if it was not paused.
+    // For administrators. force_release: true if somebody held it, whose token is then lost. pause: false if somebody
+    // still holds it after wait, or it is paused already; throws in_doubt, too. resume: false if it was not paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});

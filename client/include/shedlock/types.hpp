@@ -1,6 +1,6 @@
-// What both clients share: shedlock.hpp, on libpq, and pqxx.hpp, on a connection of libpqxx. Needs C++17 and nothing to
-// link. Every class is inline and has default visibility, so that it is the same type in every program and library,
-// also in those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
+// What both clients share: shedlock.hpp, on libpq, and pqxx.hpp, on a connection of libpqxx. Needs C++17, and links
+// with nothing. Every class is inline and has default visibility, so that it is the same type in every program and
+// library, even in those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace shedlock {
 
 // ---- Errors ----
 
-// That somebody else holds a lock is an outcome, never an error. what() says what to do.
+// A lock held by somebody else is an outcome, not an error. what() explains what to do.
 
 // The server could not do it. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {
@@ -39,15 +39,15 @@ public:
     using error::error;
 };
 
-// The reply was lost, and the truth could not be learned in time: the lock may be held in our name, until at_most at
-// the latest, and nobody must work as if it were.
+// A reply was lost, and it could not be found out in time whether the request was carried out. After an acquire the
+// lock may be held in our name, until at_most at the latest, and nobody must work as if it were.
 class SHEDLOCK_EXPORT in_doubt : public connection_error {
 public:
     using connection_error::connection_error;
 };
 
-// The lock is not ours any more: the lease ended, or somebody else took over (SQLSTATE SL001), or it was released as
-// done before (SL002).
+// The lock is not ours any more: the lease ended or somebody else took over (SQLSTATE SL001), or it was already
+// released as done (SL002).
 class SHEDLOCK_EXPORT lock_lost : public error {
 public:
     using error::error;
@@ -63,7 +63,8 @@ public:
 
 namespace details {
 
-// How many bytes at the beginning of this UTF-8 are a control character, or one that turns the line around; 0: none.
+// How many bytes at the beginning of this UTF-8 are a control character, or one that changes the direction of the text.
+// 0: none.
 inline std::size_t harmful(std::string_view text)
 {
     auto const is_between = [text](std::string_view first, std::string_view last) {
@@ -79,8 +80,8 @@ inline std::size_t harmful(std::string_view text)
     return 0;
 }
 
-// These characters as \xNN. Names and holders are anybody's to choose: they must not reach a terminal or a log as
-// commands or lines. Harmless to repeat.
+// Writes these characters as \xNN. Anybody can choose names and holders, which must not reach a terminal or a log as
+// commands or lines. Repeating it changes nothing.
 inline std::string printable(std::string_view text)
 {
     std::string safe;
@@ -95,7 +96,8 @@ inline std::string printable(std::string_view text)
     return safe;
 }
 
-// No column with an index holds so long a name, compressed or not. The server would say so, too, once it has it all.
+// No column with an index can hold a longer name, compressed or not. The server would say so, too, but only after it
+// has received all of it.
 inline void require_storable(std::string_view name)
 {
     constexpr std::size_t longest = 1 << 20;
@@ -112,7 +114,7 @@ using instant = std::chrono::time_point<std::chrono::system_clock, std::chrono::
 // One acquisition. The tokens of a name only grow.
 enum class token : std::int64_t {};
 
-// How the work under a lock ended, as the view shedlock_locks shows it and options.retry heeds it.
+// How the work under a lock ended. The view shedlock_locks shows it, and options.retry depends on it.
 enum class outcome { done, failed };
 
 // One name, or several that are acquired all or none: "nightly", or {"ledger", "stock"}. In UTF-8.

@@ -2,24 +2,28 @@
 // COUNT locks of AT_MOST ms and keeps them alive. They are named 0, 1, 2, ... Every tenth has three names: 9, 9b, 9c.
 // Twenty times per second the client's view is compared with the rows, which are read on the connection OBSERVER.
 //
-// Prints "acquired". After that it prints "stopped NAME MS" when a stop is requested, MS after the deadline, and "event
-// KIND NAME" for each event (the name is "all" if the event is about many). The answer to a line of standard input
-// begins with that line: to "report", it says what was seen since the last report; to "release" and "destroy", how long
-// that took for all locks. "end" ends the program.
+// Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
+// each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
+// begins with it: "report" by what was seen since the last report; "release" and "destroy" by how long that took for
+// all locks; "callers" by how long the acquires of ten threads took for 20 s, while another extended lock 0 all the
+// time; "cycles" by what 100,000 acquires and releases cost in descriptors and memory. Ends with "end".
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <poll.h>
 #include <pqxx/pqxx>
 #include <syncstream>
+#include <thread>
 #include <unistd.h>
 #include <unordered_map>
 
@@ -76,7 +80,8 @@ struct claim {
 
 void tell(shedlock::event const &what)
 {
-    constexpr std::array kinds{"extend_failing", "extend_recovered", "lost", "not_released", "release_unclear"};
+    constexpr std::array kinds{"extend_failing",  "extend_recovered", "lost", "not_released", "release_unclear",
+                               "acquire_failing", "acquire_recovered"};
     auto const &names = what.lock.list(); // empty if the event is about many
     say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << (names.empty() ? "all" : names.front())
           << std::endl;
@@ -201,7 +206,87 @@ public:
 
     void destroy() { all_.clear(); }
 
+    void callers()
+    {
+        std::atomic<bool> is_over = false;
+        std::jthread const stuck{[&] {
+            auto const &lock = all_.front().lock;
+            while (!is_over)
+                try {
+                    client_.extend(lock.names(), lock.token(), std::chrono::hours{1});
+                } catch (shedlock::error const &) { // another transaction has its row
+                }
+        }};
+        std::array<std::vector<double>, 10> took;
+        std::atomic<int> failed = 0;
+        {
+            std::vector<std::jthread> threads;
+            for (std::size_t i = 0; i < took.size(); ++i)
+                threads.emplace_back([&, i] { failed += call_for_20_s("caller " + std::to_string(i), took.at(i)); });
+        }
+        is_over = true;
+        std::vector<double> all;
+        for (auto const &one : took)
+            all.insert(all.end(), one.begin(), one.end());
+        std::ranges::sort(all);
+        auto const at = [&](double share) {
+            return all.at(static_cast<std::size_t>(share * static_cast<double>(all.size() - 1)));
+        };
+        say() << "callers count " << all.size() << " failed " << failed << " median " << at(0.5) << " most " << at(0.99)
+              << " greatest " << at(1) << std::endl;
+    }
+
+    void cycles()
+    {
+        cycle(1000);
+        auto const descriptors = open_files();
+        auto const megabytes = memory();
+        auto const failed = cycle(100'000);
+        say() << "cycles failed " << failed << " descriptors " << open_files() - descriptors << " megabytes "
+              << memory() - megabytes << std::endl;
+    }
+
 private:
+    int call_for_20_s(std::string const &name, std::vector<double> &took)
+    {
+        int failed = 0;
+        for (auto const end = clock::now() + std::chrono::seconds{20}; clock::now() < end;) {
+            auto const begin = clock::now();
+            try {
+                auto const lock = client_.try_acquire(name, {.at_most = std::chrono::minutes{1}});
+                took.push_back(in_ms(clock::now() - begin));
+            } catch (shedlock::error const &) {
+                ++failed;
+            }
+        }
+        return failed;
+    }
+
+    int cycle(int count)
+    {
+        int failed = 0;
+        for (int i = 0; i < count; ++i)
+            try {
+                auto const lock = client_.try_acquire("cycle", {.at_most = std::chrono::minutes{1}});
+            } catch (shedlock::error const &) { // its session was ended
+                ++failed;
+            }
+        return failed;
+    }
+
+    static std::ptrdiff_t open_files()
+    {
+        return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+    }
+
+    static double memory()
+    {
+        std::ifstream pages{"/proc/self/statm"};
+        double size = 0, resident = 0;
+        pages >> size >> resident;
+        return resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
+    }
+
     std::vector<claim> note_claims()
     {
         std::vector<claim> claims;
@@ -248,6 +333,10 @@ void obey(scene &here, std::string const &command)
         here.compare();
         return here.report();
     }
+    if (command == "callers")
+        return here.callers();
+    if (command == "cycles")
+        return here.cycles();
     auto const begin = clock::now();
     command == "release" ? here.release() : here.destroy();
     say() << command << " ms " << in_ms(clock::now() - begin) << std::endl;

@@ -259,6 +259,42 @@ if ($ENV{TORTURE})
 	is_kept_well('five thousand locks', 5000, %many);
 	end($client);
 	seen(50, 5000, "locks of an hour: $many{cost}");
+
+	# By the machine's clock, which may be late, so these are figures. Half of the rows are locked by hand.
+	for my $lease (3, 10)
+	{
+		my @odd = grep { $_ % 2 } 0 .. $locks - 1;
+		$client = start_client($locks, 1000 * $lease);
+		$hand = lock_rows(@odd);
+		hear($client, 'event lost', scalar @odd);
+		sleep 3 * $lease;
+		ask($client, 'report');
+		my %lost = told($client, 'event lost');
+		my @healthy = grep { $_ % 2 == 0 } keys %lost;
+		is(scalar(@healthy), 0, "leases of $lease s: no lock is lost because of others");
+		$hand->quit;
+		end($client);
+		seen(50, $locks / 2, "locks of $lease s next to " . @odd . ' whose rows are locked by hand: ' . @healthy . ' lost');
+	}
+
+	$client = start_client(1, $at_most);
+	$hand = lock_rows('0');
+	my %callers = ask($client, 'callers');
+	is($callers{failed}, 0, 'the acquires of ten threads, next to an extend that finds its row locked');
+	cmp_ok($callers{most}, '<', 250, '... 99 % of them take less than 250 ms');
+	$hand->quit;
+	end($client);
+	seen(50, $callers{count}, "acquires of ten threads, while another extends a lock whose row is locked by hand: median $callers{median} ms, 99 % $callers{most} ms, greatest $callers{greatest} ms");
+
+	$client = start_client(1, $at_most);
+	my $ending = IPC::Run::start([ 'psql', '-XqAt', '-o', '/dev/null', $node->connstr('postgres') ], '<', \"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' \\watch 0.3\n");
+	my %cycles = ask($client, 'cycles');
+	$ending->kill_kill;
+	cmp_ok($cycles{failed}, '>', 0, 'control: sessions are ended');
+	cmp_ok($cycles{descriptors}, '<', 10, '100,000 cycles, whose sessions are ended every 0.3 s: no descriptor is left open');
+	cmp_ok($cycles{megabytes}, '<', 10, '... and no memory is left behind');
+	end($client);
+	seen(50, 100_000, "cycles whose sessions are ended every 0.3 s: $cycles{descriptors} descriptors and $cycles{megabytes} MB more");
 }
 
 $node->stop;

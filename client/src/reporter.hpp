@@ -1,4 +1,4 @@
-// Tells the application what nobody is there to catch.
+// Reports events and activities to the application.
 #pragma once
 
 #include "shedlock/shedlock.hpp"
@@ -7,18 +7,18 @@
 
 namespace shedlock::internal {
 
-class teller {
+class reporter {
 public:
-    // By default a line on stderr for events, and nothing for activities.
-    explicit teller(client_settings const &);
+    // Default: a line on stderr for events, and nothing for activities.
+    explicit reporter(client_settings const &);
 
-    // words() gives the text; there may be no memory for it.
+    // words() returns the text; there may be no memory for it.
     template <std::invocable Words>
     void operator()(event::kind what, names const &lock, Words const &words) const noexcept
     try {
         on_event_({what, lock, words()});
     } catch (std::bad_alloc const &) {
-        tell_briefly(what);
+        report_briefly(what);
     }
 
     void operator()(activity const &what) const noexcept
@@ -29,7 +29,7 @@ public:
     }
 
 private:
-    void tell_briefly(event::kind) const noexcept;
+    void report_briefly(event::kind) const noexcept;
 
     std::function<void(event const &)> on_event_;
     std::function<void(activity const &)> on_activity_;

@@ -1,0 +1,63 @@
+#include "exit.hpp"
+
+#include "opening.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+namespace shedlock::internal {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<bool> is_skipped = false;
+std::atomic<bool> has_begun = false; // the end of the process
+std::atomic<int> users = 0;
+std::atomic<pid_t> process = 0; // whose users these are: a child has a copy, but not the threads
+
+void end_tls() noexcept
+{
+    if (process != ::getpid())
+        return;
+    has_begun = true;
+    for (int i = 0; i < 5000 && users > 0; ++i)
+        std::this_thread::sleep_for(1ms);
+}
+
+} // namespace
+
+void prepare_for_exit() noexcept
+{
+    if (is_skipped || has_begun)
+        return;
+    prepare_tls();
+    if (process.exchange(::getpid()) != ::getpid())
+        users = 0;
+    [[maybe_unused]] static int const registered = std::atexit(end_tls);
+}
+
+void skip_preparation_for_exit() noexcept
+{
+    is_skipped = true;
+}
+
+bool is_exiting() noexcept
+{
+    return has_begun;
+}
+
+// The handler sees this user, or this user sees that the handler has run.
+tls_use::tls_use() noexcept : is_allowed_{(++users, !has_begun)}
+{
+}
+
+tls_use::~tls_use()
+{
+    --users;
+}
+
+} // namespace shedlock::internal

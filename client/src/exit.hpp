@@ -1,0 +1,30 @@
+// The end of the process. OpenSSL frees what it has in an exit handler, while threads of the library may be using it.
+#pragma once
+
+namespace shedlock::internal {
+
+// Has OpenSSL register its exit handler, and then registers ours, which therefore runs before it. Ours lets no thread
+// begin to use TLS any more, and waits until none does, for 5 s at most. Static objects that are made after this call
+// are destroyed before both.
+void prepare_for_exit() noexcept;
+
+// For a program whose clients are all gone before it exits: OpenSSL is then initialised only if a connection needs it.
+void skip_preparation_for_exit() noexcept;
+
+[[nodiscard]] bool is_exiting() noexcept;
+
+// OpenSSL is not cleaned up while one of these lives.
+class tls_use {
+public:
+    tls_use() noexcept;
+    ~tls_use();
+    tls_use(tls_use const &) = delete;
+    tls_use &operator=(tls_use const &) = delete;
+
+    [[nodiscard]] bool is_allowed() const noexcept { return is_allowed_; } // not once the process is exiting
+
+private:
+    bool const is_allowed_;
+};
+
+} // namespace shedlock::internal

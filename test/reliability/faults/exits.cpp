@@ -1,0 +1,100 @@
+// exits HOW CONNECTION LOCK MS: a program that holds a lock which is kept alive, and ends after MS milliseconds with
+// status 7. HOW is one of
+//   static    main returns; the client and its lock are static
+//   late      the same, but main makes the client, so OpenSSL has cleaned up when it is destroyed
+//   exit      main calls std::exit(); its client is a local variable
+//   thread    another thread calls std::exit(), while main waits for the lock, which it holds itself
+//   callback  std::exit() is called in on_activity, by a thread of the library
+#include <shedlock/shedlock.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int status = 7;
+
+struct job {
+    std::string connection;
+    std::string lock;
+    std::chrono::milliseconds work;
+};
+
+// So short that keep-alive connects at once, perhaps while the process exits.
+shedlock::options const lease{.at_most = 2s, .keep_alive = true};
+
+int run_static(job const &one)
+{
+    static shedlock::client locks{one.connection};
+    static auto lock = locks.try_acquire(one.lock, lease);
+    std::this_thread::sleep_for(one.work);
+    return lock ? status : 3;
+}
+
+struct {
+    std::optional<shedlock::client> client;
+    std::optional<shedlock::lock> lock;
+} late;
+
+int run_late(job const &one)
+{
+    late.client.emplace(one.connection);
+    late.lock = late.client->try_acquire(one.lock, lease);
+    std::this_thread::sleep_for(one.work);
+    return late.lock ? status : 3;
+}
+
+int run_exit(job const &one)
+{
+    shedlock::client locks{one.connection};
+    auto const lock = locks.try_acquire(one.lock, lease);
+    std::this_thread::sleep_for(one.work);
+    std::exit(lock ? status : 3);
+}
+
+int run_thread(job const &one)
+{
+    shedlock::client locks{one.connection};
+    auto const lock = locks.try_acquire(one.lock, lease);
+    std::jthread const ending{[&] {
+        std::this_thread::sleep_for(one.work);
+        std::exit(status);
+    }};
+    (void) locks.acquire(one.lock, {.at_most = 1min}, 1h);
+    return 3;
+}
+
+int run_callback(job const &one)
+{
+    shedlock::client locks{one.connection,
+                           {.on_event = [](auto const &) { std::exit(status); }, // lost, on a busy machine
+                            .on_activity =
+                                [](shedlock::activity const &what) {
+                                    if (what.what == shedlock::activity::kind::extended)
+                                        std::exit(status);
+                                }}};
+    auto const lock = locks.try_acquire(one.lock, {.at_most = 100ms + 3 * one.work, .keep_alive = true});
+    std::this_thread::sleep_for(1h);
+    return 3;
+}
+
+std::map<std::string, std::function<int(job const &)>> const ways{
+    {"static", run_static}, {"late", run_late}, {"exit", run_exit}, {"thread", run_thread}, {"callback", run_callback}};
+
+} // namespace
+
+int main(int, char **words)
+try {
+    return ways.at(words[1])({words[2], words[3], std::chrono::milliseconds{std::stoi(words[4])}});
+} catch (std::exception const &failure) {
+    std::cerr << failure.what() << std::endl;
+    return 2;
+}
