@@ -276,7 +276,7 @@ TEST_F(client_test, pauses_resumes_and_frees_by_force)
         EXPECT_TRUE(locks.force_release(name));
         EXPECT_FALSE(locks.force_release(name));
     }
-    EXPECT_NE(heard.texts().find("taken over"), std::string::npos) << heard.texts(); // the destructor's release
+    EXPECT_NE(heard.texts().find("released by force"), std::string::npos) << heard.texts(); // the destructor's release
     EXPECT_TRUE(locks.pause(name, "maintenance"));
     EXPECT_NE(server::holder(name).find("maintenance"), std::string::npos);
     EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min}));

@@ -76,7 +76,7 @@ TEST_F(event_test, nor_does_one_that_is_known_to_be_lost_when_the_server_is_gone
     auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);
     advance_clock(21min);
-    expect_told(event::kind::lost, "taken over");
+    expect_told(event::kind::lost, "released by force");
     network.cut();
     network.refuse_newcomers();
     mine.reset();
