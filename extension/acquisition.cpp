@@ -11,7 +11,7 @@ namespace shedlock {
 namespace {
 
 // How often an attempt starts again because a row changed between the look and the write. Each time another caller made
-// progress; after this many times in a row there is a crowd, and refusing is right.
+// progress. After this many times in a row so many callers compete that it is right to refuse.
 constexpr int max_rounds = 10;
 
 struct attempt_result {
@@ -24,7 +24,7 @@ struct attempt_result {
     outcomes outcome;
     instant token;
     instant now;  // when the rows were judged
-    outlook next; // of a refused lock
+    outlook next; // when to look again at a lock that was refused
 };
 
 using outcomes = attempt_result::outcomes;
@@ -102,8 +102,8 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
     auto result = judge(table, all, request);
     const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
-        // Read the clock again: since the first reading, another acquisition may have come and gone, and its row may
-        // have been deleted.
+        // Read the clock again: since the first reading, another acquisition may have happened and ended, and its row
+        // may have been deleted.
         if (!make_rows(table, all))
             return not_granted(outcomes::changed);
         PAUSE_POINT("rows made");

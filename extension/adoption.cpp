@@ -27,16 +27,18 @@ constexpr const char *definition =
     " last_done_tick timestamp,"
     " last_done_at timestamp"
     ") WITH (fillfactor = 90, vacuum_truncate = false);"
-    "COMMENT ON TABLE %1$s IS 'A row per lock, as Java ShedLock has it. All times are UTC.';"
+    "COMMENT ON TABLE %1$s IS 'One row per lock; also used by Java ShedLock. All times are UTC.';"
     "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
     "COMMENT ON COLUMN %1$s.lock_until IS 'Held while this is later than now.';"
     "COMMENT ON COLUMN %1$s.locked_at IS 'The identity of the acquisition; in microseconds since 1970 it is the "
     "token.';"
-    "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then whose the acquisition is: #token; /pid.start:token of a "
-    "session, with ! for : of a shedlock_run; *token of a pause or a release by force.';"
-    "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'Released or not, held until then; NULL once released.';"
-    "COMMENT ON COLUMN %1$s.last_tick IS 'The tick of the last run, or without one about when it began.';"
-    "COMMENT ON COLUMN %1$s.last_done_tick IS 'The same of the last run that was done.';"
+    "COMMENT ON COLUMN %1$s.locked_by IS 'The holder, then the owner of the acquisition: #token; "
+    "/pid.start.server:token for a session, with ! or & instead of : if the lease ends with the session; *token for a "
+    "pause or a release by force.';"
+    "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'The lock is kept until then, even if it is released earlier. Once "
+    "released: NULL if the work was done, -infinity if not.';"
+    "COMMENT ON COLUMN %1$s.last_tick IS 'The tick of the last run; for a run without a tick, about when it began.';"
+    "COMMENT ON COLUMN %1$s.last_done_tick IS 'The tick of the last run that was done.';"
     "COMMENT ON COLUMN %1$s.last_done_at IS 'When the last run that was done was released.';"
     "ALTER EXTENSION shedlock DROP TABLE %1$s;"
     "ALTER TABLE %1$s OWNER TO %2$s";
@@ -64,15 +66,15 @@ Oid extension_owner()
     return owner;
 }
 
-// In a trusted installation the script runs as a superuser, which may act as any owner. The role that called it may
-// not.
+// In a trusted installation the script runs as a superuser, which may act as any owner. The role that creates the
+// extension may not.
 void require_rights_of_owner(Relation table, Oid installer)
 {
     const Oid owner = table->rd_rel->relowner;
     if (!has_privs_of_role(installer, owner))
         ereport(ERROR,
                 (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-                 errmsg("cannot adopt table \"%s\": it belongs to role \"%s\", and role \"%s\" could not act as it",
+                 errmsg("cannot adopt table \"%s\": it belongs to role \"%s\", whose rights role \"%s\" does not have",
                         RelationGetRelationName(table), GetUserNameFromId(owner, false),
                         GetUserNameFromId(installer, false)),
                  errhint("Whoever owns the table could do as they like with the locks. Have a member of that "

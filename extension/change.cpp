@@ -76,7 +76,7 @@ template <typename Change>
 change_result rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now, bool nowait)
 {
     for (auto &seen : all)
-        if (!seen.decided()) { // guarded by a transaction that is committing, or changed by another session of ours
+        if (!seen.decided()) { // guarded by a transaction that is committing, or being changed by another session
             if (nowait)
                 return change_result::busy;
             for (auto &each : all)
@@ -148,7 +148,7 @@ const char *explain(const complaint &found, const claim &who)
     if (is_its_token && found.kind == origin::kinds::session)
         return psprintf("That acquisition belongs to a session: \"%.*s\", since %s.", SV(found.holder), since);
     if (is_its_token)
-        return psprintf("That token is no acquisition's: \"%.*s\", since %s.", SV(found.holder), since);
+        return psprintf("That token does not own the lock: \"%.*s\", since %s.", SV(found.holder), since);
     if (found.kind == origin::kinds::administrator)
         return psprintf("An administrator intervened: \"%.*s\", at %s.", SV(found.holder), since);
     if (who.token)
@@ -280,7 +280,7 @@ bool force_release(lock_table &table, const lock_name &name)
         const auto end = end_of(origin::kinds::administrator, times.locked_at);
         if (table.rewrite(seen, {times, table.history_of(seen)},
                           make_locked_by(holder, end, table.shape().locked_by_limit))) {
-            durability::required(); // or a crash would give the old holder its token back
+            durability::required(); // otherwise a crash could give the old holder its token back
             return was_held;
         }
     }

@@ -1,5 +1,5 @@
 // Changes an existing row: extend and release by its owner, force_release and resume by administrators. All of them
-// wait for a transaction in progress that has changed or locked the row; only acquire never waits.
+// wait for a transaction in progress that has changed or locked the row; acquire and forget never do.
 #pragma once
 
 #include "lock_table.hpp"

@@ -1,13 +1,13 @@
-// What a call requires of the commit of its transaction. An acquire or extend must reach the disk (I7); a release need
-// not, unless something else in the transaction does.
+// What a call requires of the commit of its transaction. An acquire, an extend and the release of a tick as done must
+// reach the disk (I7). Any other release need not, unless something else in the transaction must.
 #pragma once
 
 #include "pg.hpp"
 
 namespace shedlock::durability {
 
-// A lease was granted or extended, so this commit waits for the disk, and for the synchronous standby if there is one,
-// whatever synchronous_commit says.
+// Something was written that must not be lost, such as a lease or a tick that is done. So this commit waits for the
+// disk, and for the synchronous standby if there is one, whatever synchronous_commit says.
 void required();
 
 // Called before and after the writes of a release.

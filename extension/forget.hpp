@@ -6,8 +6,8 @@
 namespace shedlock {
 
 // Deletes the row if nothing in it is needed any more (is_past) and no transaction in progress has changed or locked
-// it. A NOTICE says if a Java client wrote it last. Returns false if nothing has changed. Never waits. 22023 or 22001
-// as require_storable if there is no row.
+// it; otherwise changes nothing and returns false. A NOTICE says if a Java client wrote the row last. Never waits.
+// If there is no row, fails like require_storable with 22023 or 22001 if the name cannot be stored.
 bool forget(lock_table &table, const lock_name &name);
 
 } // namespace shedlock

@@ -15,7 +15,7 @@ struct guarded_lock {
     Oid table;
     lock_name name;
     instant token;
-    origin from; // in a coarse column a Java client can get the same locked_at
+    origin from; // because in a column with few digits of seconds a Java client can get the same locked_at
 
     bool is(const row &current) const { return token == current.times.locked_at && is(current.from); }
     bool is(const origin &other) const { return from.kind == other.kind && from.session == other.session; }
@@ -32,7 +32,7 @@ namespace {
 // same lock: if two transactions share-locked the row first, they would wait for each other.
 guarded_lock *first = nullptr;
 
-// The guards of the runs in progress, the innermost first. They join the others whenever a transaction ends.
+// The guards of the runs in progress, the innermost first. They join the others before each commit.
 guarded_lock *runs = nullptr;
 
 // A guard depends on who acquired last, not on whether the lease still runs.
@@ -86,7 +86,7 @@ bool is_over(const lock_table &table, const sighting &seen)
     return table.lease_of(seen, now).lock_until <= now;
 }
 
-// Repeats until `seize` has got hold of the row.
+// Repeats until `seize` succeeds.
 template <typename Seize> void seize_if_ours(const lock_table &table, const guarded_lock &guarded, Seize seize)
 {
     for (;;) {
@@ -97,8 +97,8 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
         if (const row current = table.row_of(seen); !guarded.is(current))
             fail(guarded.name, describe_latest(current));
 
-        // Wait for an extend or a release in progress. But once the lease is over it can be an acquire, whose
-        // transaction may last for long: do not wait for that.
+        // Wait for an extend or a release in progress. But once the lease is over, the change in progress can be an
+        // acquire, whose transaction may take long: fail instead of waiting for that.
         if (seen.state == sighting::states::undecided && is_over(table, seen))
             fail_if_changing_hands(table, seen);
 
@@ -129,8 +129,8 @@ guarded_lock **link_to(const lock_name &name)
     return link;
 }
 
-// Then joining again is a no-op: the subtransaction of the existing guard is still open, so that guard lasts at least
-// as long.
+// Whether there is such a guard already, so that joining again is a no-op: the subtransaction of the existing guard is
+// still open, so that guard lasts at least as long.
 bool has_joined(const guarded_lock &asked)
 {
     for (const auto *known = *link_to(asked.name); known && known->name.bytes == asked.name.bytes; known = known->next)
@@ -177,7 +177,7 @@ void warn_of_overrun(const lock_name &name, duration by)
 bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
 {
     const auto times = seen.times();
-    if (is_paused(times)) // by hand; shedlock_pause is an acquisition
+    if (is_paused(times)) // edited by hand; after shedlock_pause the row would have another acquisition
         fail(mine.name, "It is paused.", false);
     if (!is_released(times))
         return false;
@@ -234,7 +234,7 @@ void at_event(XactEvent event, void *)
         check_all();
         break;
     case XACT_EVENT_ABORT:
-        // Perhaps this session ends, and the lock of its run ends with it.
+        // This session may be ending, and the lock of its run with it.
         for (const auto *run = runs; run; run = run->next)
             queue::wake_at(queue::ends::abort, run->table, run->name);
         [[fallthrough]];

@@ -8,12 +8,13 @@ namespace shedlock::guard {
 
 // SL001 if the row's acquisition is not ours now. Otherwise the transaction, or the subtransaction that is open, is
 // guarded until it ends: before it commits or is prepared, and before anything that other extensions do at that moment,
-// this looks at the row again (SL001) and share-locks it, so that nobody can take it before the commit is done.
+// this looks at the row again (SL001) and share-locks it, so that no session can take it before the commit is done.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 
-// The same, and the commit releases the lock as done. SL001 also if it has been released before, now or at the commit,
-// unless this transaction did that, as done. A lease that is over and that nobody has taken is completed with a
-// WARNING. Until the commit the row is not touched: the lock is still held, and its owner can extend it.
+// The same, and the commit releases the lock as done. SL001, at once or at the commit, also if the lock has been
+// released before, unless this transaction released it as done. A lease that is over, but without another acquisition
+// since, is completed with a WARNING. Until the commit the row is not touched: the lock is still held, and its owner
+// can extend it.
 void add_completion(const lock_table &table, const lock_name &name, const claim &who);
 
 // The lock of a shedlock_run: from begin_run to end_run every transaction of this session is guarded so. Runs nest.

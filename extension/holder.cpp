@@ -108,7 +108,7 @@ std::optional<session> take_session(std::string_view &text)
 // This session, as it is written in locked_by.
 std::string_view own_session()
 {
-    // Both parts are fixed when the backend starts, so the text is built once.
+    // All three parts are fixed when the backend starts, so the text is built once.
     static char text[56];
     static int length = 0;
     if (length == 0)
@@ -118,8 +118,8 @@ std::string_view own_session()
     return {text, static_cast<size_t>(length)};
 }
 
-// Whether that slot of the backend list belongs to this process. It reads shared memory directly: the server's own
-// functions copy the whole list once per transaction, and keep that copy.
+// Whether this slot of the backend list belongs to the process with this pid and, if given, this start. Reads shared
+// memory directly: the server's own functions copy the whole list once per transaction, and keep that copy.
 bool is_backend(int slot, int pid, std::optional<TimestampTz> start)
 {
     const volatile PgBackendStatus &entry = pg::all_backends()[slot];

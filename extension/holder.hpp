@@ -1,15 +1,15 @@
-// Ownership. The column locked_by is the holder, a text for people, followed by an end that decides who owns the
+// Ownership. The column locked_by is the holder, which is any text, followed by an end that determines the owner of the
 // acquisition. The end of each of our acquisitions contains the row's own locked_at, in microseconds since 1970, after
 // a separator that tells its kind:
 //   #<locked_at>            owned by its token, which is the same number
 //   <session>:<locked_at>   owned by this session
 //   <session>!<locked_at>   owned by this session, and ends with it
 //   <session>&<locked_at>   owned by its token, and ends with this session
-//   *<locked_at>            a pause or a release by force: not a run, and owned by nobody
-// <session> is /<backend pid>.<backend start>.<server>. The start is in microseconds since 1970, because process ids
-// are reused. The server is a 32-bit hash of its system identifier in eight hexadecimal digits, because a row can be
-// copied to another server. A comma before <server> means that the start is not that of the backend, because the
-// portable edition could not see it.
+//   *<locked_at>            a pause or a release by force: not a run, and without an owner
+// <session> is /<backend pid>.<backend start>.<server>. The start, in microseconds since 1970, is there because process
+// ids are reused. The server, a 32-bit hash of its system identifier in eight hexadecimal digits, is there because a
+// row can be copied to another server. A comma before <server> means that the start is not that of the backend, because
+// the portable edition could not see it.
 //
 // A Java client writes the same locked_by each time, and never the row's locked_at. A holder that imitates an end
 // changes nothing, because the real end is always appended to it. Nothing else is read from locked_by. (The view
@@ -30,7 +30,7 @@ std::string_view end_of(origin::kinds kind, instant locked_at, bool ends_with_se
 // `limit` characters together with the end. Allocated with palloc.
 text *make_locked_by(std::string_view holder, std::string_view end, int limit);
 
-// The role that the session logged in as, for texts about people.
+// The role that the session logged in as, for texts that name a user.
 const char *session_role();
 
 // The claims made by functions for sessions and by functions for tokens.

@@ -17,7 +17,7 @@ NR == FNR && /^-- [A-Z][a-z]* -+$/ {
 }
 NR == FNR {
     if (edition == "extension") {
-        # An extension that may be moved is not told where it is, and must not replace what others have put there.
+        # The script of an extension that may be moved gets no @extschema@, and must not replace objects of other roles.
         gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)")
         gsub("CREATE OR REPLACE", "CREATE")
     }

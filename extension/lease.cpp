@@ -118,7 +118,7 @@ lease released(const lease &current, instant now, bool done, duration unit)
 
 lease freed(const lease &current, instant now, duration unit)
 {
-    // An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
+    // An infinite locked_at was set by hand and is not a token, so this repairs it.
     const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
     return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
 }

@@ -17,8 +17,8 @@ inline constexpr instant never = instant::min();   // '-infinity' in the table
 inline constexpr duration shortest_lease = std::chrono::milliseconds{1};
 inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 
-// The times of a row. A Java client does not write lock_at_least_until, so next to its locked_at that is absent or
-// stale.
+// The times of a row. A Java client does not write lock_at_least_until, so in a row that it wrote, this time is absent
+// or stale.
 struct lease {
     instant lock_until;
     instant locked_at;
@@ -33,8 +33,8 @@ struct history {
     std::optional<instant> last_done_at; // when the last run that was done was released
 };
 
-// Who made an acquisition, and so who owns it. A Java row is any row that we have not written. Pauses and releases by
-// force are not runs, and have no owner.
+// How an acquisition was made, which determines its owner. A Java row is any row that we have not written. Pauses and
+// releases by force are not runs, and have no owner.
 struct origin {
     enum class kinds { java, token, session, administrator };
     kinds kind = kinds::java;
@@ -54,7 +54,7 @@ struct contents {
 struct row {
     lease times;
     origin from;
-    std::string_view holder; // text for people
+    std::string_view holder; // shown in views and messages
 };
 
 // The instant of the schedule that an acquire is for, if any. With retry it is still due if its last run was not done.
@@ -63,7 +63,7 @@ struct tick_request {
     bool retry;
 };
 
-// Who claims to own an acquisition: a session, the owner of its token, or, for a run, a session with the token.
+// The claim to own an acquisition, by a session, by the owner of its token, or, for a run, by a session with the token.
 struct claim {
     std::string_view session; // empty: by the token alone
     std::optional<instant> token;
@@ -80,7 +80,7 @@ enum class standing {
     done,     // ours, but released as done, and perhaps acquired by others since
     released, // ours, but released as failed
     expired,  // ours, but lock_until has been reached
-    foreign,  // another owner's, or another acquisition; or a pause, which nobody can release
+    foreign,  // another owner's, or another acquisition; or a pause, which has no owner
 };
 
 // A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
@@ -88,7 +88,8 @@ enum class standing {
 availability availability_of(const lease &current, instant now, const tick_request &asked = {},
                              const history &past = {});
 
-// What counts of a row's history. A Java run counts as done, for the tick at which it acquired the lock.
+// The history with the row's latest run included if that is a Java run, which counts as done, for the tick at which it
+// acquired the lock.
 history history_of(const history &stored, const lease &current, const origin &from);
 
 // What an acquire writes, and what a release as done writes.
@@ -110,8 +111,8 @@ instant new_token(instant now, std::optional<instant> tick, std::optional<instan
 // coarse column shortens no promise.
 lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit);
 
-// An acquisition that others have replaced since is known to be done if last_done_tick is its token, which is the tick
-// of an acquisition without one.
+// An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (An
+// acquisition without a tick records its token as its tick.)
 standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
 
 // What an extend writes over a live lease of ours. Without at_least the old one stays.
@@ -130,7 +131,7 @@ lease freed(const lease &current, instant now, duration unit);
 bool is_paused(const lease &current);
 lease resumed(const lease &current, instant now, duration unit);
 
-// Whether the row may be deleted: the lock is free, and the tokens and ticks that come after it are later.
+// Whether the row may be deleted: the lock is free, and later tokens and ticks will be greater than those in the row.
 bool is_past(const lease &current, const history &past, instant now, duration unit);
 
 } // namespace shedlock

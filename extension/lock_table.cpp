@@ -11,8 +11,8 @@ namespace shedlock {
 namespace {
 
 // Taken without waiting, and held only for the microseconds in which a row is written. Advisory locks of users have 1
-// or 2 in the fourth field, so they never conflict with these. Two names with the same 48 bits refuse each other if
-// they are taken in the same microsecond.
+// or 2 in the fourth field, so they never conflict with these. Two names whose hashes agree in 47 bits refuse each
+// other if they are taken at the same moment.
 //
 // Citus commits on the workers after the coordinator's commit has become visible. The server's own locks last until
 // that is over. So on Citus a transaction that has written or guarded a row keeps others from acquiring the lock until
@@ -32,7 +32,7 @@ private:
     LOCKTAG tag_;
 };
 
-// Shorter than the time after which waiting sessions look by themselves.
+// Whether the lease ends before the first waiter looks by itself.
 bool will_be_free_soon(const lease &times)
 {
     return times.lock_until < pg::clock_now() + queue::longest_nap;
@@ -55,7 +55,7 @@ lock_table lock_table::open(Oid function)
 lock_table lock_table::open_table(Oid table)
 {
     lock_table opened;
-    // Taking the lock first processes the invalidation messages of DDL, so the shape is current.
+    // The lock is taken first, because that processes the invalidation messages of DDL, so the shape is current.
     opened.table_ = try_table_open(table, RowExclusiveLock);
     if (!opened.table_)
         report_dropped();

@@ -16,7 +16,7 @@ namespace shedlock {
 // and no other row can take its place.
 struct sighting {
     enum class states {
-        absent, // from glance() only a guess, as is that a row is new
+        absent, // only a guess if it comes from glance(), and so is is_new()
         settled,
         undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if
                    // any
@@ -32,7 +32,7 @@ struct sighting {
     const lease &times() const { return stored.times; }
     bool decided() const { return state == states::absent || state == states::settled; }
 
-    // Nothing of the row is committed: there is none, or only one that a transaction in progress has inserted.
+    // Whether nothing of the row is committed: there is none, or only one that a transaction in progress has inserted.
     bool is_new() const
     {
         return state == states::absent || (state == states::undecided && HeapTupleHeaderGetXmin(tuple.t_data) == other);
@@ -65,17 +65,17 @@ public:
     enum class changes { extension, acquisition, deletion, over };
     changes look_ahead(const sighting &seen) const;
 
-    // Whether this transaction wrote what was seen. If so, nobody else can change it before the transaction ends.
+    // Whether this transaction wrote what was seen. If so, no other one can change it before this transaction ends.
     static bool is_own(const sighting &seen);
 
     // locked_by of a sighting that is not absent. 55000 if it is NULL.
     std::string_view locked_by(const sighting &seen) const;
     row row_of(const sighting &seen) const;
 
-    // What counts of the history of its runs.
+    // The history of its runs, as history_of in lease.hpp.
     history history_of(const sighting &seen) const;
 
-    // What counts of its lease: all of it, unless it ended with a session that is gone.
+    // Its lease. If it ends with its session and that session is gone, the lease is over once at_least has passed.
     lease lease_of(const sighting &seen, instant now) const;
 
     // Replaces the row that was seen; without locked_by the old value stays. Returns false if the row is no longer the
@@ -90,11 +90,12 @@ public:
     bool take(sighting &seen, const contents &written, text *locked_by) const;
 
     // Inserts a row that has always been free, where none was seen. Returns false if another session is inserting it,
-    // or was first. Until this transaction commits, nobody else can insert a row of that name. So a clock that is read
+    // or was first. Until this transaction commits, no other one can insert a row of that name. So a clock that is read
     // after this call is later than every earlier acquisition, even of a deleted row.
     bool insert(const lock_name &name) const;
 
-    // The columns of all rows, as the statement sees them, or, if it waited for DDL, as they are afterwards.
+    // The columns of all rows. In REPEATABLE READ and SERIALIZABLE, as the transaction's snapshot shows them; otherwise
+    // as they are now, even if they were committed after the statement began.
     void put_rows(ReturnSetInfo *result) const;
 
     // Share-locks the row that was seen until the transaction ends. Returns false if the row has changed or is being

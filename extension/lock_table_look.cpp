@@ -32,7 +32,7 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         pfree(members);
 }
 
-// Records what a dirty snapshot found out about a version that is not dead. The page is locked.
+// Records what a dirty snapshot found out about a version that is not dead. The caller has locked the page.
 void judge(const SnapshotData &dirty, sighting &seen)
 {
     seen.other = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
@@ -44,8 +44,8 @@ void judge(const SnapshotData &dirty, sighting &seen)
     seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
 }
 
-// The row version at that position of the page, whichever row it belongs to. Returns false if there is none. The page
-// is locked.
+// The row version at that position of the page, whichever row it belongs to. Returns false if there is none. The caller
+// has locked the page.
 bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapTupleData &version)
 {
     const Page page = BufferGetPage(buffer);
@@ -63,7 +63,7 @@ bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapT
     return true;
 }
 
-// Whether a version in the HOT chain that begins there is visible to the snapshot. The page is locked.
+// Whether a version in the HOT chain that begins there is visible to the snapshot. The caller has locked the page.
 // heap_hot_search_buffer alone is not enough: with this kind of snapshot it would register a predicate read for
 // SERIALIZABLE.
 bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snapshot snapshot)

@@ -1,5 +1,5 @@
-// Where test/pairs may stop a session. In the product a pause point is nothing. There is none where a buffer, or
-// anything else for which others wait uninterruptibly, is locked.
+// Where test/pairs may stop a session. In the product a pause point does nothing. There is none while a buffer is
+// locked, or anything else for which other sessions wait uninterruptibly.
 #pragma once
 
 #ifdef SHEDLOCK_PAUSE_POINTS

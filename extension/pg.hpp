@@ -1,4 +1,5 @@
-// The only file that includes PostgreSQL headers. Differences between its versions are in versions.hpp.
+// The PostgreSQL headers that the other files need. Differences between PostgreSQL versions are in versions.hpp, which
+// includes two more.
 //
 // Anything included here may longjmp over C++ frames when it reports an error. So nothing in this module has a
 // non-trivial destructor, nothing throws, memory comes from palloc, and the end of the transaction cleans up.

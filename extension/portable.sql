@@ -10,12 +10,14 @@
 -- alone. A table shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock takes
 -- over if the same role runs it in the same schema.
 --
--- The functions act with their owner's rights, so no code of another role may ever run in them:
--- * All of them but shedlock_run have a search_path of their own, which has pg_catalog only. Functions whose names begin
---   with two underscores are called only by these.
+-- Most functions act with their owner's rights, so no code of another role may ever run in them:
+-- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names begin
+--   with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
 -- * The statements of the file itself also run with pg_catalog only.
+-- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
+-- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
 -- The last block replaces @extschema@ with the schema.
 --
 -- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
@@ -253,9 +255,15 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
     LANGUAGE plpgsql AS $$
+DECLARE
+    default_at_most text := NULLIF(current_setting('shedlock.default_at_most', true), '');
 BEGIN
-    -- 0 means not set, as in the extension. Its library may be loaded here, and then it defines the setting.
-    at_most := COALESCE(at_most, NULLIF(NULLIF(current_setting('shedlock.default_at_most', true), '')::interval, interval '0'));
+    -- A number without a unit is milliseconds, and 0 means not set, as in the extension. Its library may be loaded here, and then it
+    -- defines the setting.
+    IF default_at_most ~ '^ *[0-9]+ *$' THEN
+        default_at_most := default_at_most || ' ms';
+    END IF;
+    at_most := COALESCE(at_most, NULLIF(default_at_most::interval, interval '0'));
     PERFORM @extschema@.shedlock__require(at_most IS NOT NULL, 'at_most'::text,
         'Say how long the lock may last if nobody releases it, or set shedlock.default_at_most.'::text);
     at_most := @extschema@.shedlock__span(at_most, 'at_most'::text);
@@ -408,22 +416,26 @@ $$;
 
 -- This session, as it is written in locked_by: /PID.START.SERVER. Process ids are reused, so the start of the session
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
--- the time of this session's first call, and there is a comma before the server. It is kept in a setting. (A session
--- that forges it can only get the locks that an earlier session with the same process id left.)
+-- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in a
+-- setting. (A session that forges it can only get locks whose locked_by has its own process id after a slash: those that
+-- an earlier session with this process id left, or a holder whose name imitates it.) The fast paths of shedlock_acquire and
+-- shedlock_release read the setting themselves. On Citus it has another name, so that they do not find it and are not used:
+-- they do not wait until the workers have committed.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
-    session text := current_setting('shedlock_portable.session', true);
+    setting CONSTANT text := CASE WHEN current_setting('citus.version', true) IS NULL THEN 'shedlock_portable.session'
+                                  ELSE 'shedlock_portable.session_on_citus' END;
+    rest text := current_setting(setting, true);
     start timestamptz;
 BEGIN
-    IF starts_with(session, '/' || pg_backend_pid() || '.') AND split_part(session, '/', 3) = '' THEN
-        RETURN session;
+    IF rest = '' OR strpos(rest, '/') > 0 OR rest IS NULL THEN
+        start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
+        rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
+            || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
+        PERFORM set_config(setting, rest, false);
     END IF;
-    start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
-    session := '/' || pg_backend_pid() || '.' || @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
-        || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
-    PERFORM set_config('shedlock_portable.session', session, false);
-    RETURN session;
+    RETURN concat('/', pg_backend_pid(), '.', rest);
 END
 $$;
 
@@ -465,8 +477,8 @@ $$;
 --   /PID.START.SERVER!LOCKED_AT    owned by that session, and ends with it
 --   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
 --   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
--- A row with any other end is a Java client's, or new. Nothing else is read from locked_by, so a holder can imitate an
--- end: the real one comes after it. The view and the trigger have the same expression, and holder.cpp the same rule.
+-- A row with any other end is a Java client's, or new. Nothing else is read from locked_by. A holder that imitates an end
+-- does no harm, because the real one comes after it. The view and the trigger have the same expression, and holder.cpp the same rule.
 -- (The expression has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
@@ -514,9 +526,9 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__has_lost_its_session(locked_by text, locked_at timestamp) RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
-    from_whom CONSTANT record := @extschema@.shedlock__origin(locked_by, locked_at);
+    origin CONSTANT record := @extschema@.shedlock__origin(locked_by, locked_at);
 BEGIN
-    RETURN from_whom.kind IN ('!', '&') AND @extschema@.shedlock_session_alive(from_whom.session) IS FALSE;
+    RETURN origin.kind IN ('!', '&') AND @extschema@.shedlock_session_alive(origin.session) IS FALSE;
 END
 $$;
 
@@ -587,9 +599,9 @@ END
 $$;
 
 -- Citus commits on its workers after this server's commit has become visible. Advisory locks last until the workers
--- have committed, row locks do not. So with an advisory lock a transaction that has released or guarded a lock keeps it
--- from being acquired until then. Any role can take these advisory locks. It can make a lock be refused and its holder
--- wait, but never make it be granted.
+-- have committed; row locks do not. So a transaction that has released or guarded a lock takes an advisory lock, which
+-- keeps the lock from being acquired until then. Any role can take these advisory locks. It can cause a lock to be
+-- refused and its holder to wait, but never cause a lock to be granted.
 CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -619,14 +631,15 @@ BEGIN
 END
 $$;
 
--- Makes the rows that are missing. The unique index decides which session has one; lock_timeout ends the wait for another
--- transaction that has inserted the same name. But lock_timeout ends every wait, also one for room in the table or for
--- VACUUM, which says nothing about the name. So the name counts as another transaction's only if one and the same
--- transaction was writing the table at the end of two waits. An advisory lock tells whether that may be one of ours, which
--- is not worth waiting for; it decides nothing, since any role can take it. The minute is for servers whose pg_locks does
--- not show who writes.
+-- Inserts the rows that are missing. The unique index decides which session inserts one; lock_timeout ends the wait for
+-- another transaction that has inserted the same name. But lock_timeout also ends a wait for room in the table or for
+-- VACUUM, which says nothing about the name. So the name counts as another transaction's only if the same transaction was
+-- writing the table at the end of two consecutive waits. An advisory lock shows whether that transaction may be one of
+-- ours, for which a shorter wait is enough; it decides nothing else, since any role can take it. The minute is for
+-- servers whose pg_locks does not show which transactions write.
 CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
     until CONSTANT timestamptz := clock_timestamp() + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
@@ -659,9 +672,10 @@ BEGIN
 END
 $$;
 
--- Locks all of the rows, or gives NULL if another transaction has one. Never waits.
+-- Locks all of the rows, or gives NULL if one is missing or another transaction has locked it. Never waits.
 CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     seized @extschema@.shedlock__row[];
 BEGIN
@@ -675,6 +689,7 @@ $$;
 -- Lets the next UPDATE of these rows pass shedlock_protect_row, because it will change lock_at_least_until (see there).
 CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 BEGIN
     UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity' WHERE s.name = ANY (names);
 END
@@ -698,6 +713,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
                                           tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     columns CONSTANT record := @extschema@.shedlock__columns();
     acquired_at CONSTANT timestamp :=
@@ -718,10 +734,11 @@ BEGIN
 END
 $$;
 
--- Acquires one lock that is free beyond doubt, and gives its token. NULL says nothing: shedlock__try knows whether the lock was
--- refused, has no row, or is unusual. Unusual are also columns that do not hold every microsecond or every character.
+-- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
+-- lock is refused, has no row, or is unusual. Columns that do not hold every microsecond or every character are unusual, too.
 CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     session text;
     now timestamp;
@@ -772,6 +789,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
                                          kind text, holder text, OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     now timestamp;
     seen @extschema@.shedlock__row;
@@ -795,7 +813,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_one_truth();
-    BEGIN -- so that what was locked for a refusal, or made for it, is given back at once; SL0NO never leaves this block
+    BEGIN -- so that a refusal gives back at once what it has locked or inserted; SL0NO never leaves this block
         seized := @extschema@.shedlock__seize(names);
         IF seized IS NULL THEN
             PERFORM @extschema@.shedlock__make_rows(names);
@@ -891,28 +909,58 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
-    token bigint;
+    lock_name CONSTANT text COLLATE "default" := name;
+    is_refused boolean;
+    now timestamp;
+    ending text COLLATE "default";
+    is_exact boolean;
 BEGIN
-    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
-    -- that compares as positive, with months of 30 days, but is negative.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
-       AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
-       AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
-        PERFORM FROM @extschema@.shedlock s
-          WHERE s.name = shedlock_acquire.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
-            AND s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%';
-        IF FOUND THEN
+    -- The usual call: one name, no tick, no at_least, and the last run was done. It is written out here, because in PL/pgSQL
+    -- the call of a function costs as much as five operators. It decides only what is beyond doubt. shedlock__acquire decides
+    -- the rest and reports what is wrong. It also knows months, whose length depends on the date; days and hours of different
+    -- signs that overflow when they are added one after the other; rows that are missing; and columns that do not hold every
+    -- microsecond.
+    IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
+       AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+        SELECT s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%' INTO is_refused
+          FROM @extschema@.shedlock s
+         WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
+        IF NOT FOUND THEN
+            BEGIN -- as in shedlock__try
+                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR UPDATE SKIP LOCKED;
+                IF FOUND THEN
+                    now := clock_timestamp() AT TIME ZONE interval '0';
+                    ending := concat('@', COALESCE(host(inet_client_addr()), '[local]'), '/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true),
+                                     ':', (extract(epoch FROM now) * 1000000)::bigint);
+                    UPDATE @extschema@.shedlock s
+                       SET lock_until = now + at_most,
+                           locked_at = now,
+                           locked_by = COALESCE(NULLIF(current_setting('application_name'), ''), session_user) || ending,
+                           lock_at_least_until = now,
+                           last_tick = GREATEST(s.last_tick, now)
+                     WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_at <= s.last_done_tick
+                       AND s.locked_by IS NOT NULL AND ending NOT LIKE '%._________________' -- where the setting is empty
+                    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now INTO is_exact;
+                    IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
+                        RETURN is_exact;
+                    ELSIF is_exact THEN
+                        PERFORM @extschema@.shedlock__require_durability();
+                        RETURN is_exact;
+                    END IF;
+                END IF;
+                RAISE SQLSTATE 'SL0NO';
+            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation OR datetime_field_overflow
+                 OR read_only_sql_transaction THEN
+                NULL;
+            END;
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- otherwise the lease may end with a session that is gone
             RETURN false;
-        END IF;
-        token := @extschema@.shedlock__take_one(name, justify_hours(at_most), interval '0', NULL::timestamp,
-            CASE WHEN ends_with_session THEN '!'::text ELSE ':'::text END, NULL::text);
-        IF token IS NOT NULL THEN
-            RETURN true;
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(lock_name), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
@@ -929,7 +977,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
 END
 $$;
@@ -945,28 +993,54 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     ends_with_session boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
+    is_refused boolean;
+    now timestamp;
     token bigint;
+    is_exact boolean;
 BEGIN
-    -- The usual call, refused or granted at once. Everything else, errors included, is in shedlock__acquire. That includes an interval
-    -- that compares as positive, with months of 30 days, but is negative.
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
-       AND at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry
-       AND ends_with_session IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
-        PERFORM FROM @extschema@.shedlock s
-          WHERE s.name = shedlock_acquire_token.name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0'
-            AND s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%';
-        IF FOUND THEN
+    -- The usual call, as in shedlock_acquire.
+    IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
+       AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+        SELECT s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%' INTO is_refused
+          FROM @extschema@.shedlock s
+         WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
+        IF NOT FOUND THEN
+            BEGIN -- as in shedlock__try
+                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR UPDATE SKIP LOCKED;
+                IF FOUND THEN
+                    now := clock_timestamp() AT TIME ZONE interval '0';
+                    token := (extract(epoch FROM now) * 1000000)::bigint;
+                    UPDATE @extschema@.shedlock s
+                       SET lock_until = now + at_most,
+                           locked_at = now,
+                           locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                                                                                '@', COALESCE(host(inet_client_addr()), '[local]'))), 238) || '#' || token,
+                           lock_at_least_until = now,
+                           last_tick = GREATEST(s.last_tick, now)
+                     WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_at <= s.last_done_tick
+                       AND s.locked_by IS NOT NULL AND current_setting('citus.version', true) IS NULL
+                    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now INTO is_exact;
+                    IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
+                        RETURN token;
+                    ELSIF is_exact THEN
+                        PERFORM @extschema@.shedlock__require_durability();
+                        RETURN token;
+                    END IF;
+                END IF;
+                RAISE SQLSTATE 'SL0NO';
+            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation OR datetime_field_overflow
+                 OR read_only_sql_transaction THEN
+                NULL;
+            END;
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- otherwise the lease may end with a session that is gone
             RETURN NULL;
-        END IF;
-        token := @extschema@.shedlock__take_one(name, justify_hours(at_most), interval '0', NULL::timestamp,
-            CASE WHEN ends_with_session THEN '&'::text ELSE '#'::text END, holder);
-        IF token IS NOT NULL THEN
-            RETURN token;
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name), at_most, at_least, wait, tick, retry,
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(lock_name), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
@@ -984,12 +1058,12 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name), at_most, at_least, wait, tick, retry,
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
 
--- For the client library. NULL and false tell it that nobody would wake it, so it polls.
+-- For the client library. NULL and false tell it that nothing would wake it, so it polls.
 CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
     LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
 
@@ -1003,13 +1077,13 @@ CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
 SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
 $$;
 
--- Why a lease is not ours and live; the reason is NULL if it is. "Ours" is as in shedlock__is_owner; done means that it
--- was released as done.
+-- Why a lease is not both ours and live; the reason is NULL if it is both. "Ours" is as in shedlock__is_owner; done means
+-- that it was released as done.
 CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
                                                OUT reason text, OUT advice text, OUT done boolean)
     LANGUAGE plpgsql AS $$
 DECLARE
-    from_whom record;
+    origin record;
     holder text;
     found_token bigint;
 BEGIN
@@ -1040,17 +1114,17 @@ BEGIN
         done := true;
         RETURN;
     END IF;
-    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    holder := from_whom.holder;
+    origin := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    holder := origin.holder;
     IF seen.lock_until = timestamp 'infinity' THEN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token > found_token OR token IS NOT NULL AND seen.locked_at = timestamp '-infinity' THEN
         reason := 'No acquisition has had this token.';
-    ELSIF token = found_token AND from_whom.kind IN (':', '!') THEN
+    ELSIF token = found_token AND origin.kind IN (':', '!') THEN
         reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token = found_token THEN
-        reason := format('That token is no acquisition''s: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
-    ELSIF from_whom.kind = '*' THEN
+        reason := format('That token does not own the lock: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+    ELSIF origin.kind = '*' THEN
         reason := format('An administrator intervened: "%s", at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
@@ -1069,6 +1143,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
                                             tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     seized @extschema@.shedlock__row[];
     seen @extschema@.shedlock__row;
@@ -1155,53 +1230,45 @@ BEGIN
 END
 $$;
 
--- Extends or releases one lock that certainly belongs to the caller and is live. False only means that shedlock__change
--- must decide. The lock belongs to the session or, without one, to the token.
+-- Extends one lock that certainly belongs to the caller and is live. False only means that shedlock__change must decide. The
+-- lock belongs to the session or, if that is empty, to the token.
 --
 -- The clock is read before the row is locked, which saves the statement that locks it. So the lease must last for
 -- another second, and an UPDATE that took longer is undone. An at_least that has not passed is left to
--- shedlock__change; so is an extend where shedlock_protect_row could take it for another client's. Tokens have sixteen
--- digits until 2286.
-CREATE OR REPLACE FUNCTION shedlock__change_one(name text, session text, token bigint, at_most interval, done boolean) RETURNS boolean
+-- shedlock__change; so is a table on which shedlock_protect_row could take this for another client's UPDATE. Tokens have
+-- sixteen digits until 2286.
+CREATE OR REPLACE FUNCTION shedlock__extend_one(name text, session text, token bigint, at_most interval) RETURNS boolean
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
     soon CONSTANT timestamp := now + interval '1 s';
-    new_end CONSTANT timestamp := GREATEST(now + at_most, now);
-    had_tick boolean;
+    new_end timestamp;
     is_exact boolean;
 BEGIN
-    IF at_most IS NOT NULL THEN
-        PERFORM FROM pg_trigger WHERE tgrelid = '@extschema@.shedlock'::regclass;
-        IF FOUND THEN
-            RETURN false;
-        END IF;
+    PERFORM FROM pg_trigger WHERE tgrelid = '@extschema@.shedlock'::regclass;
+    IF FOUND THEN
+        RETURN false;
     END IF;
     BEGIN -- as in shedlock__change
-        UPDATE @extschema@.shedlock s
-           SET lock_until = new_end,
-               lock_at_least_until = CASE WHEN at_most IS NOT NULL THEN s.lock_at_least_until WHEN NOT done THEN timestamp '-infinity' END,
-               last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
-               last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
-         WHERE s.name = shedlock__change_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
+        new_end := now + at_most;
+        UPDATE @extschema@.shedlock s SET lock_until = new_end
+         WHERE s.name = shedlock__extend_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
            AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
            AND right(s.locked_by, 16) = @extschema@.shedlock__token_of(s.locked_at)::text
            AND CASE WHEN session <> '' THEN right(left(s.locked_by, -16), length(session) + 1) IN (session || ':', session || '!')
                     ELSE right(s.locked_by, 17) = '#' || token END
-        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < soon,
-            s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
+        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < LEAST(soon, new_end) INTO is_exact;
         IF is_exact IS NOT TRUE THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
-    EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
+    EXCEPTION WHEN SQLSTATE 'SL0NO' OR datetime_field_overflow THEN
         RETURN false;
     END;
     IF current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
     END IF;
-    IF (at_most IS NOT NULL OR done AND had_tick) AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
-        PERFORM @extschema@.shedlock__require_durability();
-    END IF;
+    PERFORM @extschema@.shedlock__require_durability();
     RETURN true;
 END
 $$;
@@ -1219,14 +1286,14 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
+    IF name COLLATE "default" <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, justify_hours(at_most), NULL::boolean) THEN
+        IF @extschema@.shedlock__extend_one(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint, at_most) THEN
             RETURN true;
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1234,7 +1301,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_lea
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
 $$;
 
@@ -1242,14 +1309,14 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF name <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND now() + justify_hours(at_most) > now()
+    IF name COLLATE "default" <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__change_one(name, ''::text, token, justify_hours(at_most), NULL::boolean) THEN
+        IF @extschema@.shedlock__extend_one(name COLLATE "default", ''::text, token, at_most) THEN
             RETURN true;
         END IF;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
@@ -1258,20 +1325,48 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_m
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
+    is_exact boolean;
+    had_tick boolean;
 BEGIN
-    IF name <> '' AND done IS NOT NULL AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__change_one(name, @extschema@.shedlock__session(), NULL::bigint, NULL::interval, done) THEN
-            RETURN true;
-        END IF;
+    -- The usual call, written out as in shedlock_acquire. The clock is read before the row is locked, as in
+    -- shedlock__extend_one. Everything else is left to shedlock__change: failed runs, an at_least that has not passed, and a
+    -- locked_at that is no token, which is an error here.
+    IF done AND lock_name <> '' THEN
+        BEGIN -- as in shedlock__change
+            UPDATE @extschema@.shedlock s
+               SET lock_until = now,
+                   lock_at_least_until = NULL,
+                   last_done_tick = s.last_tick,
+                   last_done_at = now
+             WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
+               AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
+               AND s.locked_by LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+                   (extract(epoch FROM s.locked_at) * 1000000)::bigint)
+            RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
+                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
+            IF is_exact AND NOT had_tick THEN
+                RETURN is_exact;
+            ELSIF is_exact THEN
+                PERFORM @extschema@.shedlock__require_durability();
+                RETURN is_exact;
+            END IF;
+            RAISE SQLSTATE 'SL0NO';
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
+            NULL;
+        END;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(lock_name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
@@ -1280,7 +1375,7 @@ CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT tr
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
@@ -1288,14 +1383,39 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
+    is_exact boolean;
+    had_tick boolean;
 BEGIN
-    IF name <> '' AND token IS NOT NULL AND done IS NOT NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__change_one(name, ''::text, token, NULL::interval, done) THEN
-            RETURN true;
-        END IF;
+    -- The usual call, as in shedlock_release.
+    IF done AND NOT nowait AND lock_name <> '' AND current_setting('citus.version', true) IS NULL THEN
+        BEGIN -- as in shedlock__change
+            UPDATE @extschema@.shedlock s
+               SET lock_until = now,
+                   lock_at_least_until = NULL,
+                   last_done_tick = s.last_tick,
+                   last_done_at = now
+             WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
+               AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
+               AND s.locked_by LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token
+            RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
+                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
+            IF is_exact AND NOT had_tick THEN
+                RETURN is_exact;
+            ELSIF is_exact THEN
+                PERFORM @extschema@.shedlock__require_durability();
+                RETURN is_exact;
+            END IF;
+            RAISE SQLSTATE 'SL0NO';
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
+            NULL;
+        END;
     END IF;
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(lock_name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
@@ -1305,7 +1425,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, don
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
@@ -1316,7 +1436,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__loss(seen shedlock__row, wanted text, session text, token bigint) RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
-    from_whom record;
+    origin record;
     found_token CONSTANT bigint := @extschema@.shedlock__token_of(seen.locked_at);
 BEGIN
     IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run has had it
@@ -1327,12 +1447,12 @@ BEGIN
     ELSIF session IS NULL AND (token > found_token OR seen.locked_at = timestamp '-infinity') THEN
         RETURN 'No acquisition has had this token.';
     END IF;
-    from_whom := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    IF session IS NULL AND token = found_token AND from_whom.kind <> '*'
+    origin := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
+    IF session IS NULL AND token = found_token AND origin.kind <> '*'
        OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         RETURN NULL;
     END IF;
-    RETURN format(CASE WHEN from_whom.kind = '*' THEN 'An administrator intervened: "%s".' ELSE 'Its latest acquisition is by "%s".' END, from_whom.holder);
+    RETURN format(CASE WHEN origin.kind = '*' THEN 'An administrator intervened: "%s".' ELSE 'Its latest acquisition is by "%s".' END, origin.holder);
 END
 $$;
 
@@ -1347,6 +1467,7 @@ $$;
 -- The row is share-locked until the transaction ends, so nobody can take the lock before it has committed.
 CREATE OR REPLACE FUNCTION shedlock__guard(name text, session text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     seen @extschema@.shedlock__row;
     reason text;
@@ -1367,8 +1488,8 @@ CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard'::text);
-    PERFORM @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), NULL::bigint);
+    PERFORM @extschema@.shedlock__name(name COLLATE "default");
+    PERFORM @extschema@.shedlock__guard(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint);
 END
 $$;
 
@@ -1376,8 +1497,8 @@ CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
-    PERFORM @extschema@.shedlock__name(name);
-    PERFORM @extschema@.shedlock__guard(name, NULL::text, @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__name(name COLLATE "default");
+    PERFORM @extschema@.shedlock__guard(name COLLATE "default", NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -1389,6 +1510,7 @@ $$;
 -- server has no xmin.
 CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     own bigint;
     later bigint;
@@ -1405,6 +1527,7 @@ $$;
 -- rows stay locked until the transaction ends, so nobody can take the locks before it has committed.
 CREATE OR REPLACE FUNCTION shedlock__complete(names text[], session text, token bigint) RETURNS void
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     seized @extschema@.shedlock__row[];
     seen @extschema@.shedlock__row;
@@ -1471,7 +1594,7 @@ CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), @extschema@.shedlock__session(), NULL::bigint);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
 $$;
 
@@ -1479,7 +1602,7 @@ CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), @extschema@.shedlock__session(), NULL::bigint);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
 $$;
 
@@ -1487,7 +1610,7 @@ CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETU
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name), NULL::text, @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -1495,7 +1618,7 @@ CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RE
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name), NULL::text, @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -1506,12 +1629,12 @@ CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most i
                                               retry boolean) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    names text[];
+    names text[] COLLATE "default";
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
     names := @extschema@.shedlock__name(name);
     PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
-    IF command ~ '^[[:space:]]*$' THEN
+    IF command COLLATE "default" ~ '^[[:space:]]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
     RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '!'::text, NULL::text);
@@ -1520,7 +1643,7 @@ $$;
 
 -- 25001 if shedlock_run cannot commit. Its COMMIT in a block with EXCEPTION has failed with this message. If it could
 -- commit elsewhere, the message is about that block; if not, it is the same message as for a COMMIT in a function.
--- (Messages may be translated, so they are compared.)
+-- (Messages may be translated, so the two are compared with each other.)
 CREATE OR REPLACE FUNCTION shedlock_run_check(message text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1535,11 +1658,14 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
 BEGIN
     -- An exclusive lock: a shared one would have to be upgraded for the release, which deadlocks with a session that
     -- waits for the row.
-    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock_run_guard.name FOR NO KEY UPDATE;
-    PERFORM @extschema@.shedlock__guard(name, @extschema@.shedlock__session(), token);
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE;
+    PERFORM @extschema@.shedlock__guard(lock_name, @extschema@.shedlock__session(), token);
 END
 $$;
 
@@ -1547,7 +1673,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__complete(ARRAY[name], @extschema@.shedlock__session(), token);
+    PERFORM @extschema@.shedlock__complete(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token);
 END
 $$;
 
@@ -1556,7 +1682,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM @extschema@.shedlock__change(ARRAY[name], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
+    PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
 $$;
@@ -1619,7 +1745,12 @@ BEGIN
     END;
     IF failed THEN
         ROLLBACK;
-        hint := @extschema@.shedlock_run_failed(name, token, code, hint);
+        BEGIN -- the caller gets the error of the command even if the release fails, too
+            hint := @extschema@.shedlock_run_failed(name, token, code, hint);
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = pg_catalog.format('lock "%s" was not released', name), DETAIL = SQLERRM,
+                HINT = 'It ends with its lease, or with this session.';
+        END;
         COMMIT;
         PERFORM @extschema@.shedlock_raise(code, message, detail, hint, false);
     END IF;
@@ -1633,6 +1764,7 @@ $$;
 -- the name cannot be stored.
 CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
     LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
@@ -1649,7 +1781,9 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
     now timestamp;
     columns CONSTANT record := @extschema@.shedlock__columns();
@@ -1657,7 +1791,7 @@ DECLARE
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    seen := @extschema@.shedlock__await(name);
+    seen := @extschema@.shedlock__await(lock_name);
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
@@ -1673,7 +1807,7 @@ BEGIN
            lock_at_least_until = NULL,
            last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text, s.locked_at),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
-     WHERE s.name = shedlock_force_release.name;
+     WHERE s.name = lock_name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
 END
@@ -1692,28 +1826,30 @@ $$;
 -- The row is locked only if it may be deleted: a call that gives false must not keep others from their release.
 CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock_forget.name;
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
     IF seen.name IS NULL THEN
-        PERFORM @extschema@.shedlock__require_storable(name);
+        PERFORM @extschema@.shedlock__require_storable(lock_name);
         RETURN false;
     ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
         RETURN false;
     END IF;
     BEGIN
-        seen := (@extschema@.shedlock__seize(ARRAY[name]))[1];
+        seen := (@extschema@.shedlock__seize(ARRAY[lock_name]))[1];
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
         IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN -- ended with its session: shedlock_protect_row would keep it
-            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = shedlock_forget.name;
+            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = lock_name;
         END IF;
-        DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock_forget.name;
+        DELETE FROM @extschema@.shedlock s WHERE s.name = lock_name;
     EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
         RETURN false;
     END;
@@ -1730,19 +1866,21 @@ CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, w
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    RETURN @extschema@.shedlock__try_for(ARRAY[name], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
+    RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
         NULL::timestamp, false, '*'::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    seen := @extschema@.shedlock__await(name);
+    seen := @extschema@.shedlock__await(lock_name);
     IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
         RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
         RETURN false;
@@ -1751,7 +1889,7 @@ BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until
-     WHERE s.name = shedlock_resume.name;
+     WHERE s.name = lock_name;
     RETURN true;
 END
 $$;
@@ -1789,8 +1927,9 @@ CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- Shape ---------------------------------------------------------------------------------------------------------------
 
--- As extension/shape.cpp: whatever is not known to be harmless is refused. It is called when this file runs and by the
--- doctor; in every call it would cost more than the call itself.
+-- Like extension/shape.cpp, this refuses whatever is not known to be harmless. It is called when this file runs, by the
+-- doctor, by shedlock_protect, and for Java clients by shedlock_grant and shedlock_revoke. In every other call it would cost
+-- more than the call itself.
 CREATE OR REPLACE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

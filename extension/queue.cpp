@@ -4,20 +4,20 @@ namespace shedlock::queue {
 
 namespace {
 
-// There is one entry for every session that can exist, and these for sessions that wait for several locks at once. A
-// session takes at most one entry for each name that an array may have, and one for its wait_any, so the rest is enough
-// for seven more such sessions.
+// There is one place for every session that can exist, and these for sessions that wait for several locks at once. Such
+// a session takes at most one place for each name that an array may have, and one more in shedlock_wait_any. So there
+// is room for about eight sessions with the longest arrays.
 constexpr uint32 places_for_several = 8192;
 
-// A walk along a bucket holds the only lock of all queues, so it must be short. When all entries are taken, a bucket
-// has eight on average, whatever the names are, because the hash is salted. On top of these come the sessions that wait
-// for the same lock, each with one entry in its queue.
+// A walk along a bucket holds the one lock of all queues, so it must be short. When all places are taken, a bucket has
+// about eight on average, whatever the names are, because the hash is salted. A bucket has more if many sessions wait
+// for the same lock.
 constexpr uint32 bucket_count = 1024;
 
-// How often the first in a queue looks, if it can.
+// If the first in a queue has not looked for longer than this, it may be suspended, and the next one looks instead.
 constexpr duration lately = longest_nap * 3 / 2;
 
-constexpr uint32 nobody = 0; // places are counted from 1
+constexpr uint32 none = 0; // places are counted from 1
 
 struct waiter {
     key what;
@@ -25,7 +25,7 @@ struct waiter {
     duration looked; // when it last looked, by pg::steady_now
     uint32 next;     // the next place in its bucket, or among the vacant places
     uint32 previous;
-    bool is_woken; // and it has not noticed yet
+    bool is_woken; // and has not noticed yet
     bool is_satisfied;
 };
 
@@ -37,7 +37,7 @@ struct bucket {
 // The places follow it in memory.
 struct shared_state {
     LWLock lock; // for everything but the salt; held for no longer than a walk along the buckets of one session
-    uint64 salt; // for the keys, so that nobody can choose names that share a bucket
+    uint64 salt; // for the keys, so that no user can choose names that share a bucket
     uint32 vacant;
     uint32 vacant_count;
     bucket buckets[bucket_count];
@@ -48,7 +48,7 @@ shared_state *state = nullptr;
 // One of this session's places in the queues.
 struct ticket {
     uint32 place;
-    bool was_woken; // when it was last asked
+    bool was_woken; // what was_woken() last returned
 };
 ticket *mine = nullptr;
 size_t mine_count = 0;
@@ -81,7 +81,7 @@ bucket &bucket_of(key what)
 
 uint32 find_sleeper(uint32 from, key what)
 {
-    while (from != nobody && (at(from).what != what || at(from).is_woken))
+    while (from != none && (at(from).what != what || at(from).is_woken))
         from = at(from).next;
     return from;
 }
@@ -89,7 +89,7 @@ uint32 find_sleeper(uint32 from, key what)
 bool wake_from(uint32 place, key what)
 {
     const uint32 found = find_sleeper(place, what);
-    if (found == nobody)
+    if (found == none)
         return false;
     at(found).is_woken = true;
     SetLatch(at(found).latch);
@@ -99,13 +99,13 @@ bool wake_from(uint32 place, key what)
 uint32 first_of(key what)
 {
     uint32 place = bucket_of(what).first;
-    while (place != nobody && at(place).what != what)
+    while (place != none && at(place).what != what)
         place = at(place).next;
     return place;
 }
 
 // A session that takes several places leaves one vacant for every session that can exist. So a session that waits for
-// one lock always finds a place: fewer sessions than that have one.
+// one lock always finds a place, because each session takes at most one of these.
 bool has_room_for(size_t count)
 {
     return count + (count > 1 ? MaxBackends : 0) <= state->vacant_count;
@@ -129,8 +129,8 @@ uint32 take_place(key what)
     bucket &queue = bucket_of(what);
     state->vacant = me.next;
     state->vacant_count--;
-    me = {what, MyLatch, pg::steady_now(), nobody, queue.last, false, false};
-    (queue.last == nobody ? queue.first : at(queue.last).next) = place;
+    me = {what, MyLatch, pg::steady_now(), none, queue.last, false, false};
+    (queue.last == none ? queue.first : at(queue.last).next) = place;
     queue.last = place;
     return place;
 }
@@ -141,8 +141,8 @@ void leave_place(uint32 place)
     bucket &queue = bucket_of(me.what);
     if (!me.is_satisfied && (me.is_woken || first_of(me.what) == place))
         wake_from(me.next, me.what);
-    (me.previous == nobody ? queue.first : at(me.previous).next) = me.next;
-    (me.next == nobody ? queue.last : at(me.next).previous) = me.previous;
+    (me.previous == none ? queue.first : at(me.previous).next) = me.next;
+    (me.next == none ? queue.last : at(me.next).previous) = me.previous;
     me.next = state->vacant;
     state->vacant = place;
     state->vacant_count++;
@@ -161,11 +161,11 @@ void initialize(void *memory, int tranche)
     auto *const places = reinterpret_cast<waiter *>(static_cast<char *>(memory) + MAXALIGN(sizeof(shared_state)));
     LWLockInitialize(&made->lock, tranche);
     made->salt = make_salt();
-    std::fill_n(made->buckets, bucket_count, bucket{nobody, nobody});
+    std::fill_n(made->buckets, bucket_count, bucket{none, none});
     made->vacant = 1;
     made->vacant_count = capacity();
     for (uint32 place = 1; place <= capacity(); place++)
-        places[place - 1].next = place < capacity() ? place + 1 : nobody;
+        places[place - 1].next = place < capacity() ? place + 1 : none;
 }
 
 void use(void *memory)
@@ -218,7 +218,7 @@ bool wake(key what)
 {
     // Most locks have no waiters. A session that is joining an empty bucket now will look afterwards, and see the
     // change.
-    if (!state || *const_cast<volatile uint32 *>(&bucket_of(what).first) == nobody)
+    if (!state || *const_cast<volatile uint32 *>(&bucket_of(what).first) == none)
         return false;
     LWLockAcquire(&state->lock, LW_EXCLUSIVE);
     const bool found = wake_from(bucket_of(what).first, what);
@@ -274,7 +274,7 @@ size_t count_ahead(size_t i)
         return count;
     LWLockAcquire(&state->lock, LW_SHARED);
     const waiter &me = at(mine[i].place);
-    for (uint32 place = me.previous; place != nobody; place = at(place).previous)
+    for (uint32 place = me.previous; place != none; place = at(place).previous)
         count += at(place).what == me.what;
     LWLockRelease(&state->lock);
     return count;

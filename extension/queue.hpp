@@ -16,8 +16,8 @@ Size size();
 void initialize(void *memory, int tranche);
 void use(void *memory);
 
-// What a session waits for: a lock of that table, or shedlock_end_wait(wait_id). Two with the same hash wake each other
-// needlessly.
+// What a session waits for: a lock of that table, or shedlock_end_wait(wait_id). Two locks with the same hash wake each
+// other's waiters needlessly.
 using key = uint64;
 key key_of(Oid table, const lock_name &name);
 key key_of_wait(int64 wait_id);
@@ -44,13 +44,13 @@ size_t count_ahead(size_t i);
 void note_look(size_t i);       // this session looks at the lock now
 bool is_looked_after(size_t i); // another session is first and has looked lately, so this one need not
 
-// Wakes the next session in the queue if was_woken has just been true here; used when this session has no use for the
-// lock.
+// Wakes the next session in the queue if was_woken(i) has just returned true. For a session that was woken and has no
+// use for the lock.
 void pass_on(size_t i);
-// This session has taken the lock, so nobody need be woken when it leaves.
+// This session has taken the lock, so no other need be woken when it leaves.
 void satisfy(size_t i);
 
-// Keeps the places while `work` runs, and leaves even if that fails.
+// Keeps the places while `work` runs, and leaves them even if `work` fails.
 template <typename Work> void while_queued(std::span<const key> what, Work work)
 {
     const auto leave_in_need = [](int, Datum) { leave(); };

@@ -6,8 +6,8 @@ namespace shedlock {
 
 namespace {
 
-// now + wait + at_most + at_least must stay within the range of timestamp. Half of the range for each is far more than
-// anybody needs (140,000 years), and keeps every sum in lease.cpp from overflowing.
+// now + at_most and now + at_least must stay within the range of timestamp. Half of that range for each is far more
+// than any job needs (140,000 years), and keeps every sum in lease.cpp from overflowing.
 constexpr double longest_span = 4.5e18;
 
 constexpr bool is_blank(char c)

@@ -47,7 +47,7 @@ void execute_one(const RawStmt *statement, const char *text)
 {
     SPIExecuteOptions options{};
     options.allow_nonatomic = IsA(statement->stmt, CallStmt) || IsA(statement->stmt, DoStmt);
-    options.dest = None_Receiver; // nobody reads the rows it returns, and SPI would keep them all
+    options.dest = None_Receiver; // the rows that it returns are not read, and SPI would keep them all
     EnsurePortalSnapshotExists();
     CommandCounterIncrement();
     if (options.allow_nonatomic)
@@ -137,8 +137,8 @@ bool run(Oid function, const acquire_request &request, const char *command)
         SPI_finish();
         return false;
     }
-    // It names the session, so that the command may guard and extend the lock, and the token, so that it means this
-    // acquisition.
+    // The claim names the session, so that the command may guard and extend the lock, and the token, so that it refers
+    // to this acquisition only.
     const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());

@@ -5,8 +5,8 @@
 
 namespace shedlock {
 
-// 25001 inside a transaction block, a function or a DO block: it could not commit there, so others would not see the
-// lock until everything is over.
+// 25001 inside a transaction block, a function or an exception block: it could not commit there, so others would not
+// see the lock until everything is over.
 void require_top_level(FunctionCallInfo fcinfo);
 
 // Returns true when the lock was acquired, the command ran, and its work is committed together with the release; false

@@ -18,16 +18,16 @@ void define()
                             &default_at_most_ms, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
     DefineCustomBoolVariable("shedlock.async_release",
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
-                             "A crash can then undo the release; the lock ends with its lease, as it would without it.",
+                             "A crash can then undo the release, and the lock lasts until its lease ends.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-    // Anybody may set it, because nothing depends on it. PGC_INTERNAL would not reach parallel workers.
+    // Any role may set it, because nothing depends on it. PGC_INTERNAL would not reach parallel workers.
     DefineCustomStringVariable("shedlock.tick", "The tick of the shedlock_run whose command this session executes.",
                                "Empty when there is none.", &tick_of_run, "", PGC_USERSET,
                                GUC_NO_RESET_ALL | GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, nullptr, nullptr, nullptr);
     // The memory is allocated once, so a running server cannot change it.
     if (process_shared_preload_libraries_in_progress)
         DefineCustomIntVariable("shedlock.max_tracked", "For how many lock names there are counters in shedlock_stats.",
-                                "When there are more, the least recently used leave.", &most_tracked, 1000, 20, 1000000,
+                                "Of more names, the least recently used are dropped.", &most_tracked, 1000, 20, 1000000,
                                 PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("shedlock");
 }

@@ -59,7 +59,8 @@ void check_no_code_attached(Relation table)
         report_unusable(table, "it has CHECK constraints, which would not be checked", "Drop the constraints.");
 }
 
-// When a role queries the table, the planner evaluates constant parts of such expressions with the rights of that role.
+// When a role queries the table, the planner evaluates constant parts of expressions in statistics objects with the
+// rights of that role.
 void check_statistics(Relation table)
 {
     List *const all = RelationGetStatExtList(table);
@@ -178,7 +179,7 @@ void check_further_columns(Relation table, const table_shape &shape)
                             psprintf("the further column \"%s\" is NOT NULL, has a default or is generated",
                                      NameStr(column->attname)),
                             "Further columns must be nullable and without default.");
-        // The functions of a type belong to its owner, who may be anybody, and a domain has checks and defaults.
+        // The functions of a type belong to its owner, which may be any role, and a domain has checks and defaults.
         if (!is_built_in(TYPEOID, Anum_pg_type_typnamespace, column->atttypid) ||
             get_typtype(column->atttypid) == TYPTYPE_DOMAIN)
             report_unusable(
@@ -255,8 +256,8 @@ void check_publications(Relation table)
     if (!published.rf_valid_for_update || !published.cols_valid_for_update || !published.rf_valid_for_delete ||
         !published.cols_valid_for_delete)
         report_unusable(
-            table, "a publication filters it by columns, or leaves out columns, of which its replica identity consists",
-            "ALTER PUBLICATION ... SET TABLE without WHERE and list of columns.");
+            table, "a publication filters it by columns outside its replica identity, or leaves out columns of that",
+            "ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.");
     if ((published.pubactions.pubupdate || published.pubactions.pubdelete) &&
         table->rd_rel->relreplident != REPLICA_IDENTITY_FULL && !OidIsValid(RelationGetReplicaIndex(table)))
         report_unusable(table, "it is published, but has no replica identity",

@@ -36,8 +36,8 @@ struct table_shape {
 void require_value(bool is_null, const char *column);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table that is about to be adopted may lack the
-// columns that Java does not have, which are added then, and its unique index, which comes last when a dump is
-// restored. In the shape, the attribute number or the index is invalid then.
+// columns that Java does not have, because they are added afterwards. It may also lack its unique index, because a dump
+// that is being restored creates that last. Their attribute numbers and the index are then invalid in the shape.
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
 

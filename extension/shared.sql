@@ -4,8 +4,8 @@
 
 -- Checked -------------------------------------------------------------------------------------------------------------
 
--- PL/pgSQL looks functions up by name, so somebody can make a call ambiguous by planting an overload. A view is found
--- by its name alone, and calls the function that existed when the view was created.
+-- PL/pgSQL looks functions up by name, so a role can make a call ambiguous by planting an overload. A view is found by
+-- its name alone, and calls the function that existed when the view was created.
 CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Names ---------------------------------------------------------------------------------------------------------------
@@ -56,9 +56,9 @@ BEGIN
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- The instant at which the wall clock shows `due`. By the hour: if the clock was not changed between that
-        -- instant and latest. Otherwise: if it was not changed in the half day before that instant, which finds the
-        -- first of two such instants, or in the half day after it.
+        -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was not
+        -- changed between that instant and `latest`. Otherwise it is right if the clock was not changed in the half day
+        -- before that instant (which finds the first of two such instants) or in the half day after it.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -70,7 +70,7 @@ BEGIN
             END IF;
         END IF;
         IF tick AT TIME ZONE zone <> due THEN
-            -- The clock was changed after `tick` and not after `changed`, at a whole second. Bisection makes `changed`
+            -- The clock was changed after `tick`, but no later than `changed`, at a whole second. Bisection makes `changed`
             -- the first second of the new time.
             DECLARE
                 before timestamptz := date_trunc('second', tick);
@@ -218,7 +218,7 @@ FROM shedlock_rows() l
 -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
 -- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
 -- them that is installed, with @ as its name. If the extension is not installed, the schema of that name may belong to
--- anybody, and a view in it would run with our rights.
+-- any role, and a view in it would run with our rights.
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
@@ -305,9 +305,9 @@ $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
 
--- This does not hold for a row that a Java client wrote: its locked_at counts, whatever last_tick is.
+-- This leaves out a row whose last tick is the locked_at of a Java client, because the UPDATE would not change that.
 $q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
-           format('If the server''s clock had jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
+           format('If the server''s clock jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
       FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$,
 
 $q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
@@ -382,8 +382,8 @@ CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, 
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
-    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever somebody
-    -- wrote into the row.
+    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever the row
+    -- contains.
     sources CONSTANT text := format($sources$ WITH
         locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
@@ -429,8 +429,8 @@ $$;
 --
 -- Other clients do not know lock_at_least_until, so a statement that changes it is ours. The extension writes without
 -- triggers. In the portable edition a release changes it, and functions that would not change it (an extend, a resume)
--- set it to infinity first. So the row itself tells, and not a setting of the session, which a function that aborts
--- could leave behind.
+-- set it to infinity first. So the row itself shows whose statement it is. A setting of the session could not, because a
+-- function that aborts could leave it behind.
 --
 -- It runs with the rights of the role that writes, which may not execute our functions, so it cannot call any of them.
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
@@ -541,7 +541,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
     ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
                                                             UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
-        -- shedlock_grant did not give these rights, and without them the functions would fail for everybody.
+        -- shedlock_grant did not give these rights, and without them the functions would fail for all roles.
         RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
             HINT = 'Only roles that shedlock_grant has named can be named here.';
     END IF;
@@ -571,7 +571,7 @@ COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timesta
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is text for people, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is any text, which the view shows, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
@@ -599,7 +599,7 @@ COMMENT ON FUNCTION shedlock_guard(text) IS
 COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
 'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
 COMMENT ON FUNCTION shedlock_complete(text) IS
-'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle if nobody has taken the lock. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
+'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle if no other acquisition has happened. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
 COMMENT ON FUNCTION shedlock_complete(text[]) IS
 'Completes several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
@@ -617,7 +617,7 @@ COMMENT ON FUNCTION shedlock_force_release(text) IS
 COMMENT ON FUNCTION shedlock_forget(text) IS
 'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has changed or locked the row. Never waits for another transaction. All ticks of that name are due again.';
 COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
-'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while somebody holds it; with wait it tries again for that long.';
+'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while it is held; with wait it tries again for that long.';
 COMMENT ON FUNCTION shedlock_resume(text) IS
 'Frees a lock if it is paused; otherwise false, with a WARNING.';
 COMMENT ON FUNCTION shedlock_protect(boolean) IS
@@ -641,7 +641,7 @@ COMMENT ON VIEW shedlock__rights IS
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the released were not done; expired: how often another session found that a lease had run out, because its holder died or took too long; lost: how often a release, extend or guard came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often another session found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
 COMMENT ON VIEW shedlock_locks IS
 'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS

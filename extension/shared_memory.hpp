@@ -1,6 +1,6 @@
-// What all sessions of the server share: the counters and the queues. Up to PostgreSQL 16 the memory must be requested
-// when the server starts (shared_preload_libraries); from 17 on it is a named segment that the first session to use it
-// creates. Without shared memory everything else works, but nothing is counted, and waiters must poll.
+// What all sessions of the server share: the counters and the queues. The memory is requested when the server starts
+// (shared_preload_libraries). Without that, from PostgreSQL 17 on, it is a named segment that the first session to use
+// it creates. Without shared memory everything else works, but nothing is counted, and waiters must poll.
 #pragma once
 
 #include "pg.hpp"
@@ -15,8 +15,9 @@ inline constexpr uint32 layout_version = 3;
 // Called by _PG_init.
 void prepare();
 
-// Called first by every SQL function. A commit may have to count and wake, but at that point it is too late for the
-// subtransaction that this needs. Never fails: if there is no memory, it writes that to the server's log.
+// Called at the beginning of every SQL function that counts, waits or wakes. (Its commit may have to count and to wake,
+// but then it is too late to attach, because that needs a subtransaction.) Never fails: if there is no memory, it
+// writes that to the server's log.
 void attach();
 
 } // namespace shedlock::shared_memory

@@ -18,7 +18,7 @@ namespace shedlock {
 
 namespace {
 
-// Every function that changes something begins with this.
+// Every function that changes a lock, or waits for one, begins with this.
 void enter(const char *function)
 {
     require_writable(function);
@@ -27,7 +27,7 @@ void enter(const char *function)
 
 using name_reader = lock_names (*)(FunctionCallInfo, int);
 
-Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_acquire(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
@@ -35,7 +35,7 @@ Datum acquire_door(FunctionCallInfo fcinfo, name_reader read)
     return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, who).has_value());
 }
 
-Datum acquire_token_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_acquire_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire_token");
     const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
@@ -60,13 +60,13 @@ Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const cl
                           }));
 }
 
-Datum extend_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_extend(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_extend");
     return do_extend(fcinfo, read_extend(fcinfo, 1, read(fcinfo, 0)), session_claim());
 }
 
-Datum extend_token_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_extend_token");
     const auto names = read(fcinfo, 0);
@@ -81,13 +81,13 @@ Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bo
                           }));
 }
 
-Datum release_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_release(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release");
     return do_release(fcinfo, read(fcinfo, 0), session_claim(), read_done(fcinfo, 1));
 }
 
-Datum release_token_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release_token");
     const auto names = read(fcinfo, 0);
@@ -112,13 +112,13 @@ Datum do_complete(FunctionCallInfo fcinfo, lock_names names, const claim &who)
     PG_RETURN_VOID();
 }
 
-Datum complete_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_complete(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_complete");
     return do_complete(fcinfo, read(fcinfo, 0), session_claim());
 }
 
-Datum complete_token_door(FunctionCallInfo fcinfo, name_reader read)
+Datum sql_complete_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_complete_token");
     const auto names = read(fcinfo, 0);
@@ -136,8 +136,8 @@ void at_transaction_event(XactEvent event, void *)
 {
     switch (event) {
     case XACT_EVENT_PRE_COMMIT:
-        durability::at_pre_commit(); // must run after the guard, which writes; so the guard registers its callback
-                                     // later
+        // Must run after the guard, which writes. Callbacks run in reverse order, so the guard registers its own later.
+        durability::at_pre_commit();
         PAUSE_POINT("before the commit");
         break;
     case XACT_EVENT_PRE_PREPARE:
@@ -182,29 +182,29 @@ void _PG_init(void)
     RegisterSubXactCallback(at_subtransaction_event, nullptr);
 }
 
-#define DOOR(symbol, expression)                                                                                       \
+#define SQL_FUNCTION(symbol, expression)                                                                               \
     PG_FUNCTION_INFO_V1(symbol);                                                                                       \
     Datum symbol(PG_FUNCTION_ARGS)                                                                                     \
     {                                                                                                                  \
         return expression;                                                                                             \
     }
 
-DOOR(shedlock_acquire, acquire_door(fcinfo, read_name))
-DOOR(shedlock_acquire_all, acquire_door(fcinfo, read_names))
-DOOR(shedlock_extend, extend_door(fcinfo, read_name))
-DOOR(shedlock_extend_all, extend_door(fcinfo, read_names))
-DOOR(shedlock_release, release_door(fcinfo, read_name))
-DOOR(shedlock_release_all, release_door(fcinfo, read_names))
-DOOR(shedlock_acquire_token, acquire_token_door(fcinfo, read_name))
-DOOR(shedlock_acquire_token_all, acquire_token_door(fcinfo, read_names))
-DOOR(shedlock_extend_token, extend_token_door(fcinfo, read_name))
-DOOR(shedlock_extend_token_all, extend_token_door(fcinfo, read_names))
-DOOR(shedlock_release_token, release_token_door(fcinfo, read_name))
-DOOR(shedlock_release_token_all, release_token_door(fcinfo, read_names))
-DOOR(shedlock_complete, complete_door(fcinfo, read_name))
-DOOR(shedlock_complete_all, complete_door(fcinfo, read_names))
-DOOR(shedlock_complete_token, complete_token_door(fcinfo, read_name))
-DOOR(shedlock_complete_token_all, complete_token_door(fcinfo, read_names))
+SQL_FUNCTION(shedlock_acquire, sql_acquire(fcinfo, read_name))
+SQL_FUNCTION(shedlock_acquire_all, sql_acquire(fcinfo, read_names))
+SQL_FUNCTION(shedlock_extend, sql_extend(fcinfo, read_name))
+SQL_FUNCTION(shedlock_extend_all, sql_extend(fcinfo, read_names))
+SQL_FUNCTION(shedlock_release, sql_release(fcinfo, read_name))
+SQL_FUNCTION(shedlock_release_all, sql_release(fcinfo, read_names))
+SQL_FUNCTION(shedlock_acquire_token, sql_acquire_token(fcinfo, read_name))
+SQL_FUNCTION(shedlock_acquire_token_all, sql_acquire_token(fcinfo, read_names))
+SQL_FUNCTION(shedlock_extend_token, sql_extend_token(fcinfo, read_name))
+SQL_FUNCTION(shedlock_extend_token_all, sql_extend_token(fcinfo, read_names))
+SQL_FUNCTION(shedlock_release_token, sql_release_token(fcinfo, read_name))
+SQL_FUNCTION(shedlock_release_token_all, sql_release_token(fcinfo, read_names))
+SQL_FUNCTION(shedlock_complete, sql_complete(fcinfo, read_name))
+SQL_FUNCTION(shedlock_complete_all, sql_complete(fcinfo, read_names))
+SQL_FUNCTION(shedlock_complete_token, sql_complete_token(fcinfo, read_name))
+SQL_FUNCTION(shedlock_complete_token_all, sql_complete_token(fcinfo, read_names))
 
 PG_FUNCTION_INFO_V1(shedlock_guard);
 Datum shedlock_guard(PG_FUNCTION_ARGS)
@@ -292,7 +292,7 @@ Datum shedlock_end_wait(PG_FUNCTION_ARGS)
 
 // For the view shedlock_locks, which does not read the table itself: the planner would evaluate constant parts of the
 // expressions of the table's indexes and statistics with the rights of the role that queries the view, and the table
-// may belong to somebody else. 55000, 42P01.
+// may belong to another role. 55000, 42P01.
 PG_FUNCTION_INFO_V1(shedlock_rows);
 Datum shedlock_rows(PG_FUNCTION_ARGS)
 {
@@ -331,8 +331,8 @@ Datum shedlock_table(PG_FUNCTION_ARGS)
     PG_RETURN_OID(found);
 }
 
-// For the view: whether the session in the end of locked_by still runs. NULL if that is not known: the session is
-// another server's, or this is a standby.
+// For the view shedlock_locks: whether the session that the end of locked_by names is still running. NULL if that is
+// not known: the session belongs to another server, or this is a standby.
 PG_FUNCTION_INFO_V1(shedlock_session_alive);
 Datum shedlock_session_alive(PG_FUNCTION_ARGS)
 {

@@ -2,8 +2,8 @@
 
 -- make writes shedlock--VERSION.sql from this file and shared.sql, which has what both editions share.
 
--- This script may run as a superuser on behalf of a role that is none (trusted = true), in a schema in which others may
--- have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of
+-- This script may run as a superuser on behalf of a role that is not one (trusted = true), in a schema in which others
+-- may have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of
 -- types.
 
 -- Citus would create the extension on its workers, too, but fails because the extension depends on a local table. It
@@ -11,7 +11,7 @@
 SELECT pg_catalog.set_config('citus.enable_metadata_sync', 'off', true) WHERE pg_catalog.current_setting('citus.version', true) IS NOT NULL;
 
 -- The portable edition is replaced if it belongs to the role that creates the extension. It is not enough that this
--- role could act as the owner, as a superuser can, because anybody could plant a copy with grants on the
+-- role could act as the owner, as a superuser can, because any role could plant a copy with grants on the
 -- administrators' functions.
 DO $$
 DECLARE
@@ -51,23 +51,23 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
-    -- Its protection is put on again at the end, if this comment asks for it.
+    -- If the portable edition protected its rows, this comment makes the end of the script do so again.
     IF EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
                 WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
         EXECUTE pg_catalog.format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
         COMMENT ON FUNCTION "portable shedlock_protect_row"() IS 'was on';
     END IF;
-    PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences its script's
+    PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences the notices of its script
     RAISE NOTICE 'taking over from the portable edition of shedlock in schema %, owned by role %', home, installer
         USING DETAIL = pg_catalog.format('Its functions are replaced. The table and its locks stay, and so do the rights of these roles: %s.', COALESCE(grantees, 'none'));
     PERFORM pg_catalog.set_config('client_min_messages', usual, true);
 END
 $$;
 
--- Creates the table, or adopts it if a Java migration has created it. To adopt it waits for transactions that use the
+-- Creates the table, or adopts it if a Java migration has created it. An adoption waits for transactions that use the
 -- table. In a trusted installation the script may create anything anywhere, but the role that creates the extension may
--- not. Default privileges give nobody a right to a table that we create.
+-- not. Default privileges give no role a right to a table that we create.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
 DO $$
@@ -245,7 +245,7 @@ CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
 CREATE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_session_alive(text) IS
-'For the view shedlock_locks: whether the session in the end of a locked_by (/PID.START.SERVER) still runs. NULL on a standby, and for a session of another server.';
+'For the view shedlock_locks: whether the session that the end of a locked_by names (/PID.START.SERVER) is still running. NULL on a standby, and for a session of another server.';
 
 CREATE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -257,11 +257,11 @@ COMMENT ON FUNCTION shedlock_table() IS
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_after_pg_upgrade() IS
-'Makes pg_dump restore the lock table before the extension again, when shedlock_doctor tells that pg_upgrade has forgotten it.';
+'Makes pg_dump restore the lock table before the extension again, when shedlock_doctor reports that pg_upgrade has forgotten it.';
 
 CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
-'For the functions: leads to the lock table wherever it is. Nobody reads it.';
+'For the functions: leads to the lock table wherever it is. It is never read.';
 
 CREATE FUNCTION shedlock_rows(
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
@@ -306,9 +306,9 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- include Comments
 
--- Reports a second table, although CREATE EXTENSION silences notices while its script runs. If our table has locks
--- already, the other one is the second. Other findings of the doctor were reported already, or do not concern this
--- script.
+-- Reports a second table, although CREATE EXTENSION silences notices while its script runs. If our table already has
+-- locks, nothing is reported, because then it is the other table that is superfluous. Other findings of the doctor were
+-- reported already, or do not concern this script.
 DO $$
 DECLARE
     complaint record;
@@ -324,9 +324,9 @@ $$;
 
 -- Privileges ----------------------------------------------------------------------------------------------------------
 
--- By default everybody may execute a new function, and default privileges may give anybody rights to functions and
--- views. Only the role that creates the extension keeps its rights, and may pass them on with shedlock_grant. That
--- matters in a trusted installation, whose objects belong to a superuser.
+-- By default any role may execute a new function, and default privileges may give other roles rights to functions and
+-- views. Here only the role that creates the extension has rights, and may pass them on with shedlock_grant. In a
+-- trusted installation it needs them, because the objects belong to a superuser.
 DO $$
 DECLARE
     member record;
@@ -356,7 +356,7 @@ GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 DO $$
 DECLARE
     home CONSTANT regnamespace := pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace;
-    -- As at the beginning, only functions of the role that creates the extension, because anybody can give functions
+    -- As at the beginning, only functions of the role that creates the extension, because any role can give functions
     -- these names.
     portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
                                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version'
@@ -395,7 +395,7 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signatures);
     END LOOP;
-    -- Calls of the old functions that are still running use it.
+    -- Calls of the old functions that are still running use this type.
     ALTER EXTENSION shedlock ADD TYPE shedlock__row;
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;

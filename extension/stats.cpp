@@ -71,7 +71,7 @@ entry *find(uint64 hash, std::string_view name)
     return nullptr;
 }
 
-// Moves up the entries behind it that were displaced by it.
+// Moves up the following slots that this one had displaced.
 void empty_slot_of(uint32 number)
 {
     const uint32 mask = state->slot_count - 1;
@@ -89,7 +89,7 @@ void empty_slot_of(uint32 number)
 }
 
 // Makes space for one entry by evicting, of the next few, the least recently used. To find the oldest of all, every
-// entry would have to be visited under a lock that everybody waits for, and each visit is a cache miss. So a name is
+// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. So a name is
 // evicted when the names that came since its last use are about four fifths of all that are kept.
 uint32 evict()
 {

@@ -10,7 +10,8 @@ bool is_known = false;
 Oid looked_up = InvalidOid; // the table that was found
 bool has_changed = false;   // since we began to look for it
 
-// The schema of the functions. Java clients use the table that is called shedlock there, or in the schema of the table.
+// The schema of the functions. If the table is elsewhere, Java clients might use another table that is called shedlock
+// in this schema, so check_name looks for one.
 Oid home = InvalidOid;
 uint32 hash_of_name = 0; // in the cache of relations by name
 constexpr const char *usual_name = "shedlock";
@@ -57,8 +58,8 @@ void watch_for_changes()
 
 Oid look_for_table(Oid function)
 {
-    // The view stays in the functions' schema when ALTER EXTENSION moves them, and still refers to its table, even to
-    // an adopted one, which is not moved.
+    // ALTER EXTENSION … SET SCHEMA moves the view together with the functions. The table is not a member of the
+    // extension, so it is not moved, but the view still refers to it.
     home = get_func_namespace(function);
     hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
     const Oid view_id = OidIsValid(home) ? get_relname_relid("shedlock_link", home) : InvalidOid;
@@ -100,7 +101,7 @@ void check_name(Relation table)
             "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
 }
 
-// The coordinator is number 0. Only superusers can create a table in pg_catalog, so nobody else can imitate it. When
+// The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate it. When
 // the number changes, Citus invalidates the table (by a trigger).
 citus_roles find_citus_role()
 {
@@ -123,7 +124,7 @@ citus_roles find_citus_role()
 void report_dropped()
 {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the extension shedlock has been dropped"),
-                    errhint("CREATE EXTENSION shedlock makes it anew. If that has been done since, try again.")));
+                    errhint("Run CREATE EXTENSION shedlock; or, if that has been done since, try again.")));
     pg_unreachable();
 }
 

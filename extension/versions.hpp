@@ -102,8 +102,9 @@ inline bool pin_recent(Relation table, BlockNumber block, Buffer buffer)
 #endif
 }
 
-// Replaces a row that this transaction has locked for that. Returns whether the new version needs index entries: not if
-// it stayed on its page and no indexed column changed. (No btree index is a summarizing one.)
+// Replaces a row that this transaction has locked for an update, or has written. Returns whether the new version needs
+// index entries. It needs none if it stayed on its page and no indexed column changed. (No btree index is a summarizing
+// one.)
 inline bool update_locked(Relation table, ItemPointer tid, HeapTuple tuple)
 {
     TM_FailureData failure;

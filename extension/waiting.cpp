@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr duration longest_nap_alone = 50ms; // when nobody will wake us
+constexpr duration longest_nap_alone = 50ms; // when no session will wake us
 constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in an int
 
 // A lock that a waiter waits for. Its number is also its index in `queue`.
@@ -100,7 +100,7 @@ size_t collect(const wishes &what, Datum *found)
     return count;
 }
 
-// Each lock once, however many waiters it has: a session has one place in its queue.
+// Lists each lock once, however many waiters it has, because a session takes only one place in the queue of a lock.
 wishes make_wishes(const wait_request &request)
 {
     const auto &names = request.names;
@@ -145,8 +145,8 @@ duration naps::next(const outlook &what)
     return what.lease_ends > now ? std::min(nap, duration{what.lease_ends - now}) : nap;
 }
 
-// A nap that is already over is negative, because its end was computed before a look that took longer. For WaitLatch a
-// negative timeout means no timeout.
+// The nap is negative if its end has already passed, because a look took longer than the nap. For WaitLatch a negative
+// timeout means no timeout.
 void sleep(duration nap)
 {
     const auto limited = std::clamp(nap, duration::zero(), longest_sleep);

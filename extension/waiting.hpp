@@ -1,5 +1,5 @@
 // How a session that found a lock taken waits: it joins the lock's queue, sleeps until it is woken, and looks again.
-// The release of a Java client, a row edited by hand and a session that crashed wake nobody, so it also looks by
+// The release of a Java client, a row edited by hand and a session that crashed wake no waiter, so it also looks by
 // itself.
 #pragma once
 
@@ -32,7 +32,7 @@ public:
     duration next(const outlook &);
 
 private:
-    static constexpr size_t most_ahead = 30; // waiters that count
+    static constexpr size_t most_ahead = 30; // more waiters than this do not lengthen the sleep
     static constexpr duration shortest = std::chrono::milliseconds{10};
     duration next_ = shortest;
 };
@@ -44,7 +44,8 @@ void sleep(duration);
 std::span<queue::key> keys_of(Oid table, lock_names names);
 
 // Sleeps until all locks of one of several waiters may be free. Returns the numbers of these waiters, int4[], sorted;
-// none when the time is over or shedlock_end_wait was called. Null: nobody would wake us, so waiting here is useless.
+// none when the time is over or shedlock_end_wait was called. Null: no session would wake us, so waiting here is
+// useless.
 ArrayType *wait_for_any(Oid function, const wait_request &request);
 
 } // namespace shedlock

@@ -7,7 +7,7 @@ SELECT shedlock_acquire('b', at_most => '1 min', at_least => '10 s') AS other_na
 SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at AS at_least,
        abs(extract(epoch FROM locked_at - timezone('UTC', clock_timestamp()))) < 600 AS is_utc_now
   FROM shedlock ORDER BY name;
--- locked_by is the holder, then the session by its pid and start.
+-- locked_by is the holder, then the session by its pid, start and server, then locked_at in microseconds.
 SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
 
 -- I4: several calls in one statement, and released and acquired again in one transaction.
@@ -24,6 +24,10 @@ SELECT shedlock_acquire('default');
 SET shedlock.default_at_most = '90s';
 SELECT shedlock_acquire('default');
 SELECT lock_until - locked_at AS at_most FROM shedlock WHERE name = 'default';
+-- Without a unit it is milliseconds.
+SET shedlock.default_at_most = 90000;
+SELECT shedlock_extend('default', NULL), shedlock_acquire('another default');
+SELECT lock_until - locked_at AS at_most FROM shedlock WHERE name = 'another default';
 RESET shedlock.default_at_most;
 
 -- Names are bytes: case, composition and inner blanks distinguish, quotes and percent signs mean nothing.

@@ -171,6 +171,10 @@ SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1
 -- Months are counted from now, not as 30 days each.
 SELECT shedlock_acquire('months', '100 months -3010 days'), shedlock_extend('months', '100 months -3010 days');
 SELECT lock_until > timezone('UTC', now()) + interval '30 days' AS more_than_30_days FROM shedlock WHERE name = 'months';
+-- Days and hours are added up first: these are one hour.
+SELECT shedlock_acquire('mixed', '1 min'), shedlock_release('mixed');
+SELECT shedlock_acquire('mixed', '-106751991 days 2562047785 hours'), shedlock_extend('mixed', '-106751991 days 2562047785 hours');
+SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 hour'))) < 60 AS one_hour FROM shedlock WHERE name = 'mixed';
 RESET TimeZone;
 
 -- In a read-only transaction: 25006 with a hint, before any argument is checked.

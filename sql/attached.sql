@@ -178,7 +178,7 @@ ALTER EXTENSION shedlock DROP FUNCTION shedlock_protect_row();
 SELECT * FROM after('ALTER TABLE shedlock SET (fillfactor = 50)');
 ROLLBACK;
 DROP FUNCTION made_anew;
--- The trigger finds its function in whatever schema that is moved to.
+-- The trigger finds its function, whatever schema the function is moved to.
 SELECT shedlock_pause('protected');
 CREATE SCHEMA regress_apart;
 ALTER EXTENSION shedlock SET SCHEMA regress_apart;

@@ -113,7 +113,7 @@ ROLLBACK TO a;
 INSERT INTO work VALUES ('completed, not released');
 COMMIT;
 :outcome
--- This transaction released the lock as failed: SL001, at the call if that was before, otherwise at the commit.
+-- This transaction released the lock as failed: SL001, at the call if the release came first, otherwise at the commit.
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 BEGIN;
 SELECT shedlock_release('c', done => false), shedlock_release_token('t', :token, done => false);
@@ -132,7 +132,7 @@ SELECT shedlock_release_token('t', :token, done => false);
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
--- An earlier transaction released the lock: SL001, even if it was as done. A client that does not know how its commit ended may have released the lock since then, and run the tick again.
+-- If an earlier transaction released the lock, that is SL001, even if it was released as done: a client that does not know how its commit ended may release the lock, and run the tick again.
 SELECT shedlock_release('c'), shedlock_release_token('t', :token, done => false);
 SELECT attempt($$shedlock_complete('c')$$), attempt($$shedlock_complete_token('t', $$ || :token || ')');
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
@@ -403,7 +403,7 @@ SELECT shedlock_release_token('t', :token);
 SELECT shedlock_release_token('t', :token);
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('s', '1 h') IS NOT NULL AS taken, shedlock_release('s');
--- SL001 where the row does not show it: released as failed, a tick that differs from the token, or when the next acquisition was done as well.
+-- SL001 where the row does not show it: the lock was released as failed, its tick differed from the token, or the next acquisition was done as well.
 SELECT shedlock_release_token('t', :second);
 SELECT shedlock_acquire_token('t', '1 h') AS failed \gset
 SELECT shedlock_release_token('t', :failed, done => false), shedlock_release_token('t', :failed);

@@ -1,5 +1,5 @@
--- shedlock_doctor: each finding is provoked here, except bloat, standbys and long transactions, which are in
--- test/tap/operations.pl. The first finding is that the throw-away server of these tests has fsync off.
+-- shedlock_doctor. Findings about runs and ticks are in sql/doctor_runs.sql, those about several servers in sql/writers.sql, and
+-- bloat, standbys and long transactions in test/tap/operations.pl. The first finding here is that the throw-away server has fsync off.
 CREATE VIEW complaints AS
     SELECT severity, regexp_replace(finding, '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"', '…', 'g') AS finding, hint
       FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync is off%' AND finding NOT LIKE '% dead rows %';

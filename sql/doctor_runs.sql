@@ -4,12 +4,12 @@ CREATE FUNCTION findings() RETURNS TABLE (severity text, finding text, hint text
       FROM shedlock_doctor() WHERE finding ~ 'last (run|tick)' $$;
 SET application_name = 'nightly';
 
--- The last run was done: no finding, nor while the next one runs.
+-- The last run was done, so there is no finding, not even while the next one is running.
 SELECT shedlock_acquire('report', '1 h') AND shedlock_release('report') AS done;
 SELECT shedlock_acquire('report', '1 h') AS runs;
 SELECT * FROM findings();
 
--- The last run failed, of a job that was done before and of one that never was.
+-- Two jobs whose last run failed: one had been done before, the other never was.
 SELECT shedlock_release('report', done => false) AS failed, shedlock_acquire('backup', '1 h') AND shedlock_release('backup', done => false) AS failed_always;
 SELECT * FROM findings();
 SELECT bool_and(finding LIKE '%since ' || last_done_at) AS says_when FROM shedlock_doctor(), shedlock_locks WHERE name = 'report' AND finding LIKE '%"report" failed%';

@@ -49,8 +49,8 @@ SELECT wait_until_gone(:process);
 SELECT shedlock_force_release('forced') AS held, shedlock_pause('paused'), shedlock_acquire('waited for', '1 h', wait => '1 min'), shedlock_acquire('short', '1 h', wait => '1 min');
 DELETE FROM shedlock;
 
--- Marks that others can have written: this session; one with its process id that began at another time, so that it is gone, or at an unknown time; a process id that does not exist;
--- another server's session, which counts as alive; and marks that are not of a session.
+-- Marks that others could have written. The process id is that of this session, and the start is the same, another (such a session is gone) or unknown; or no process has that id.
+-- The rest are another server's session, which counts as alive, and texts that are not the mark of a session.
 SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint AS start, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server FROM pg_stat_activity WHERE pid = pg_backend_pid() \gset
 CREATE TABLE marks AS
 SELECT name, replace(replace(replace(mark, 'PID', :'pid'), 'START', :'start'), 'SERVER', :'server') AS mark FROM (VALUES

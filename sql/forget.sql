@@ -20,7 +20,7 @@ SELECT shedlock_pause('paused'), shedlock_forget('paused') AS forgotten, seen('p
 SELECT shedlock_resume('paused'), shedlock_forget('paused') AS forgotten, seen('paused');
 SELECT shedlock_force_release('held'), pg_sleep(0.001), shedlock_forget('held') AS forgotten, seen('held');
 
--- A lock whose lease has run out is: the run that has outlived it has lost the lock, whatever it does.
+-- A lock whose lease has run out can be forgotten: the run that has outlived it has lost the lock, whatever it does.
 SELECT shedlock_acquire_token('overrun', '1 h') AS token \gset
 UPDATE shedlock SET lock_until = locked_at, lock_at_least_until = locked_at WHERE name = 'overrun';
 SELECT shedlock_forget('overrun') AS forgotten;
@@ -58,7 +58,7 @@ SELECT shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AND shedlo
        shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AS again;
 SELECT pg_sleep(0.001), shedlock_forget('ticked'), shedlock_acquire('ticked', '1 h', tick => '2026-11-01 00:00Z') AS again;
 
--- A row that a Java client wrote last is not forgotten, because its JVM believes that the row exists.
+-- A free row that a Java client wrote last is forgotten, but with a notice, because the client's JVM believes that the row still exists.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by)
 SELECT n, timezone('utc', now()) + u, timezone('utc', now()) - interval '1 h', 'app-7f9c' FROM (VALUES ('java', interval '-1 s'), ('java runs', interval '1 h')) v (n, u);
 SELECT shedlock_forget('java') AS forgotten, shedlock_forget('java runs') AS runs;

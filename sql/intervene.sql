@@ -8,7 +8,7 @@ SELECT shedlock_release_token('f', :token) AS old_token;
 SELECT shedlock_force_release('f') AS was_held_again, shedlock_force_release('nobody') AS no_such_lock;
 SELECT shedlock_acquire('f', '1 h');
 SELECT shedlock_force_release('f'), shedlock_acquire('f', '1 min') AS free_at_once;
--- I11: this breaks the guard even of a lease that had run out.
+-- I11: this breaks even the guard of a lease that had run out.
 SELECT shedlock_acquire_token('z', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 BEGIN;

@@ -1,7 +1,7 @@
 -- locked_by: only ownership is read from it. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
 -- The text of a holder and the reason of a pause mean nothing.
 SET TimeZone = 'UTC';
--- A Java client whose name looks like one of ours is not ours. Its row replaces a lock of ours that had run out, as that row was.
+-- A Java client whose name looks like one of ours is not ours. It takes over a lock of ours that had run out, and leaves our other columns as they were.
 CREATE TABLE alike (no int GENERATED ALWAYS AS IDENTITY, text text);
 INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/1.2.0a1b2c3d:3'), ('a/1.2,0a1b2c3d!3'), ('a/1.2.0a1b2c3d&3'), ('a/1.2.0a1b2c3d&'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
 SELECT bool_and(shedlock_acquire_token('java ' || no, '1 ms', tick => '2020-01-01Z') IS NOT NULL), pg_sleep(0.002) FROM alike;
@@ -18,7 +18,7 @@ DELETE FROM shedlock WHERE lock_until < timezone('utc', clock_timestamp());
 SELECT shedlock_protect(false);
 DELETE FROM shedlock;
 
--- As a holder the same texts are only a holder, with and without a tick, and what was done is not due again. (An empty text means the default.)
+-- Passed as the holder, the same texts mean nothing, with and without a tick, and a tick that was done is not due again. (An empty text means the default.)
 SELECT bool_and(shedlock_acquire_token('tick ' || no, '1 h', tick => '2020-01-02Z', holder => text) IS NOT NULL) AS tick,
        bool_and(shedlock_acquire_token('none ' || no, '1 h', holder => text) IS NOT NULL) AS none FROM alike;
 SELECT count(*) FILTER (WHERE holder <> text AND text <> '') AS differ, count(*) FILTER (WHERE state <> 'held' OR holder_pid IS NOT NULL) AS wrong FROM shedlock_locks JOIN alike ON name IN ('tick ' || no, 'none ' || no);

@@ -58,7 +58,7 @@ DECLARE
 BEGIN
     FOR state IN SELECT * FROM states ORDER BY no LOOP
         PERFORM ask_in(state, ARRAY['shedlock_extend(''m'', ''1 h'')', 'shedlock_release(''m'')', 'shedlock_guard(''m'')', 'shedlock_complete(''m'')']);
-        -- The token of these rows, and its neighbours. How far a completed run overran its lease depends on the clock.
+        -- The token of these rows, and its neighbours. Completing a lease that has run out is left out, because its WARNING depends on the clock.
         PERFORM ask_in(state, ARRAY(
             SELECT format(call, token) FROM unnest(ARRAY[1767225600000000, 1767225600000001, 1767225599999999]) token,
                 unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_release_token(''m'', %s)', 'shedlock_guard_token(''m'', %s)', 'shedlock_complete_token(''m'', %s)']) call
@@ -77,7 +77,7 @@ BEGIN
     END LOOP;
 END $$;
 DELETE FROM shedlock;
--- A table that is adopted may have a row without a name. Only administrators can do something with it.
+-- A table that is adopted may have a row without a name. Only administrators can do anything with it.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('', '2026-01-02', '2026-01-01', 'java');
 DO $$
 DECLARE

@@ -6,7 +6,7 @@ BEGIN
     RAISE division_by_zero;
 END $$;
 
--- A hundred savepoints deep, more than a backend's cache of subtransactions holds; every second one is rolled back.
+-- Eighty subtransactions deep, more than a backend's cache of them holds. At each level another one is rolled back.
 CREATE FUNCTION deep(level int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     below int := 0;
@@ -22,14 +22,16 @@ BEGIN
             NULL;
         END;
         below := deep(level - 1);
+    EXCEPTION WHEN undefined_table THEN -- makes the block a subtransaction
+        RAISE;
     END;
     RETURN below + 1;
 END $$;
 BEGIN;
-SELECT deep(50);
+SELECT deep(80);
 SELECT count(*) FILTER (WHERE name LIKE 'level%') AS kept, count(*) FILTER (WHERE name LIKE 'undone%') AS undone FROM shedlock;
 -- Our own transaction sees the locks at any depth: still held, extended, released.
-SELECT shedlock_acquire('level 50', '1 h') AS still_held, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
+SELECT shedlock_acquire('level 80', '1 h') AS still_held, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
 ROLLBACK;
 SELECT held();
 
@@ -82,7 +84,7 @@ INSERT INTO job (name) VALUES ('x') RETURNING got, shedlock_release('by default'
 CREATE FUNCTION at_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.got := shedlock_acquire(NEW.name, '1 h'); RETURN NEW; END $$;
 CREATE TRIGGER t BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION at_insert();
 INSERT INTO job VALUES ('by trigger'), ('by trigger') RETURNING got;
--- Cursors: a fetch acquires its rows' locks, and the commit those of all other rows if the cursor is WITH HOLD; rows of a fetch that is rolled back to a savepoint are not fetched again.
+-- Cursors: a fetch acquires the locks of its rows. If the cursor is WITH HOLD, the commit acquires those of all other rows. Rows whose fetch was rolled back to a savepoint are not fetched again.
 BEGIN;
 DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n, shedlock_acquire('cursor ' || n, '1 h') FROM generate_series(1, 4) n;
 FETCH 2 FROM c;

@@ -113,7 +113,7 @@ UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'dead run';
 \set QUIET on
 SELECT shedlock_acquire('dead run', '1 h');
 
--- Even if lock_at_least_until does not change, as may happen in a coarse column.
+-- Our functions also change such a row if lock_at_least_until stays the same, as may happen in a coarse column.
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp(0);
 INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', '2026-01-01', format('web-3/999999999.1.%s!1767225600000000', :'server'), date_trunc('second', timezone('utc', clock_timestamp())));
 SELECT shedlock_acquire('dead run, coarse', '1 h'), shedlock_extend('dead run, coarse', '2 h', at_least => '0'), shedlock_release('dead run, coarse');

@@ -1,11 +1,11 @@
--- retry: a tick counts only once its run is done. done: how the view and the counters show it.
+-- retry: a tick is not used up until its run is done. done: how the view and the counters show it.
 SELECT now() AS tick, now() + interval '20 s' AS later \gset
 CREATE FUNCTION try(job text, tick timestamptz, at_least interval DEFAULT '0', wait interval DEFAULT '0') RETURNS boolean LANGUAGE sql AS
     $$SELECT shedlock_acquire(job, '1 min', at_least, wait, tick, retry => true)$$;
 CREATE VIEW outcomes AS SELECT name, state, last_outcome FROM shedlock_locks ORDER BY name;
 SELECT shedlock_stats_reset();
 
--- A tick that is not done is due again for callers that ask for retry. While somebody runs it, they are refused.
+-- A tick that is not done is due again for callers that ask for retry. While it is being run, they are refused.
 SELECT try('r', :'tick'), try('r', :'tick') AS under_way;
 SELECT * FROM outcomes;
 SELECT shedlock_release('r', done => false);
@@ -26,7 +26,7 @@ SELECT * FROM outcomes WHERE name = 'kept';
 SELECT try('kept', :'tick') AS too_soon;
 UPDATE shedlock SET lock_until = soon, lock_at_least_until = soon FROM timezone('utc', clock_timestamp() + interval '100 ms') AS soon WHERE name = 'kept';
 SELECT try('kept', :'tick', wait => '1 h') AS in_time;
--- A caller that waits for another run gets its tick if that fails, and is refused at once if it is done.
+-- Even with a wait, a caller gets the tick at once if its last run failed, and is refused at once if that was done.
 SELECT shedlock_acquire_token('waited', '10 min', tick => :'tick') AS token \gset
 SET statement_timeout = '5min';
 SELECT shedlock_release_token('waited', :token, false), shedlock_acquire_token('waited', '10 min', '0', '1 h', :'tick', true) AS token \gset
@@ -48,7 +48,7 @@ SELECT * FROM outcomes WHERE name IN ('a', 'b', 'x', 'y');
 -- A Java run does not record whether it was done, and counts as done, whatever an earlier holder has left in our column.
 INSERT INTO shedlock VALUES ('java', timezone('utc', now()), timezone('utc', now()), 'build-7', '-infinity');
 SELECT last_outcome, try('java', :'tick') FROM shedlock_locks WHERE name = 'java';
--- A pause and a release by force are no runs: a tick that was done stays done, one that was not stays due.
+-- A pause or a release by force is not a run: a tick that was done stays done, and one that was not done stays due.
 SELECT shedlock_pause('r'), shedlock_resume('r'), shedlock_force_release('r');
 SELECT try('r', :'tick') AS was_done;
 SELECT shedlock_pause('x'), shedlock_resume('x'), shedlock_force_release('x');

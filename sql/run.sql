@@ -103,7 +103,7 @@ CALL shedlock_run('kept', 'SELECT fails()', '1 h', '1 h');
 SELECT state FROM shedlock_locks WHERE name = 'kept';
 
 \set VERBOSITY terse
--- The work and the release are one transaction; if a procedure commits, its last one.
+-- The work and the release are one transaction. If a procedure commits, the release is in the transaction after its last COMMIT.
 CALL shedlock_run('one', $$INSERT INTO work VALUES ('one')$$, '1 min');
 CALL shedlock_run('last', $$CALL commits('last')$$, '1 min');
 SELECT what, w.xmin = l.xmin AS one_transaction FROM work w JOIN shedlock l ON what LIKE name || '%' ORDER BY what;
@@ -131,7 +131,7 @@ CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES
 DELETE FROM shedlock;
 SELECT what FROM work ORDER BY what;
 TRUNCATE work;
--- The command releases the lock as failed, or as done in a transaction before its last one: SL001, as with any completion. As done in its last transaction, this is the release.
+-- If the command itself releases the lock as failed, or as done in a transaction before its last one, the run fails with SL001, as any completion would. If it releases it as done in its last transaction, that is the run's release.
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own', done => false)$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
 CALL shedlock_run('own', $$DO 'BEGIN INSERT INTO work VALUES (''first''); PERFORM shedlock_release(''own''); COMMIT; INSERT INTO work VALUES (''lost''); END'$$, '1 min');
@@ -176,7 +176,7 @@ CREATE FUNCTION calls() RETURNS void LANGUAGE plpgsql AS $$ DECLARE e boolean; B
 SELECT calls();
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('block', 'SELECT 1', '1 min', executed => e); EXCEPTION WHEN active_sql_transaction THEN RAISE NOTICE '%', SQLERRM; END $$;
 SELECT count(*) AS nothing_was_acquired FROM shedlock WHERE name = 'block';
--- That includes a DO block of its own. When the run returns its work is committed, whatever comes after it.
+-- It can commit in a DO block that is not inside a transaction block. When the run returns, its work is committed, whatever comes after it.
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'INSERT INTO work VALUES (''do'')', '1 min', executed => e); RAISE NOTICE 'executed: %', e; RAISE EXCEPTION 'later'; END $$;
 SELECT what, state, last_outcome FROM work, shedlock_locks WHERE name = 'do';
 DO $$ DECLARE e boolean; BEGIN CALL shedlock_run('do', 'SELECT fails()', '1 min', executed => e); END $$;

@@ -41,7 +41,7 @@ SELECT zone, morning, every, n.* FROM (VALUES ('America/Havana', '2023-03-12'), 
 SELECT every, n.* FROM unnest(ARRAY['20 min', '1 hour']::interval[]) every, night('Australia/Lord_Howe', '2023-04-02', every) n;
 SELECT every, n.* FROM unnest(ARRAY['20 min', '1 hour']::interval[]) every, night('Australia/Lord_Howe', '2023-10-01', every) n;
 SELECT DISTINCT shedlock_tick('1 day', 'Pacific/Apia', at) AT TIME ZONE 'Pacific/Apia' FROM generate_series('2011-12-29 12:00Z', '2012-01-01 12:00Z', interval '1 hour') at ORDER BY 1;
--- A tick that the wall clock skips is due when it skips: here 02:30, of every 50 minutes.
+-- A tick that the wall clock skips is due at the moment of the skip: here 02:20, with a period of 50 minutes.
 SELECT shedlock_tick('50 min', 'Europe/Berlin', at) FROM unnest(ARRAY['2023-03-26 00:59:29.999999Z', '2023-03-26 00:59:30Z', '2023-03-26 01:19Z']::timestamptz[]) at;
 
 -- By brute force: a tick is a minute at which the wall clock shows a multiple of the period, or just before which it skipped one; with

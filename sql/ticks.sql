@@ -63,8 +63,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 ]) c;
 DROP FUNCTION attempt;
 
--- A job catches up: it missed three days, and the second day's work fails twice. It asks for the oldest tick that is due, which is the last one
--- if that was not done, and does not go on to the next tick before that is done.
+-- A job catches up: it missed three days, and the second day's work fails twice. It asks for the oldest tick that is due (the last one again,
+-- if its run failed), and does not go on to the next tick until that one is done.
 CREATE TABLE effect (day timestamptz);
 CREATE TABLE bad AS SELECT :'yesterday'::timestamptz AS day;
 CREATE SEQUENCE failures;

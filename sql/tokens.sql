@@ -25,7 +25,7 @@ SELECT shedlock_release_token('a', :token) AS and_its_sqlstate;
 \set VERBOSITY default
 SELECT shedlock_extend_token('a', :token, '1 h') AS after_release;
 
--- I4: nor can a session's lock be used by its token.
+-- I4: the token of a session's lock cannot be used to release it.
 SELECT shedlock_acquire('s', '1 min');
 SELECT token AS session_token FROM shedlock_locks WHERE name = 's' \gset
 \set VERBOSITY terse
