@@ -1,6 +1,7 @@
 # The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
-# that go on. test/part runs one, and prints how long it took. First all is built and the clients are tested, next to them, niced,
-# what minds no clock; then come the faults, which keep the processors busy.
+# that go on. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
+# the order of this list. First are those that need the longest chain of builds, and those that take long. The last ones only
+# compute; they are niced, and use the processors when nothing else does.
 built = @test/part $@
 part = -@test/part $@
 cores := $(shell nproc)
@@ -8,8 +9,8 @@ done = && echo "ok - built, no warnings"
 server = test/with-server
 
 clients = client_plain client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_address client_thread tool tool_portable
-shipped = installed dist exports clang
-parts = extension_tests asserted portable_tests taps $(clients) types languages languages_portable rules planted docs monitoring pairs memory faults $(shipped) portable_faults
+shipped = installed dist exports
+parts = client_thread client_address faults portable_faults taps $(clients) types extension_tests asserted portable_tests languages languages_portable rules planted docs monitoring memory pairs $(shipped)
 all: $(parts)
 quick: rules extension_tests
 .PHONY: all quick extension client programs address thread $(parts)
@@ -18,20 +19,20 @@ quick: rules extension_tests
 # A race that waits for longer than this many seconds hangs.
 export PGISOLATIONTIMEOUT = 360
 
-# What is built, in the order in which it is waited for. Several files as one (CMAKE_UNITY_BUILD): most of the time goes into what
-# they all include.
+# What is built, in the order in which it is waited for. CMake compiles several files as one (CMAKE_UNITY_BUILD), because most of the
+# time goes into what they all include.
 extension:
-	$(built) 'g++: extension' sh -c 'CXXFLAGS=-Werror make -j$(cores) $(done)'
+	$(built) 'g++: extension' sh -c 'CXXFLAGS=-Werror make -j$(cores) with_llvm=no $(done)'
 client:
 	$(built) 'g++: client library, tool' sh -c 'cmake -S . -B build -DSHEDLOCK_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON && cmake --build build --parallel $(cores) --target shedlock_tool client_test pqxx_test types_test tool_test $(done)'
 programs: | client extension
-	$(built) 'g++: programs of the tests' nice sh -c 'cmake --build build --parallel $(cores) $(done)'
+	$(built) 'g++: programs of the tests' sh -c 'cmake --build build --parallel $(cores) $(done)'
 address: | programs
-	$(built) 'g++: AddressSanitizer' nice test/sanitized build address,undefined
+	$(built) 'g++: AddressSanitizer' test/sanitized build address,undefined
 thread: | address
-	$(built) 'g++: ThreadSanitizer' nice test/sanitized build thread
+	$(built) 'g++: ThreadSanitizer' test/sanitized build thread
 
-# The extension. Races are run when a regression file has failed, too.
+# The extension. Races are run even if a regression file has failed.
 extension_tests: | extension
 	$(part) 'SQL functions and races (pg_regress, isolation tester)' $(server) sh -c 'for kind in ISOLATION REGRESS; do \
 	  make --no-print-directory installcheck $$kind= || { cat regression.diffs; failed=yes; }; done; [ -z "$$failed" ]'
@@ -44,8 +45,8 @@ taps: | client extension
 portable_tests: | extension
 	$(part) 'SQL functions and races on the portable edition' test/portable/check
 
-# The client and the tool, against a server with the extension, through a pooler, with the portable edition (without what knows
-# no functions of the server, or makes its own database), and as sanitizers see them, which report in the output.
+# The client and the tool: against a server with the extension, through a pooler, on the portable edition (without the tests to
+# which the edition makes no difference, and those that make their own database), and under sanitizers, which report in the output.
 client_test = build/test/client/client_test
 client_plain: | client extension
 	$(part) 'C++ client' $(server) $(client_test)
@@ -67,39 +68,36 @@ tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension
 	$(part) 'the tool on the portable edition' $(server) test/with-portable build/test/tool/tool_test
-halves = 0 1
-client_address: $(addprefix client_address.,$(halves))
+client_address: $(addprefix client_address.,0 1)
 client_address.%: | address
 	$(part) 'C++ client under AddressSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run address,undefined
-client_thread: $(addprefix client_thread.,$(halves))
+client_thread: $(addprefix client_thread.,0 1 2 3)
 client_thread.%: | thread
-	$(part) 'C++ client under ThreadSanitizer, half $*' env GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$* $(server) test/sanitized run thread
+	$(part) 'C++ client under ThreadSanitizer, quarter $*' env GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$* $(server) test/sanitized run thread
 
 # Random histories, faults, what is planted to be found.
 rules: | programs
 	$(part) 'rules, checkers (GoogleTest)' ctest --test-dir build --output-on-failure
-memory: | thread
+memory: | programs
 	$(part) 'memory runs out (PostgreSQL::Test)' test/prove test/reliability/memory
-faults: | programs $(clients)
+faults: | programs
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
 	  test/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
-portable_faults: | programs $(clients)
+portable_faults: | programs
 	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
 	  test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
-pairs: | thread
+pairs: | programs
 	$(part) 'every interleaving of two calls' nice -n 15 test/pairs/check
 planted: | programs
 	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
 
 # What is shipped.
-exports: | thread
+exports: | programs
 	$(part) 'symbols of the libraries' nice -n 15 sh -c 'make --no-print-directory check-abi && test/exports'
-clang: | thread
-	$(part) 'clang: extension' nice -n 15 make --no-print-directory check-warnings
-installed: | thread
+installed: | programs
 	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
-dist: | thread
-	$(if $(wildcard .git),$(part) 'archives of a release' nice -n 15 dev/dist)
+dist: | programs
+	$(if $(wildcard .git),$(part) 'archives of a release, built by clang' nice -n 15 dev/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs

@@ -1,4 +1,5 @@
-# Sets shedlock_libpqxx to the target of the application's libpqxx; empty: there is none. Debian's has no CMake package.
+# Sets shedlock_libpqxx to the target of the application's libpqxx, or to nothing if there is none. Debian's libpqxx has no CMake
+# package, so pkg-config is asked, too.
 set(shedlock_libpqxx)
 if(NOT TARGET libpqxx::pqxx)
   find_package(libpqxx CONFIG QUIET)

@@ -116,8 +116,8 @@ private:
         return std::nullopt;
     }
 
-    // The first answer fixes it. Until then it is that of the moment of the call, however long there has been no
-    // answer.
+    // The tick, as SQL. The first answer fixes it. Until then it is computed for the moment of the call, however long
+    // that answer takes.
     std::string tick() const
     {
         if (tick_)
@@ -139,7 +139,7 @@ private:
         outage_.end(names_);
     }
 
-    // In a handler: throws what ends the call.
+    // Called in a handler. Returns if the call should try again; otherwise throws what the caller should get.
     void unreached(connection_error const &failure)
     {
         if (!server_end_)
@@ -150,7 +150,7 @@ private:
         outage_.begin(names_, failure);
     }
 
-    // In a handler: throws what ends the call.
+    // The same, for any exception.
     void failed()
     try {
         throw;
@@ -165,7 +165,7 @@ private:
             unreached(failure);
     } catch (lock_lost const &) {
         throw;
-    } catch (error const &failure) { // cancelled, say, while finding out
+    } catch (error const &failure) { // while finding out: the statement was cancelled, for example
         if (!in_doubt_)
             throw;
         why_ = failure.what();
@@ -178,23 +178,23 @@ private:
         why_ = why;
     }
 
-    // The row shows it, once the transaction that we have heard nothing of is over. Until then we are refused, although
-    // the row that we see is free, or not there.
+    // The row shows whether the lock is ours, once the transaction whose reply was lost is over. Until then we are
+    // refused, although the row that we see is free, or there is none.
     std::optional<grant> find_out()
     {
         auto const row = look_at_first();
         if (row && row->at(seen::holder).value().starts_with(mark_)) {
-            if (options_.every && !tick_) // the answer that was lost had it
+            if (options_.every && !tick_) // the lost reply contained it
                 tick_.emplace(std::chrono::microseconds{to_number(row->at(seen::last_tick).value())});
             return confirm(to_token(row->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
         }
         if (!row || row->at(seen::state) == "free")
             return ask();
-        in_doubt_ = false; // somebody else has it: refused
+        in_doubt_ = false; // another caller has it: refused
         return std::nullopt;
     }
 
-    // Losing the reply to this leaves nothing in doubt.
+    // This only reads, so a lost reply leaves nothing in doubt.
     std::vector<fields> look()
     try {
         return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
@@ -223,7 +223,7 @@ private:
     grant confirm(token number, std::string const &why)
     {
         auto const end = time_limit();
-        auto const half = clock::now() + (end - clock::now()) / 2; // or there would be no time to release it
+        auto const half = clock::now() + (end - clock::now()) / 2; // the rest is for a release
         try {
             auto const sent = persist(half, names_.to_text() + " was extended",
                                       [&] { return extend(session_, names_, number, options_.at_most, {}, half); });
@@ -263,7 +263,7 @@ private:
     backoff backoff_;
     limits const limits_;
     clock::time_point asked_{};                   // when the latest request began
-    std::optional<clock::time_point> server_end_; // how long to wait for it, once it could not be reached
+    std::optional<clock::time_point> server_end_; // until when to wait for a server that could not be reached
     names const &names_;
     options const &options_;
     refusal *const refusal_;

@@ -144,7 +144,7 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
             if (is_paused || clock::now() >= until)
                 return is_paused;
             caller.wait(until);
-        } catch (reply_lost const &failure) { // to ask again would be refused by the pause itself
+        } catch (reply_lost const &failure) { // a second request would be refused because of the pause itself
             throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
         } catch (connection_error const &failure) {
             if (clock::now() >= until)

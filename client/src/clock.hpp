@@ -18,8 +18,8 @@ clock::duration nap(clock::time_point until);
 // Returns true when the time has come, and false if a stop was requested before.
 bool sleep_until(clock::time_point, std::stop_token const &);
 
-// For std::unique_lock: it is waited for until a time of our clock. (And ThreadSanitizer does not understand
-// std::timed_mutex.)
+// A mutex for std::unique_lock, for which a thread can wait until a time of our clock. (Besides, ThreadSanitizer does
+// not understand std::timed_mutex.)
 class timed_mutex {
 public:
     bool try_lock() { return try_lock_until(clock::time_point::min()); }

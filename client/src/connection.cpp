@@ -92,7 +92,7 @@ public:
     }
     ~stop_signal()
     {
-        when_stopped_.reset(); // it may be writing at this moment
+        when_stopped_.reset(); // waits for the callback, which may be writing to the descriptor
         if (descriptor_ >= 0)
             ::close(descriptor_);
     }
@@ -162,7 +162,7 @@ bool connection::is_open() noexcept
         tls_use const here;
         if ((is_encrypted_ && !here.is_allowed()) || !PQconsumeInput(connection_))
             return false;
-        PQisBusy(connection_); // takes in what was said
+        PQisBusy(connection_); // parses what has arrived
     }
     return PQstatus(connection_) == CONNECTION_OK;
 }
@@ -182,7 +182,7 @@ pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
         auto const unsent = PQflush(connection_);
         if (unsent == 0 && !PQisBusy(connection_))
             return PQgetResult(connection_);
-        here.reset(); // it would be in the way for as long as we wait
+        here.reset(); // otherwise the end of the process would have to wait as long as we do
         if (clock::now() >= until || stop.is_requested()) {
             auto const waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
             throw unanswered{"PostgreSQL did not answer within " + std::to_string(waited.count()) + " ms"};

@@ -1,4 +1,4 @@
-// A connection to PostgreSQL, on which every wait has a time limit. Only this and opening use libpq.
+// A connection to PostgreSQL, on which every wait has a time limit. Only this file and opening use libpq.
 #pragma once
 
 #include "clock.hpp"
@@ -60,7 +60,8 @@ public:
 
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
-    // The server process that we were told of at the start. If another one answers, there is a pooler in between.
+    // The process id of the server process, as the server gave it when the connection was opened. If another process
+    // answers, there is a pooler in between.
     [[nodiscard]] int backend() const noexcept;
 
     // One statement, a transaction of its own. Throws reply_lost, also when there is no answer in time or a stop is

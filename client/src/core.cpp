@@ -14,7 +14,7 @@ std::chrono::milliseconds checked(std::chrono::milliseconds timeout)
 {
     if (timeout <= timeout.zero())
         throw usage_error{"timeout must be positive", "22023"};
-    return std::min<std::chrono::milliseconds>(timeout, std::chrono::years{100}); // later than that is never
+    return std::min<std::chrono::milliseconds>(timeout, std::chrono::years{100}); // as good as for ever
 }
 
 void dispose(core *one) noexcept
@@ -65,7 +65,7 @@ try {
                 if (::getpid() == pid)
                     delete one;
             }};
-} catch (...) { // otherwise nobody would release it
+} catch (...) { // the caller gets no lock that it could release
     release(what, granted.token, outcome::failed, clock::now(), shared.time_limit());
     throw;
 }

@@ -17,10 +17,10 @@ struct core {
     static std::shared_ptr<core> make(session::source, client_settings const &);
     std::shared_ptr<lease> make_lease(names const &, grant const &, clock::duration at_most);
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }
-    core &require(); // throws usage_error unless it is
+    core &require(); // throws usage_error unless is_ours()
 
-    // Tries again until that time if the connection broke, and returns before it is over. Returns true if the lock was
-    // already released as done.
+    // If the connection broke, tries again until `until`; returns before `over`. Returns true if the lock was already
+    // released as done.
     bool release(names const &, token, outcome, clock::time_point until, clock::time_point over);
     bool ask_bool(std::string const &call, fields const &);
 
@@ -28,7 +28,7 @@ struct core {
     reporter report;
     outage away{report};
     timer time;
-    session shared; // by all calls
+    session shared; // used by all calls
     waiting waits;
     keeper keeping; // the last member: it uses the others
 };

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 std::atomic<bool> is_skipped = false;
 std::atomic<bool> has_begun = false; // the end of the process
 std::atomic<int> users = 0;
-std::atomic<pid_t> process = 0; // whose users these are: a child has a copy, but not the threads
+std::atomic<pid_t> process = 0; // the one that counted the users: a forked child has the count, but not the threads
 
 void end_tls() noexcept
 {
@@ -50,7 +50,7 @@ bool is_exiting() noexcept
     return has_begun;
 }
 
-// The handler sees this user, or this user sees that the handler has run.
+// Either the handler sees this user, or this user sees that the handler has begun.
 tls_use::tls_use() noexcept : is_allowed_{(++users, !has_begun)}
 {
 }

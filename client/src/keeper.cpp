@@ -11,14 +11,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// How long to wait for a lock of the whole table. It is shorter than deadlock_timeout is by default, so that in a
-// deadlock we are the ones who give up.
+// How long to wait for a lock of the whole table. It is shorter than the default of deadlock_timeout, so that in a
+// deadlock our statement gives up, and not the other one.
 constexpr clock::duration longest_lock_wait = 500ms;
 
 // If a lease is due sooner than this, there would be no time to open a connection then.
 constexpr clock::duration soon = 1s;
 
-// How long to use the shared connection after the server has granted no other, before we ask for our own again.
+// If the server grants no second connection, how long to use the shared one before asking again.
 constexpr clock::duration rest_on_shared = 10s;
 
 // Whether the server or the table is the cause, which is the same for all locks. Otherwise one lock may be the cause.
@@ -57,7 +57,7 @@ void keeper::look_again() noexcept
     changed_.notify_all();
 }
 
-// After any failure, including that memory ran out, it tries again.
+// After any failure, even running out of memory, it tries again.
 void keeper::work(std::stop_token const &end)
 {
     this_is_ours = true;
@@ -141,8 +141,8 @@ void keeper::report_lost(lease const &lost) const
                 [&] { return lost.names.to_text() + " could not be extended in time: the work under it must stop"; });
 }
 
-// All that are due, and with them those that soon will be. A lock that is stuck comes last. One that may fail the
-// statement of the others is extended alone.
+// The leases that are due, and with them those that soon will be. A lock that is stuck comes last. One that may make
+// the statement fail for the others is extended alone.
 std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 {
     for (auto const &one : kept_)
@@ -158,7 +158,7 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
         std::unique_lock mine{one->what->extending, std::defer_lock};
         if (plan.due > now + early || one->not_before > now)
             next = std::min(next, one->due);
-        else if (!mine.try_lock()) // the application is extending it, and then has us look again
+        else if (!mine.try_lock()) // the application is extending it, and will call look_again()
             next = std::min(next, now + 100ms);
         else
             due.push_back({one, std::move(mine), plan.at_most});
@@ -182,7 +182,8 @@ clock::duration keeper::lock_wait()
     return std::max<clock::duration>(shortest, 1ms);
 }
 
-// Our own if it can be had. It is also asked for whenever the shared one is occupied: that may take long.
+// Our own connection if the server grants it. It is also tried whenever the shared one is occupied, because that may
+// last long.
 session &keeper::choose(clock::time_point until, std::stop_token const &end)
 {
     bool const is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
@@ -266,7 +267,7 @@ void keeper::pause(kept &one)
     one.not_before = now + std::clamp<clock::duration>(left / 10, 10ms, 1s);
 }
 
-// For a failure that is the same for all.
+// For a failure that concerns all locks.
 void keeper::pause_all()
 {
     std::lock_guard const hold{mutex_};
@@ -297,14 +298,14 @@ void keeper::begin_outage(std::exception const &why)
     }
     is_outage_ = true;
     report_all(event::kind::extend_failing,
-               [&](std::string const &whose) { return whose + " could not be extended yet: " + why.what(); });
+               [&](std::string const &subject) { return subject + " could not be extended yet: " + why.what(); });
 }
 
 void keeper::end_outage()
 {
     is_outage_ = is_recovering_ = false;
     report_all(event::kind::extend_recovered,
-               [](std::string const &whose) { return whose + " can be extended again"; });
+               [](std::string const &subject) { return subject + " can be extended again"; });
 }
 
 template <std::invocable<std::string const &> Words> void keeper::report_all(event::kind what, Words const &words)

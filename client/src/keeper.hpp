@@ -15,7 +15,7 @@ public:
     ~keeper(); // waits for the thread
 
     // Extends it from now on, whenever a third of its at_most has passed, until it is over. One statement extends many
-    // leases, and skips those whose rows somebody else has locked. These are tried again soon, after all others.
+    // leases, and skips those whose rows another transaction has locked. These are tried again soon, after all others.
     void keep(std::shared_ptr<lease>);
 
     // A lease is over, or its plan has changed.
@@ -29,7 +29,7 @@ private:
         bool is_stuck = false;   // it cannot be extended, while others can, and that was reported
         bool is_suspect = false; // a statement that had it failed
         bool is_out = false;     // the outage was reported for it
-        clock::time_point not_before = clock::time_point::min(); // no earlier try, because the last one has failed
+        clock::time_point not_before = clock::time_point::min(); // for the next try, because the last one has failed
         clock::time_point due{};                                 // as of the last look
 
         [[nodiscard]] bool is_last() const { return is_stuck || is_suspect; }
@@ -64,9 +64,9 @@ private:
     reporter const &report_;
     session &shared_;
     session own_;
-    clock::time_point own_again_ = clock::time_point::min(); // no earlier try to open our own connection
+    clock::time_point own_again_ = clock::time_point::min(); // not before this, try to open our own connection
     bool is_outage_ = false;                                 // nothing can be extended, and that was reported
-    bool is_recovering_ = false;                             // but something was extended since
+    bool is_recovering_ = false;                             // but a lease was extended since
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;

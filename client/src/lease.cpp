@@ -8,8 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The server was asked for more. The margin is for clocks that run at different rates and, from about a minute on, for
-// the five seconds that a command has between SIGTERM and SIGKILL.
+// Earlier than the server's end of the lease, to allow for clocks that run at different rates and, if at_most is about
+// a minute or more, for the five seconds that a command has between SIGTERM and SIGKILL.
 clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 {
     return later(sent, at_most - std::min<clock::duration>(at_most / 10, 6s) - at_most / 1000);
@@ -25,7 +25,7 @@ lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::du
     alarm_.emplace(timer, deadline(), stop_);
 }
 
-// Once the deadline has passed it is not moved any more, because the work has been asked to stop.
+// Once the deadline has passed it is never moved to a later time, because the work has been asked to stop.
 void lease::trust(clock::time_point until)
 {
     bool const was_trusted = clock::now() < deadline() && alarm_ && alarm_->move_to(until);
@@ -42,7 +42,7 @@ void lease::extend(clock::duration at_most, request const &ask)
             if (!mine.try_lock()) // keep-alive has it, and may be waiting for the connection that the caller has
                 throw busy{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
             before = deadline();
-            if (at_most >= 1ms) // or the server refuses it
+            if (at_most >= 1ms) // the server refuses less
                 begin_extend(at_most);
         });
         end_extend(at_most, sent);
@@ -67,7 +67,7 @@ void lease::extend(clock::duration at_most, request const &ask)
 void lease::begin_extend(clock::duration at_most)
 {
     std::lock_guard const hold{mutex_};
-    // Until the answer arrives, either may be true.
+    // Until the answer arrives, either lease may be in effect.
     trust(std::min(deadline(), trusted_until(clock::now(), at_most)));
 }
 

@@ -25,11 +25,11 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
-    // Calls before just before it sends the request, and returns the time at which it was sent.
+    // Calls `before` immediately before it sends the request, and returns the time at which it was sent.
     using request = std::function<clock::time_point(std::function<void()> const &before)>;
     // One request at a time, so that the server gets them in our order. But a request without a reply may reach it
-    // after later ones. The mutex extending is locked in before, which throws busy if another thread has it. So no
-    // thread has it while it waits for the connection.
+    // after later ones. `before` locks the mutex `extending`, and throws busy if another thread has it. So extend()
+    // locks it only once it has the connection; the thread of keep-alive locks it earlier.
     void extend(clock::duration at_most, request const &ask);
 
     // The steps of extend(), for the thread that has the mutex.
@@ -37,9 +37,9 @@ public:
     void begin_extend(clock::duration at_most); // before the request is sent
     void end_extend(clock::duration at_most, clock::time_point sent);
     void doubt_extend(clock::duration at_most) noexcept; // it may still happen
-    // The server has said, by this SQLSTATE, that it is not ours any more. If it was released as done, or may have
-    // been, that is no loss; otherwise a stop is requested. Returns true if it is a loss, and the lease was not over
-    // before.
+    // The server has reported, by this SQLSTATE, that the lock is not ours any more. If it was released as done, or may
+    // have been, that is no loss; otherwise a stop is requested. Returns true if it is a loss, and the lease was not
+    // over before.
     bool lose(std::string_view sqlstate) noexcept;
     // For keep-alive, once the deadline has passed. The server may still have the lock, so the lease is not over.
     // Returns false if it is over, or if this was called before.
@@ -63,7 +63,7 @@ public:
     // A transaction of the application may release it as done, and we may see that before it calls completed().
     void begin_completion() noexcept { is_completing_ = true; }
     [[nodiscard]] bool is_completing() const noexcept { return is_completing_; }
-    // Whether the server has said that it was released as done, and not by a release of ours.
+    // Whether the server has reported that it was released as done, and not by a release of ours.
     [[nodiscard]] bool was_done() const noexcept { return was_done_; }
 
 private:

@@ -8,7 +8,7 @@ namespace shedlock::internal {
 // Throws usage_error for a NUL byte, which PostgreSQL cannot store.
 std::string text_literal(std::string_view argument, std::string_view text);
 
-// One name as text, several as text[], so that the server's errors speak of what the caller has given.
+// One name as text, several as text[], so that the server's errors refer to what the caller has given.
 std::string names_literal(names const &);
 std::string array_literal(std::vector<std::string> const &);
 

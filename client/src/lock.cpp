@@ -30,7 +30,7 @@ lock::~lock()
 lease &lock::require() const
 {
     if (!is_live(lease_))
-        throw usage_error{"this lock was released, detached or moved from"};
+        throw usage_error{"this lock was released, completed, detached or moved from"};
     core_->require();
     return *lease_;
 }
@@ -107,7 +107,7 @@ bool lock::end() noexcept
     return was_live;
 }
 
-// Does not wait for a server that is gone.
+// Does not try again if the server cannot be reached, and waits for an answer only until the brief limit.
 void lock::release_quietly() noexcept
 {
     if (!is_live(lease_) || !core_->is_ours())
@@ -134,7 +134,7 @@ void lock::report_unreleased(std::exception const &failure) const noexcept
         return;
     core_->report(event::kind::not_released, lease_->names, [&] {
         return dynamic_cast<in_doubt const *>(&failure)
-                   ? std::string{failure.what()} + "; if not, it ends by itself"
+                   ? std::string{failure.what()} + "; if it is still held, its lease ends by itself"
                    : lease_->names.to_text() + " was not released, and ends by itself: " + failure.what();
     });
 }

@@ -1,4 +1,4 @@
-// Messages of the server and of libpq, for people.
+// Messages of the server and of libpq, made fit to be shown.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace shedlock::internal {
 
-// In one line, and without control characters for a terminal, because anybody can choose names and holders.
+// In one line, and without control characters for a terminal, because any user can choose names and holders.
 std::string one_line(std::string_view message);
 
 } // namespace shedlock::internal

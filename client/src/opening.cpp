@@ -42,13 +42,13 @@ std::string given(settings const &all, std::string_view keyword)
     return "";
 }
 
-// What libpq makes of the string, PG* variables and service files. It does not connect, because there is no such
-// sslmode, and does not look for a password.
+// The settings that libpq gets from the string, PG* variables and service files. Given an sslmode that does not exist
+// it does not connect, and given a password it does not look for one.
 settings resolved(char const *how)
 {
     std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
-    attempt const nobody{PQconnectStartParams(names.data(), values.data(), 1)};
-    return settings{PQconninfo(nobody.get())};
+    attempt const unconnected{PQconnectStartParams(names.data(), values.data(), 1)};
+    return settings{PQconninfo(unconnected.get())};
 }
 
 // "any" may also be libpq's own default.
@@ -75,9 +75,9 @@ bool is_ready(pg_conn const *one, short events, clock::time_point until)
     return false;
 }
 
-// Connects once more, only to learn the SQLSTATE. libpq gives it only in verbose errors, which cannot be requested when
-// it connects in one call. And step by step it has no connect_timeout, without which it would never go on from a silent
-// host to the next.
+// Connects once more, only to learn the SQLSTATE. libpq gives it only in verbose errors, which can be requested only if
+// it connects step by step. The first attempt was not made that way, because connect_timeout does not apply there, so
+// libpq would never go on from a silent host to the next.
 std::string ask_for_sqlstate(char const *const *names, char const *const *values, clock::time_point until)
 {
     attempt const again{PQconnectStartParams(names, values, 1)};
@@ -118,7 +118,7 @@ std::string sqlstate_in(std::string_view message)
 
 pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
 {
-    tls_use const here; // perhaps: for encryption, or for a password
+    tls_use const here; // TLS may be needed: for encryption, or to hash a password
     if (!here.is_allowed())
         throw connection_error{"no connection can be opened, because this process is exiting"};
     require_parsable(how);
@@ -142,12 +142,12 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
         raise(opened.get(), "");
     if (PQconnectionNeedsPassword(opened.get()))
         raise(opened.get(), "28P01");
-    auto const until = later(began, each); // later than that, a host was silent, and would be again
+    auto const until = later(began, each); // if this has passed, a host did not answer, and would not answer again
     raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
 }
 
-// libpq has no function for that. But its MD5 is that of OpenSSL, which initialises itself for it, even where FIPS mode
-// then forbids MD5.
+// libpq has no function for that. But it has OpenSSL compute MD5, for which OpenSSL initialises itself, even where FIPS
+// mode then forbids MD5.
 void prepare_tls() noexcept
 {
     PQfreemem(PQencryptPassword("", ""));

@@ -9,14 +9,14 @@ void outage::begin(names const &what, std::exception const &why) noexcept
 {
     {
         std::lock_guard const hold{mutex_};
-        if (state_ == is_over_already) // but not for this call
+        if (state_ == is_over_already) // for another call, but not for this one
             state_ = begins;
         if (state_ != none)
             return;
         state_ = begins;
     }
     report_(event::kind::acquire_failing, what,
-            [&] { return "waiting for PostgreSQL, to ask for " + what.to_text() + ": " + why.what(); });
+            [&] { return "could not ask PostgreSQL for " + what.to_text() + " yet: " + why.what(); });
     {
         std::lock_guard const hold{mutex_};
         state_ = state_ == begins ? begun : ends;

@@ -6,8 +6,8 @@
 
 namespace shedlock::internal {
 
-// What the waiting calls of a client report of it: its beginning and its end, once for all of them. The end is always
-// reported after the beginning.
+// Reports its beginning and its end, once for all calls of a client that wait. The end is always reported after the
+// beginning.
 class outage {
 public:
     explicit outage(reporter const &report) : report_{report} {}
@@ -24,7 +24,7 @@ private:
 };
 
 // The pauses of one call: from about 100 ms to about 5 s, each twice as long as the one before, and random, so that
-// many callers do not ask in step.
+// many callers do not ask at the same time.
 class backoff {
 public:
     static constexpr clock::duration longest = std::chrono::seconds{5};

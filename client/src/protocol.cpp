@@ -40,7 +40,7 @@ bool was_done(reply const &answer)
 }
 
 // When several names are refused because one of them has been released as done, the others are still ours. So each is
-// asked for by itself. This happens when somebody completes one name after the other.
+// asked for by itself. This happens when a program completes one name after the other.
 
 clock::time_point extend_each(session &session, names const &names, token token, std::chrono::microseconds at_most,
                               std::optional<std::chrono::microseconds> at_least, clock::time_point until)
@@ -218,7 +218,7 @@ try {
         give_up(failure);
 }
 
-// In a handler of this.
+// Must be called in the handler of this failure.
 void tries::give_up(error const &failure) const
 {
     if (!may_have_happened_)

@@ -1,4 +1,4 @@
-// Acquire, extend and release over connections that break, and servers that do not know yet.
+// Acquire, extend and release, over connections that break, and while the outcome of a request is not known.
 #pragma once
 
 #include "session.hpp"
@@ -8,7 +8,7 @@ namespace shedlock::internal {
 class waiting;
 class outage;
 
-// Nothing has happened, and it can be tried again soon; for example, another transaction has locked the row.
+// Nothing has happened, and the request can be sent again soon; for example, another transaction has locked the row.
 class busy : public connection_error {
 public:
     using connection_error::connection_error;
@@ -17,8 +17,9 @@ inline constexpr char const *row_is_busy = "another transaction has changed or l
 
 struct grant {
     shedlock::token token;
-    clock::time_point sent; // the lease lasts at_most from here on, at least
-    bool asked_again;       // extended since, perhaps more than once, and one of these requests may still be on its way
+    clock::time_point sent; // the lease lasts for at_most from then on, or longer
+    bool asked_again; // the lease was extended since, perhaps more than once, and one of these requests may be on its
+                      // way
     std::optional<instant> tick;
 };
 
@@ -29,19 +30,20 @@ struct limits {
     std::optional<clock::duration> server{}; // for a server that cannot be reached; nullopt: until the end
 };
 
-// Asks at once, and again until the end or a stop; it returns within the session's patience after that. Returns nullopt
-// if refused, and fills in why. Throws in_doubt; connection_error when the server could not be asked.
+// Asks at once, and again until the end or a stop; returns within the session's patience after that. Returns nullopt if
+// refused, and fills in why. Throws in_doubt; connection_error when the server could not be asked.
 std::optional<grant> acquire(session &, waiting &, outage &, names const &, options const &, limits const &,
                              refusal *why);
 
-// Returns when the request was sent that is known to have succeeded. Throws lock_lost; busy; in_doubt when it may have
-// happened, or when the synchronous standby may not have it. Safe to repeat. before is called just before sending.
+// Returns the time at which the successful request was sent. Throws lock_lost; busy; reply_lost when the extend may
+// have happened; in_doubt when the synchronous standby may not have it. Safe to repeat. `before` is called immediately
+// before sending.
 clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
                          std::function<void()> const &before = {});
 
-// The same for many in one transaction. It does not wait for locked rows. For a lock of the whole table it waits for
-// lock_wait at most, and then all fail.
+// The same for many locks in one transaction. It does not wait for locked rows. If the whole table is locked, it waits
+// for lock_wait at most, and then fails for all of them.
 struct extension {
     shedlock::names const &names;
     shedlock::token token;
@@ -58,19 +60,21 @@ struct extensions {
 extensions extend_all(session &, std::vector<extension> const &, std::chrono::microseconds lock_wait,
                       clock::time_point until, std::stop_token const &);
 
-// Tries again until that time if the connection broke, and once more in any case if a reply was lost, unless its time
-// is over. While the row is busy it tries again until shortly before its time is over. Throws lock_lost; in_doubt if a
-// reply was lost and no later one decided it; connection_error.
+// If the connection broke, tries again until `until`; if a reply was lost, tries once more in any case, unless `over`
+// has passed. While the row is busy it tries again until shortly before `over`. Throws lock_lost; in_doubt if a reply
+// was lost and no later one settled it; connection_error.
 struct released {
-    bool was_done = false; // it was already released as done: completed, or by a try of ours whose reply was lost
-    std::string unclear{}; // the server's message if it is free, but perhaps not by us, because a reply was lost
+    bool was_done = false; // it was already released as done, by a completion or by a try of ours whose reply was lost
+    std::string unclear{}; // the server's message if another caller may have released it, because a reply was lost
 };
 released release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
 
-// Tries once. The server goes on waiting for a busy row when we have given up, which is right if it is in doubt anyway.
+// Tries once. If the row is busy, the server goes on waiting for it after we have given up. That is right for a lock
+// that is in doubt anyway.
 void release_late(session &, names const &, token, outcome, clock::time_point over);
 
-// Sleeps for 50 to 100 ms, so that many callers do not ask in step; less if there is less time, or after a stop.
+// Sleeps for 50 to 100 ms, at random, so that many callers do not ask at the same time. Less if `until` or a stop comes
+// earlier.
 void rest(clock::time_point until, std::stop_token const &stop = {});
 
 // Repeated attempts at one request. While the row is busy, they leave the connection to other callers in between. Once
@@ -78,16 +82,16 @@ void rest(clock::time_point until, std::stop_token const &stop = {});
 // (it was cancelled, or the row was busy) does not mean that nothing has happened. Then in_doubt is thrown instead.
 class tries {
 public:
-    // what completes "it is not known whether".
+    // `what` is the rest of a message that begins with "it is not known whether".
     tries(clock::time_point until, std::string what) : tries{until, until, std::move(what)} {}
-    // After the first lost reply, or while the row is busy, the limit is over instead.
+    // After the first lost reply, and while the row is busy, the time limit is `over` instead.
     tries(clock::time_point until, clock::time_point over, std::string what)
         : until_{until}, over_{over}, latest_{latest_request(over)}, what_{std::move(what)}
     {
     }
 
-    // Called in a handler of what an attempt threw: throws what the caller should get, unless another attempt is worth
-    // making.
+    // Called in the handler of an exception that an attempt threw. Returns if another attempt is worth making;
+    // otherwise throws what the caller should get.
     void failed();
     void rest() const; // before the next attempt
     [[nodiscard]] bool may_have_happened() const { return may_have_happened_; }
@@ -103,7 +107,7 @@ private:
     bool may_have_happened_ = false;
 };
 
-// Repeats the work until it does not throw connection_error, or the time is over. what: as of tries.
+// Repeats the work until it succeeds, or tries::failed() throws. `what`: as in tries.
 template <std::invocable Work> auto persist(clock::time_point until, std::string what, Work const &work)
 {
     for (tries mine{until, std::move(what)};; mine.rest())

@@ -17,7 +17,7 @@ bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bo
 refusal refusal_of(std::vector<fields> const &rows, names const &, std::optional<refusal::time> const &tick,
                    bool retry);
 
-// The holder without the client's random digits, which are not for people.
+// The holder without the client's random digits, which mean nothing to a reader.
 std::string without_mark(std::string const &holder);
 
 } // namespace shedlock::internal

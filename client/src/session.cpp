@@ -13,7 +13,7 @@ namespace {
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
 
-// what: the name for people. update: what an administrator must do if it is too old.
+// what: its name in the message. update: what an administrator must do if it is too old.
 void require_version(std::string const &what, std::string const &version, char const *update)
 {
     int major = 0, minor = 0;
@@ -21,7 +21,7 @@ void require_version(std::string const &what, std::string const &version, char c
     if (major == needed_major && minor >= needed_minor)
         return;
     auto const needed = std::to_string(needed_major) + "." + std::to_string(needed_minor);
-    throw usage_error{what + " is version " + version + " here, this client needs " + needed + " or a later " +
+    throw usage_error{what + " is version " + version + " here; this client needs " + needed + " or a later " +
                       std::to_string(needed_major) +
                       ".x: " + (major > needed_major ? "install a newer client" : update)};
 }
@@ -84,7 +84,7 @@ try {
     if (mine)
         open(until, stop);
     return mine.owns_lock();
-} catch (std::exception const &) { // the next request will throw it
+} catch (std::exception const &) { // the next request tries again, and throws if that fails, too
     return false;
 }
 
@@ -102,8 +102,8 @@ bool session::is_occupied()
     return !std::unique_lock{turn_, std::try_to_lock};
 }
 
-// Opening cannot be interrupted, so a thread does it, and the next request uses the result. That result may be old. If
-// it is a failure, it does not count any more.
+// Opening cannot be interrupted, so a thread does it. If the request that began it gives up, a later request uses the
+// result. If that is a failure, it is ignored, because it may be out of date, and the connection is opened again.
 void session::open(clock::time_point until, std::stop_token const &stop)
 {
     while (!connection_ || !connection_->is_open()) {
@@ -134,11 +134,12 @@ void session::open(clock::time_point until, std::stop_token const &stop)
     }
 }
 
-// The extension by the catalog, not by search_path: so it works with any, also with one under which others have put
-// functions of our names. Of the portable edition nothing is to be seen but its functions, which anybody may have made.
-// So there search_path says whose are meant, as it does for any SQL: whoever may create functions in a schema on it is
-// trusted. From then on the schema is named. Once a connection. In a database in SQL_ASCII the server refuses to show
-// as UTF-8 what is none, and one such name would hide all locks: there bytes come as they are.
+// For each new connection, and when the functions are no longer in the known schema. The extension is found in the
+// catalog, so any search_path will do, even one that leads to functions of the same names made by other roles. The
+// portable edition is only a set of functions, and any role may have made such functions. So for them search_path
+// decides, as for any SQL: roles that may create functions in a schema on it are trusted. From then on the schema is
+// named in every statement. In a SQL_ASCII database the server fails to send a name that is not valid UTF-8 to a UTF-8
+// client, and one such name would hide all locks. So there the client takes the bytes as they are.
 void session::find_functions(clock::time_point until, std::stop_token const &stop)
 try {
     auto const found = send(edition_query, {}, until, stop).rows.at(0);
@@ -158,7 +159,7 @@ try {
 } catch (reply_lost const &failure) {
     throw connection_error{failure.what(), failure.sqlstate()}; // the request that matters has not been sent yet
 } catch (...) {
-    connection_.reset(); // of no use, and to be asked again
+    connection_.reset(); // the next request opens another, and looks again
     throw;
 }
 
@@ -196,8 +197,8 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
         if (!names_nothing(failure.sqlstate()))
             throw;
     }
-    // ALTER EXTENSION ... SET SCHEMA, while we were connected; or CREATE EXTENSION over the portable edition, whose
-    // functions went while this one called them.
+    // The functions are no longer there: ALTER EXTENSION ... SET SCHEMA has moved them while we were connected, or
+    // CREATE EXTENSION has replaced those of the portable edition.
     find_functions(until, stop);
     return send(in_schema(sql), values, until, stop);
 }
@@ -217,7 +218,7 @@ try {
     connection_.reset();
     ++silences_;
     throw;
-} catch (connection_error const &) { // after a fail-over another host may take writes
+} catch (connection_error const &) { // after a fail-over another host may accept writes
     connection_.reset();
     throw;
 }

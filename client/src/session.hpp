@@ -10,39 +10,42 @@
 
 namespace shedlock::internal {
 
-// The time at which a quarter of the time until then is left. A request that is sent later may get no answer in time.
+// The time at which only a quarter of the time from now to `until` is left. A request that is sent later may get no
+// answer in time.
 clock::time_point latest_request(clock::time_point until) noexcept;
 
 class session {
 public:
     using source = internal::source;
 
-    // patience: how long a request may take if it gives no time.
+    // patience: how long a request may take if it has no `until`.
     session(source, std::chrono::milliseconds patience, bool to_write = true);
     ~session(); // waits until a connection that is being opened is open, or has failed
 
-    // One statement, a transaction of its own. @extschema@ in it is replaced with the functions' schema. By that time
-    // waiting for other requests, opening the connection and waiting for the answer are over; if there is no answer,
-    // the connection is closed. Nothing is sent when less than a quarter of the time is left. before is called just
-    // before sending. Throws reply_lost; connection_error when the request was not sent or the server takes no writes;
-    // usage_error when there are no functions, or of another version; otherwise the error that the server reported, and
-    // then nothing has happened.
+    // Runs one statement as a transaction of its own. @extschema@ in it is replaced with the functions' schema. The
+    // time until `until` includes waiting for other requests, opening the connection and waiting for the answer. If
+    // there is no answer by then, the connection is closed. Nothing is sent when less than a quarter of the time is
+    // left. `before` is called immediately before sending. Throws reply_lost; connection_error when the request was not
+    // sent or the server accepts no writes; usage_error when the functions are missing or of another version; otherwise
+    // the error that the server reported, and then nothing has happened.
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
               std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
     bool try_to_open(clock::time_point until, std::stop_token const &);
-    void close();                     // until asked again; not while somebody asks
+    void close();                     // until the next request; does nothing during a request
     [[nodiscard]] bool is_occupied(); // by a request, now
 
     [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
     [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
 
-    // Whether no pooler was seen between us and the server. A pooler has few connections, and needs them for work.
+    // Whether the latest connection leads directly to the server. False before the first one, and behind a pooler,
+    // which has few connections and needs them for work.
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
 
-    // The limit for requests that follow one another, and together must take no longer than the patience: half of it,
-    // and half of that after each request that got no answer, or found its row locked until its end.
+    // The time limit for one of several requests that together must take no longer than the patience. The first gets
+    // half of it. After each request that got no answer, or whose row was still locked at its time limit, the next one
+    // gets half as long.
     [[nodiscard]] clock::time_point brief_limit() const noexcept;
     void count_busy(bool to_the_end) noexcept { busy_ = to_the_end ? busy_ + 1 : 0; }
 

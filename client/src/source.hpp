@@ -19,8 +19,7 @@ public:
     // Throws connection_error when the function throws.
     [[nodiscard]] std::string string() const;
 
-    // Whether it is always the same string, and no connection has been opened with it so far. It may well be wrong
-    // then.
+    // Whether it is always the same string, and no connection has been opened with it so far. Then it may be wrong.
     [[nodiscard]] bool is_unproven() const noexcept { return is_unproven_ && *is_unproven_; }
     void prove() const noexcept;
 

@@ -51,7 +51,7 @@ void timer::add_watcher()
     ++watching_;
 }
 
-// If there is no memory for another watcher, stops wait for earlier callbacks.
+// If no watcher can be added (no memory, no thread), the next stop is requested only after a callback has returned.
 void timer::have_watcher() noexcept
 try {
     if (watching_ == 0)

@@ -45,7 +45,7 @@ private:
     std::uint64_t last_number_ = 0;
     bool has_ended_ = false;
     int watching_ = 0;                  // threads that are not in a callback of the application
-    std::vector<std::thread> watchers_; // one more than the largest number of callbacks that were in progress at once
+    std::vector<std::thread> watchers_; // at most one more than were ever in callbacks at the same time
 };
 
 } // namespace shedlock::internal

@@ -22,9 +22,10 @@ constexpr clock::duration longest_slice = 5s;
 constexpr clock::duration longest_wait = 10s;
 // How long the callers do without the server's wait after it has failed.
 constexpr clock::duration without = 1s;
-// The pause between two requests without the server's wait. A caller with less time than that does not wait.
+// A wait on the server that ends sooner is short. A caller whose waits are short and in vain pauses before the next,
+// for this long at most. A short slice that found nothing, and that no caller ended, makes all callers poll.
 constexpr clock::duration short_wait = 50ms;
-// A caller that was told, and has not asked by then, no longer keeps the others waiting.
+// A caller that was told that its locks may be free, and has not asked by then, no longer keeps the others waiting.
 constexpr clock::duration longest_claim = 1s;
 
 std::string random_wait_id()

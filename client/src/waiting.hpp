@@ -17,7 +17,7 @@ public:
     waiting(session::source, session &shared); // the connection of the callers, with which they end a slice
     ~waiting();                                // joins the thread
 
-    // One waiting call, in the order in which they first waited.
+    // A call that waits. The callers are kept in the order in which they first waited.
     class caller {
     public:
         caller(waiting &, names const &);
@@ -34,7 +34,7 @@ public:
         friend class waiting;
         waiting &owner_;
         names const &names_;
-        int in_vain_ = 0; // how often in a row it was told that they may be free, and was refused
+        int in_vain_ = 0; // short waits in a row after which it was told that they may be free, and was refused
 
         std::condition_variable changed_; // guarded by the owner's mutex, like the members below
         enum { elsewhere, waits, told, sent_away } state_ = elsewhere;
@@ -85,7 +85,7 @@ private:
     std::map<std::string, claim> claims_;        // by name: the caller that was told that it may be free, and asks now
     std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
     clock::time_point began_{};                  // when this slice began
-    caller const *ends_it_ = nullptr;            // the caller that has it ended
+    caller const *ends_it_ = nullptr;            // the caller that is asking the server to end it
     clock::time_point no_use_until_ = clock::time_point::min();
     std::jthread thread_; // the last member, because it uses the others
 };

@@ -78,7 +78,7 @@ int list(request const &asked)
         std::ostringstream now;
         try {
             show(session, asked, now, on_terminal);
-        } catch (connection_error const &failure) { // it may come back
+        } catch (connection_error const &failure) { // the server may come back
             now << "shedlock: " << printable(failure.what()) << '\n';
         }
         if (on_terminal)
@@ -123,7 +123,7 @@ int acquire(request const &asked)
     }
     std::cout << static_cast<std::int64_t>(held->token()) << std::endl;
     if (!std::cout)
-        throw error{"cannot write to standard output"}; // nobody has the token, so the lock is released, as failed
+        throw error{"cannot write to standard output"}; // no one got the token: the destructor releases, as failed
     held->detach();
     return 0;
 }
@@ -153,7 +153,7 @@ int pause(request const &asked)
 {
     auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
     return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
-                       "was not paused: it is held");
+                       "was not paused: it is held, or already paused");
 }
 
 int resume(request const &asked)
@@ -168,9 +168,9 @@ int forget(request const &asked)
     auto const answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
     for (auto const &warning : answer.notices)
         say(warning.text);
-    return done_or_say(
-        answer.rows.at(0)[0] == "t", asked,
-        "was not forgotten: there is none, it is not free, or its last acquisition or tick is in the future");
+    return done_or_say(answer.rows.at(0)[0] == "t", asked,
+                       "was not forgotten: there is no such row, it is not free, a transaction in progress has it, "
+                       "or its last acquisition or tick is in the future");
 }
 
 int doctor(request const &asked)

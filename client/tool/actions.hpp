@@ -1,4 +1,4 @@
-// What the commands do. Each returns the exit status.
+// The commands of the tool. Each function returns the exit status.
 #pragma once
 
 namespace shedlock::tool {

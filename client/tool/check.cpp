@@ -12,11 +12,11 @@ namespace shedlock::tool {
 
 namespace {
 
-// Ages are numbers of seconds, because an interval cannot express every instant that somebody may write into the row.
+// Ages are numbers of seconds, because an interval cannot express every instant that the row may contain.
 //
 // A Java client does not record whether its run was done, so the row counts it as done, for the instant at which it
-// began. Our own runs are never done for an instant more than a minute ahead of the clock. Such a run ended before the
-// next acquisition, or by lock_until if there was none.
+// began. Our own runs are never done for an instant more than a minute ahead of the clock, so such an instant shows a
+// Java run. A Java run ended before the next acquisition, or by lock_until if there was none.
 constexpr auto check_query = R"(
     SELECT l.name, l.state, l.last_outcome,
            c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.last_done_at),
@@ -96,7 +96,7 @@ judgement judge_hold(sight const &lock, double max_held)
     if (!lock.acquired)
         return {health::ok, "is not held"};
     if (!std::isfinite(*lock.acquired) || is_in_the_future(*lock.acquired))
-        return {health::unknown, "is held, but since when is not known"};
+        return {health::unknown, "is held, but it is not known since when"};
     return {*lock.acquired > max_held ? health::critical : health::ok,
             "has been held for " + duration(std::max(*lock.acquired, 0.0))};
 }

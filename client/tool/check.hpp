@@ -1,4 +1,4 @@
-// What a monitoring plugin says about locks: one line, and an exit status.
+// What a monitoring plugin reports about locks: one line, and an exit status.
 #pragma once
 
 #include "session.hpp"
@@ -9,7 +9,7 @@ namespace shedlock::tool {
 
 struct limits {
     std::optional<std::chrono::microseconds> max_age;  // since a run was last done
-    std::optional<std::chrono::microseconds> max_held; // by whoever holds it now
+    std::optional<std::chrono::microseconds> max_held; // by the present holder
 };
 
 // The exit status of monitoring plugins.

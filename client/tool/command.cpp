@@ -20,8 +20,8 @@ namespace {
 
 constexpr auto grace = std::chrono::seconds{5}; // between SIGTERM and SIGKILL
 
-// Whether we have the terminal, to hand it to the command. Not in a pipeline, whose other programs need it: "... |
-// less".
+// Whether we have the terminal, and may hand it to the command. In a pipeline we may not, because its other programs
+// need the terminal: "... | less".
 bool we_have_terminal()
 {
     return ::isatty(STDOUT_FILENO) && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
@@ -83,7 +83,7 @@ int cannot_run(std::string const &program, int failure)
     ::setpgid(0, 0);
     if (take_terminal)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
-    // Not SIGTERM, because nobody would be left to ensure that the command ends before its lease does.
+    // Not SIGTERM, because no process would be left to ensure that the command ends before its lease does.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent)
         ::_exit(125);
@@ -176,14 +176,14 @@ void command::reap(bool stopping)
     while (::waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0) {
         bool const is_ours = next.si_pid == pid_;
         bool const is_over = next.si_code != CLD_STOPPED;
-        // For what is left of the group, while its number certainly cannot belong to another group.
+        // Kills what is left of the group. Before waitpid its number cannot yet belong to another group.
         if (is_ours && is_over && stopping)
             signal_group(SIGKILL);
         int status = 0;
         ::waitpid(next.si_pid, &status, WUNTRACED | WNOHANG);
         if (is_ours && is_over) {
             end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-        } else if (is_ours && next.si_status != SIGSTOP) { // whoever sent SIGSTOP will also continue it
+        } else if (is_ours && next.si_status != SIGSTOP) { // the sender of a SIGSTOP will also continue it
             stop_with_it();
         }
         next = {};

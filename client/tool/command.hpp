@@ -10,15 +10,15 @@
 
 namespace shedlock::tool {
 
-// Whether execvp will find a program of that name. Returns 0 if so; otherwise, with a message, what a shell returns:
-// 127 if nothing was found, 126 if it is no program.
+// Whether execvp will find a program of that name. Returns 0 if so. Otherwise prints a message and returns what a shell
+// returns: 127 if nothing was found, 126 if it is not a program.
 int look_for(std::string const &program);
 
 class command {
 public:
     // Starts it, with these variables in addition to ours (NAME=value, or NAME to leave one out), and with the terminal
     // if we had it. Its standard input and output are ours. It is killed if we die without having waited for it
-    // (Linux). Must be called by the main thread, whose death is the one that counts for that.
+    // (Linux). Must be called by the main thread, because the kernel kills it when the calling thread dies.
     command(events &, std::vector<std::string> words, std::vector<std::string> variables);
 
     // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) we stop

@@ -1,7 +1,7 @@
 # bash completion for shedlock(1). Needs nothing else, but makes use of the package bash-completion where that is loaded.
 
-# The line up to the cursor as the user wrote it, into words: bash splits at : = @ as well. command_at is the index in COMP_WORDS
-# of the first word after the mark --, or empty.
+# Puts the words of the line up to the cursor into words, as the user wrote them; bash itself also splits at : = @. command_at becomes
+# the index in COMP_WORDS of the first word after the mark --, or empty.
 _shedlock_words()
 {
     local i word joins=
@@ -18,7 +18,7 @@ _shedlock_words()
     done
 }
 
-# A word without its quotes, into plain. False if only the shell could tell what it stands for; nothing is executed here.
+# Sets plain to the word without its quotes. Fails if only the shell could tell what the word means; nothing is executed here.
 _shedlock_unquote()
 {
     local quoted=$1 letter quote=
@@ -38,8 +38,8 @@ _shedlock_unquote()
     done
 }
 
-# The names of the locks in these states (a pattern), a line each. Left out are those with control characters, which nobody can
-# type, and those that look like options. Asks the database that the line asks for, for two seconds at most.
+# The names of the locks in these states (a pattern), one per line. Names with control characters, which cannot be typed, and names
+# that look like options are left out. Asks the database that the command line names, for two seconds at most.
 _shedlock_names()
 {
     local line name='' plain arguments=(list --json) is_name='^ *"name": "(.*)",$' is_state='^ *"state": "(.*)",$'
@@ -122,7 +122,7 @@ _shedlock()
     COMPREPLY=()
     _shedlock_words
 
-    # What stands before the cursor: a subcommand, its lock, options; option is the one whose value is to come.
+    # What is before the cursor: a subcommand, its lock, options. If an option still needs its value, it is in option.
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         if [[ -n $option ]]; then
             [[ $option == --dsn ]] && dsn=${words[i]}
@@ -151,7 +151,7 @@ _shedlock()
     fi
 
     case $subcommand in
-    run) options+=" $acquire --no-keep-alive -E --verbose" several=yes ;;
+    run) options+=" $acquire --wait-server --no-keep-alive -E --verbose" several=yes ;;
     acquire) options+=" $acquire" several=yes ;;
     extend) options+=" $lease --token" states=held several=yes ;;
     release)
@@ -194,7 +194,7 @@ _shedlock()
         ;;
     esac
 
-    # Bash replaces no more than what stands behind the last of these letters.
+    # Bash replaces only what follows the last of these letters.
     local letter breaks='' kept=''
     for letter in : = @; do
         [[ ${COMP_WORDBREAKS-} == *"$letter"* ]] && breaks+=$letter

@@ -22,7 +22,7 @@ bool is_ignored(int number)
     return action.sa_handler == SIG_IGN;
 }
 
-// All signals, unless there is a reason to leave one out: a signal that ends us would leave the lock held.
+// By default every signal, because one that ended us would leave the lock held. There are reasons to leave some out.
 bool is_awaited(int number)
 {
     switch (number) {
@@ -39,7 +39,7 @@ bool is_awaited(int number)
     case SIGURG:
     case SIGWINCH:
     case SIGTTIN:
-    case SIGTTOU: // end nobody
+    case SIGTTOU: // do not end a process
         return false;
     default:
         return !is_ignored(number);
@@ -57,7 +57,7 @@ int require(int descriptor, char const *what)
 
 events::events()
 {
-    // If the program that started us ignores it, our children would end without a status.
+    // If the program that started us ignores SIGCHLD, our children would end without a status.
     std::signal(SIGCHLD, SIG_DFL);
     sigset_t ours;
     ::sigemptyset(&ours);
@@ -84,7 +84,7 @@ int events::wait(std::optional<clock::time_point> until)
     pollfd either[] = {{signals_, POLLIN, 0}, {calls_, POLLIN, 0}};
     auto const now = clock::now();
     int at_most = -1;
-    if (until) // an hour at a time, for poll counts in int
+    if (until) // an hour at a time, because poll counts milliseconds in an int
         at_most = static_cast<int>(
             std::chrono::ceil<std::chrono::milliseconds>(std::clamp(*until, now, now + 1h) - now).count());
     ::poll(either, 2, at_most);

@@ -11,8 +11,8 @@ namespace shedlock::tool {
 class events {
 public:
     // From now on wait() returns every signal that would end us, unless it is ignored (nohup), cannot be caught, or
-    // reports a fault of our own; so it does for TSTP and CHLD. PIPE and XFSZ, which our own writes cause, are blocked,
-    // so that the write fails. Must be made before there are other threads.
+    // reports a fault of our own. It also returns TSTP and CHLD. PIPE and XFSZ, which our own writes cause, are
+    // blocked, so that the write fails. Must be made before there are other threads.
     events();
     ~events();
     events(events const &) = delete;
@@ -22,7 +22,7 @@ public:
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
 
-    // Restores the signals as we found them, for a new process that is about to execute something.
+    // Restores the signal mask that we found, for a new process that is about to execute a program.
     void restore() const noexcept;
 
 private:

@@ -34,7 +34,7 @@ std::optional<sys_time<microseconds>> to_instant(std::string const &text)
     static std::regex const calendar{
         "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?"
         "(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d)?)"};
-    static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d+))?"}; // beyond the year 5000 is no schedule
+    static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d+))?"}; // no schedule goes beyond the year 5000
     std::smatch part;
     if (std::regex_match(text, part, since_1970))
         return sys_seconds{seconds{std::stoll(part[1])}} + fraction(part[2]);

@@ -1,4 +1,4 @@
-// Instants as people and other programs write them.
+// Instants, in the formats that users and other programs write.
 #pragma once
 
 #include <chrono>

@@ -93,7 +93,7 @@ CLI::Option *add_instant(CLI::App *to, std::string const &name,
     return add_value(to, name, "INSTANT", read, help);
 }
 
-std::string who()
+std::string default_holder()
 {
     auto const *const user = ::getpwuid(::geteuid());
     char host[256] = "";
@@ -115,10 +115,10 @@ void complete(request &asked)
     how.at_most = asked.at_most;
     how.at_least = asked.at_least.value_or(microseconds{});
     if (how.holder.empty())
-        how.holder = who();
+        how.holder = default_holder();
 }
 
-// CLI11 does not know what comes after "--".
+// CLI11 does not know of the command after "--".
 class usage_of_run : public CLI::Formatter {
 public:
     usage_of_run() { column_width(28); }
@@ -128,7 +128,7 @@ public:
     }
 };
 
-// The commands and their options. Their values go into the request.
+// The subcommands and their options. The options' values go into the request.
 class menu {
 public:
     explicit menu(request &asked) : asked_{asked}
@@ -146,14 +146,14 @@ public:
         add_run();
         add_list();
         add_check();
-        add_acquisition(add("acquire", "Print the token, or exit with 1: refused", acquire));
+        add_acquisition(add("acquire", "Acquire a lock and print its token; 1: refused", acquire));
         add_extend();
         add_release();
         add_pause();
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
         add_name(add("forget", "Delete the row of a job that no longer exists; 1: not free, or no such row", forget));
         add("doctor", "Report what is wrong, or may go wrong; 1: something is wrong", doctor);
-        add("metrics", "Print counters and states for Prometheus", metrics);
+        add("metrics", "Print states, and counters if the server has them, for Prometheus", metrics);
         add("version", "Print the versions of the client and the server, and the server's edition", version);
     }
 
@@ -175,7 +175,7 @@ private:
                      "How long to wait for a server that cannot be reached (default: as --wait)");
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
-        command->add_flag("-v,--verbose", asked_.run.verbose, "Say so when skipped");
+        command->add_flag("-v,--verbose", asked_.run.verbose, "When skipped, say why on standard error");
         command->formatter(std::make_shared<usage_of_run>());
         command->footer(
             "Exits with the command's exit status; 128+n if signal n killed it. 123: done, but the\n"
@@ -218,7 +218,7 @@ private:
         add_names(command)->required();
         auto *const token_or_force = command->add_option_group("whose", "Whose acquisition");
         auto *const token = add_token(token_or_force);
-        token_or_force->add_flag("--force", asked_.force, "Whoever holds it; one name");
+        token_or_force->add_flag("--force", asked_.force, "Any acquisition, even a pause; takes one name");
         token_or_force->require_option(1);
         command->add_flag("--failed", asked_.failed, "Its work is not done: with --retry the same tick is due again")
             ->needs(token);
@@ -226,10 +226,11 @@ private:
 
     void add_pause()
     {
-        auto *const command = add("pause", "Keep a job from running until it is resumed; 1: somebody holds it", pause);
+        auto *const command =
+            add("pause", "Keep a job from running until it is resumed; 1: held or already paused", pause);
         add_name(command);
-        add_text(command, "--reason", asked_.reason, "The reason, for people");
-        add_duration(command, "--wait", asked_.run.wait, "How long to wait while somebody holds it");
+        add_text(command, "--reason", asked_.reason, "The reason, as the lists show it");
+        add_duration(command, "--wait", asked_.run.wait, "How long to wait while the lock is held");
     }
 
     CLI::Option *add_names(CLI::App *to, char const *help = "The lock, or several: all or none, one token")
@@ -246,8 +247,8 @@ private:
     void add_lease(CLI::App *to)
     {
         add_names(to)->required();
-        add_duration(to, "--at-most", asked_.at_most, "How long the lease lasts if nobody releases it")->required();
-        add_duration(to, "--at-least", asked_.at_least, "How long it is kept, even if released earlier");
+        add_duration(to, "--at-most", asked_.at_most, "How long the lease lasts if it is not released")->required();
+        add_duration(to, "--at-least", asked_.at_least, "How long the lock is kept, even if released earlier");
     }
 
     void add_acquisition(CLI::App *to)
@@ -257,9 +258,9 @@ private:
         add_duration(to, "--every", asked_.run.how.every, "Once per such period in the whole fleet, e.g. 1h");
         add_text(to, "--zone", asked_.run.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
         add_instant(to, "--tick", asked_.run.how.tick,
-                    "Instead of --every: once for this instant of the schedule, e.g. 2026-11-22T10:00:00Z");
+                    "Instead of --every: once for the run that is due at this instant, e.g. 2026-11-22T10:00:00Z");
         to->add_flag("--retry", asked_.run.how.retry, "Run again for the same period or tick until a run is done");
-        add_text(to, "--holder", asked_.run.how.holder, "Who holds the lock, for people (default user@host:pid)");
+        add_text(to, "--holder", asked_.run.how.holder, "The holder's name in lists (default user@host:pid)");
     }
 
     CLI::Option *add_token(CLI::App *to)
@@ -291,7 +292,7 @@ std::string complaint(CLI::App const &app, CLI::ParseError const &failure)
         if (word.starts_with("-") && word != "--")
             return "there is no option " + word + see;
         if (word != "--")
-            return '"' + word + (commands.empty() ? "\" is no command" : "\" is one word too many") + see;
+            return '"' + word + (commands.empty() ? "\" is not a command" : "\" is one word too many") + see;
     }
     return failure.what() + see;
 }

@@ -91,9 +91,9 @@ int record_late(client &locks, run_request const &request, token id, clock::time
 void say_unreleased(error const &why)
 {
     if (dynamic_cast<in_doubt const *>(&why))
-        say(std::string{why.what()} + "; if not, it ends by itself");
+        say(std::string{why.what()} + "; if it is still held, its lease ends by itself");
     else
-        say(std::string{"not released, and ends by itself: "} + why.what());
+        say(std::string{"the lock was not released, and its lease ends by itself: "} + why.what());
 }
 
 // Releases after the command has ended with this status. Returns the tool's exit status.

@@ -6,7 +6,7 @@
 namespace shedlock::tool {
 
 struct run_request {
-    std::vector<std::string> names; // of one lock, or of several of which all are acquired, or none
+    std::vector<std::string> names; // one, or several that are acquired all or none
     options how;
     std::chrono::microseconds wait{};
     std::optional<std::chrono::microseconds> wait_server; // instead of wait, for a server that cannot be reached

@@ -110,7 +110,7 @@ std::string cut(std::string const &utf8)
     std::size_t letters = 0, end = 0;
     while (letters < limit)
         letters += (static_cast<unsigned char>(utf8[end++]) & 0xC0) != 0x80;
-    return utf8.substr(0, end - 1) + "…"; // the last of these begins the letter that is left out
+    return utf8.substr(0, end - 1) + "…"; // the last byte counted begins the first character that is left out
 }
 
 using line = std::array<std::string, 8>;
@@ -147,10 +147,10 @@ struct metric {
     char const *name;
     char const *type;
     char const *help;
-    field (*value)(internal::fields const &); // nothing: there is no such sample
+    field (*value)(internal::fields const &); // nullopt: no sample
 };
 
-// Nothing for an instant that is infinite: an alert would wait for it.
+// nullopt for an infinite instant, because an alert on the time since then would never fire, or always.
 template <int Column> field number_if_any(internal::fields const &row)
 {
     auto const &value = row[Column];
@@ -180,10 +180,12 @@ void print(std::vector<internal::fields> const &rows, metric const &one, std::os
             out << one.name << "{name=" << label(row[0]) << "} " << *value << '\n';
 }
 
-// All of them for each lock, so that a query sees when one ends. None while nothing is known.
+// A sample for each outcome, 1 or 0, so that a query sees when an outcome no longer applies. No sample while the
+// outcome is not known.
 void print_outcomes(std::vector<internal::fields> const &rows, std::ostream &out)
 {
-    constexpr metric one = {"shedlock_lock_last_outcome", "gauge", "1 for how the last run ended.", nullptr};
+    constexpr metric one = {"shedlock_lock_last_outcome", "gauge", "1 if the last run ended in this way, 0 if not.",
+                            nullptr};
     out << head(one);
     for (auto const &row : rows)
         for (auto const *const each : {"done", "failed", "ran out"})
@@ -195,7 +197,7 @@ void print_outcomes(std::vector<internal::fields> const &rows, std::ostream &out
 constexpr char held_state[] = "held", paused_state[] = "paused";
 
 constexpr metric of_locks[] = {
-    {"shedlock_lock_held", "gauge", "1 while somebody holds it.", is_in_state<held_state>},
+    {"shedlock_lock_held", "gauge", "1 while it is held.", is_in_state<held_state>},
     {"shedlock_lock_paused", "gauge", "1 while it is paused.", is_in_state<paused_state>},
     {"shedlock_lock_held_seconds", "gauge", "How long the holder has had it.", number<held_for>},
     {"shedlock_lock_remaining_seconds", "gauge", "How long the lease still runs.", number<remaining>},
@@ -203,24 +205,24 @@ constexpr metric of_locks[] = {
     {"shedlock_lock_acquired_timestamp_seconds", "gauge", "When it was last acquired or paused, as Unix time.",
      number<acquired>},
     {"shedlock_lock_last_done_timestamp_seconds", "gauge",
-     "When a run was last released as done, as Unix time. Runs of Java clients do not tell.", number_if_any<done>},
+     "When a run was last released as done, as Unix time. Java clients do not report it.", number_if_any<done>},
     {"shedlock_lock_last_tick_timestamp_seconds", "gauge", "The tick of the last run, as Unix time.",
      number_if_any<tick>},
 };
 
 constexpr metric of_stats[] = {
     {"shedlock_attempts_total", "counter", "Calls of acquire.", number<1>},
-    {"shedlock_acquired_total", "counter", "Those that got the lock.", number<2>},
-    {"shedlock_refused_total", "counter", "Those that did not.", number<3>},
+    {"shedlock_acquired_total", "counter", "Calls that got the lock.", number<2>},
+    {"shedlock_refused_total", "counter", "Calls that were refused.", number<3>},
     {"shedlock_released_total", "counter", "Releases.", number<4>},
-    {"shedlock_failed_total", "counter", "Those of work that was not done.", number<5>},
+    {"shedlock_failed_total", "counter", "Releases of work that was not done.", number<5>},
     {"shedlock_extended_total", "counter", "Extends.", number<6>},
-    {"shedlock_expired_total", "counter", "Leases that somebody else found run out: the holder died or overran.",
-     number<7>},
+    {"shedlock_expired_total", "counter",
+     "Leases that another caller found to have run out, because the holder died or overran.", number<7>},
     {"shedlock_lost_total", "counter", "Releases, extends and guards that came too late.", number<8>},
     {"shedlock_wait_seconds_total", "counter", "Time spent in acquires with a wait.", number<9>},
     {"shedlock_hold_seconds_total", "counter", "Time from acquire to release.", number<10>},
-    {"shedlock_longest_hold_seconds", "gauge", "The longest of these.", number<11>},
+    {"shedlock_longest_hold_seconds", "gauge", "The longest time from acquire to release.", number<11>},
 };
 
 } // namespace
@@ -269,7 +271,7 @@ std::vector<std::string> list_as_json(internal::session &session, std::vector<st
                         {"last_done_tick", text_or_null(row[last_done_tick])},
                         {"holder_pid", row[holder_pid] ? json(std::stoi(*row[holder_pid])) : json{}},
                         {"holder_alive", row[holder_alive] ? json(row[holder_alive] == "t") : json{}}});
-    // A database in SQL_ASCII may have names that are no UTF-8; JSON has no other way to say them.
+    // A SQL_ASCII database may have names that are not valid UTF-8, which JSON cannot express.
     out << escaped_in_json(list.dump(2, ' ', false, json::error_handler_t::replace)) << '\n';
     return missing(names, rows);
 }

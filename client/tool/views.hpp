@@ -1,4 +1,4 @@
-// What there is to see: locks, counters, findings; as a table for people, as JSON, for Prometheus.
+// Prints locks, counters and findings: as a table, as JSON, or for Prometheus.
 #pragma once
 
 #include "session.hpp"
@@ -7,15 +7,15 @@
 
 namespace shedlock::tool {
 
-// Only these locks; all, if none is named. The names that have no row are given back.
+// Print these locks, or all if none is named. Return the names that have no row.
 std::vector<std::string> list_as_table(internal::session &, std::vector<std::string> const &names, std::ostream &,
                                        bool with_colours);
 std::vector<std::string> list_as_json(internal::session &, std::vector<std::string> const &names, std::ostream &);
 
-// The names are those of docs/postgres_exporter.yaml.
+// The metrics have the names of docs/postgres_exporter.yaml. Without counters only the others are printed.
 void metrics(internal::session &, std::ostream &);
 
-// Whether there is an error or a warning among the findings.
+// Returns true if there is an error or a warning among the findings.
 bool doctor(internal::session &, std::ostream &);
 
 } // namespace shedlock::tool

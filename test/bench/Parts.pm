@@ -158,7 +158,7 @@ sub pile
 	my ($side, $cycles) = @_;
 	my $script = "\\set name 1 + :client_id\nCALL pile(:name, ${\int($cycles * 2 / 8)});\n";
 	Server::pgbench_script('old', $script, "-c synchronous_commit=off -c search_path=${\Sides::schema($side)}", qw(-M prepared -c 8 -t 1));
-	# Autovacuum would do this meanwhile. Then the planner knows how long the table has become.
+	# Does what autovacuum would do meanwhile, so that the planner knows how long the table has become.
 	Server::sql('old', 'VACUUM ANALYZE ' . Table::table($side));
 }
 

@@ -107,7 +107,8 @@ sub pgbench
 		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
 }
 
-# Returns how many rows of the side's tables were inserted or updated so far.
+# Returns how many rows of the side's tables have been inserted or updated so far. A side without a table counts its completed cycles
+# instead; each counts as two changes.
 sub changes
 {
 	my ($side, $database) = @_;

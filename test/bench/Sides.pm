@@ -62,7 +62,7 @@ our @sides = (
 	},
 	{
 		key => 'ours_sync', title => 'ours, async_release off',
-		note => 'the same, every commit waits for the disk: as with the others on PostgreSQL',
+		note => 'the same, but every commit waits for the disk, as with the portable edition, Java and `two UPDATEs by primary key`',
 		schema => 'public', options => '-c shedlock.async_release=off', only => [qw(cycle one)],
 		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
 		release => 'SELECT shedlock_release(:name)',
@@ -96,7 +96,7 @@ our @sides = (
 	},
 	{
 		key => 'plain_select', title => 'SELECT by primary key',
-		note => 'whether the row with that number is free: a refusal as plain SQL can know it',
+		note => 'tests whether the row with that number is free, which is all that plain SQL needs for a refusal',
 		schema => 'plain', setup => $plain, only => ['refused'],
 		acquire => 'SELECT lock_until <= now() AS got FROM shedlock WHERE name = :name',
 	},
@@ -109,8 +109,8 @@ our @sides = (
 	},
 	{
 		key => 'plain_async', title => 'two UPDATEs, second async',
-		note => 'the same; the second one turns `synchronous_commit` off for its own transaction, as our release does. In one statement'
-			. ' that takes a call of `set_config`; `SET LOCAL` would take three more statements, and the setting of a session would be for both',
+		note => 'the same; the second one turns `synchronous_commit` off for its own transaction, as our release does. To do that in one'
+			. ' statement it calls `set_config`; `SET LOCAL` would take three more statements, and a session setting would apply to both UPDATEs',
 		schema => 'plain', only => ['cycle'],
 		acquire => $plain_update, release => "$plain_update RETURNING set_config('synchronous_commit', 'off', true)",
 	},
@@ -153,7 +153,7 @@ our @sides = (
 	}, qw(always everysec)),
 );
 
-# The sides that are measured with up to a million names. Ours may become as much slower by that as plain SQL does.
+# The sides that are measured with up to a million names. With that many names ours may slow down as much as plain SQL does.
 our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side

@@ -13,7 +13,7 @@ protected:
     };
     std::mutex mutex;
     std::vector<seen> all;
-    std::vector<activity> last; // at most one: its reference is not to be used
+    std::vector<activity> last; // at most one; its reference is invalid after the callback
     shedlock::client counting{server::connection(),
                               {.on_event = heard.handler(), .on_activity = [this](activity const &one) {
                                    std::lock_guard const hold{mutex};
@@ -66,7 +66,7 @@ TEST_F(activity_test, reports_destructors_and_completions)
                                         {kind::completed, {}},
                                         {kind::acquired, {}},
                                         {kind::released, shedlock::outcome::done}}))
-        << "the last one had been completed, which stays so";
+        << "the last one had been completed, and stays done";
 }
 
 TEST_F(activity_test, reports_tokens)
@@ -100,7 +100,7 @@ TEST_F(activity_test, has_no_callback_by_default)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
 }
 
-// Other options.
+// Options of an acquire that have no test file of their own.
 
 class options_test : public with_server {};
 

@@ -1,4 +1,4 @@
-// How long calls take when the server is silent: their waiting for each other included.
+// How long calls take when the server is silent, including their waits for each other.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -7,7 +7,7 @@
 namespace {
 
 constexpr std::chrono::milliseconds timeout = 700ms;
-// The machine's clock ends no attempt to connect.
+// No attempt to connect is ended by the machine's clock.
 std::string const patient = " connect_timeout=600";
 
 } // namespace
@@ -37,8 +37,8 @@ protected:
         other_network.cut();
     }
 
-    // Each waits for half of what was left to the one before; in all, if the clock stops while they are not at it, for
-    // one timeout. If each waited for half of the timeout, that would be ten.
+    // Each destructor waits half as long as the one before. As the clock stops between them, they take one timeout
+    // together. If each waited for half of the timeout, they would take ten.
     void expect_one_timeout_for(std::vector<shedlock::lock> all)
     {
         auto going = std::async(std::launch::async, [&] { all.clear(); });
@@ -62,7 +62,7 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 {
     frozen_clock const clock;
     auto through = client(network.connection() + patient, timeout);
-    (void) through.try_acquire(name, {.at_most = 1min}); // so that it is connected
+    (void) through.try_acquire(name, {.at_most = 1min}); // opens the connection
     fall_silent();
     std::atomic<int> begun = 0, ended = 0;
     std::vector<std::jthread> crowd;
@@ -79,7 +79,7 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
     for (auto const end = std::chrono::steady_clock::now() + 1min;
          ended < 10 && std::chrono::steady_clock::now() < end;)
         std::this_thread::sleep_for(10ms);
-    if (ended < 10) // one of them may not have looked at the clock before
+    if (ended < 10) // one of them may not have looked at the clock until now
         advance_clock(timeout);
     EXPECT_TRUE(server::comes_true([&] { return ended == 10; })) << "one after the other they would take ten";
     end_silence();
@@ -141,7 +141,7 @@ TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
     queued.get();
 }
 
-// Requests wait for each other, but not for each other's waits.
+// Requests wait for each other, but a call that waits for a lock does not hold up the others.
 
 TEST_F(bounded_test, a_wait_for_a_lock_keeps_no_other_caller_waiting)
 {

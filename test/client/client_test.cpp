@@ -23,7 +23,7 @@ TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
     EXPECT_EQ(server::token(name), number(mine->token()));
 }
 
-TEST_F(client_test, takes_blanks_at_the_ends_of_a_name_for_a_part_of_it)
+TEST_F(client_test, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 {
     auto const one = locks.try_acquire(name, {.at_most = 1min});
     auto const several = locks.try_acquire({name + ' ', "\t" + name}, {.at_most = 1min});
@@ -70,7 +70,7 @@ TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
 {
     auto const tick = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
     ASSERT_TRUE(locks.run(name, {.at_most = 1min, .tick = tick}, [](shedlock::lock &) {}));
-    frozen_clock const clock; // it would wait for ever
+    frozen_clock const clock; // so that a wait would never end
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .tick = tick}, 1h));
 }
 
@@ -291,7 +291,7 @@ TEST_F(client_test, pause_waits_for_the_holder)
     locks.resume(name);
 }
 
-// With PG* variables for everything. A program that compiles tests this.
+// All settings come from PG* variables. That these constructors compile is part of the test.
 TEST_F(client_test, may_be_made_of_settings_alone)
 {
     shedlock::client ours{{}, {.timeout = 1min}};
@@ -408,7 +408,7 @@ TEST_F(client_test, looks_for_another_server_when_this_one_takes_no_writes)
     EXPECT_TRUE(reader.try_acquire(name, {.at_most = 1s})) << "over a new connection";
 }
 
-// The extension may be anywhere, and the settings of the role whatever they like.
+// The extension may be in any schema, and the role may have any settings.
 
 TEST_F(client_test, finds_the_extension_in_any_schema_and_when_it_moves)
 {
@@ -448,7 +448,7 @@ TEST_F(client_test, bears_strange_settings_of_the_role)
         try {
             server::ask(std::string{"ALTER ROLE postgres SET "} + setting);
         } catch (pqxx::sql_error const &) {
-            continue; // a locale that this machine does not have, literals that PostgreSQL 19 has not
+            continue; // the locale is missing here, or PostgreSQL 19 refuses standard_conforming_strings = off
         }
         auto other = client(server::connection());
         auto const tick = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -465,12 +465,12 @@ TEST_F(client_test, bears_strange_settings_of_the_role)
     }
 }
 
-// The promise itself, and that the test would notice if it were broken.
+// Tests the promise itself, and that this test would notice a broken promise.
 
 namespace {
 
 struct tally {
-    int counter; // read, pause, write: what is lost when two do it at a time
+    int counter; // read, pause, write: an increment is lost if two processes do this at the same time
     int done;
 };
 

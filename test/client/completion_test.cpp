@@ -1,4 +1,4 @@
-// A lock that was released as done by a transaction's commit: it is ours no more, and that is no loss.
+// A lock that was released as done by a transaction's commit: it is not ours any more, but it is not lost either.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -36,7 +36,7 @@ protected:
     }
 };
 
-// Completed by somebody else that has the token
+// Completed by another program that has the token
 
 TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 {
@@ -45,7 +45,7 @@ TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
     complete(*mine);
     expect_dropped_in_silence(*mine, deadline);
     EXPECT_EQ(server::state(name), "free");
-    locks.try_acquire(name, {.at_most = 1min}).reset(); // so that the server has forgotten it
+    locks.try_acquire(name, {.at_most = 1min}).reset(); // so that the server no longer knows of the completion
     EXPECT_NO_THROW(mine->release());
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_EQ(heard.texts(), "");
@@ -128,7 +128,7 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
         }
     };
     EXPECT_EQ(state([&] { locks.extend(name, mine->token(), 1min); }), "SL002");
-    EXPECT_TRUE(mine->held()) << "the lock was not asked";
+    EXPECT_TRUE(mine->held()) << "the call did not go through the lock object";
     EXPECT_EQ(state([&] { mine->extend(1min); }), "SL002");
     EXPECT_FALSE(mine->held());
     EXPECT_FALSE(mine->stop_token().stop_requested());
@@ -142,7 +142,7 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
 }
 
 // SQL may complete one name after the other. The server then refuses to extend or release all of them at once.
-TEST_F(completion_test, of_several_names_those_are_kept_and_released_that_are_not_completed)
+TEST_F(completion_test, of_several_names_only_those_not_completed_are_kept_and_released)
 {
     auto const a = name + " a", b = name + " b", c = name + " c";
     auto mine = locks.try_acquire({a, b, c}, kept);
@@ -200,7 +200,7 @@ TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
         complete(lock);
         advance_clock(1h);
         EXPECT_FALSE(lock.held());
-    })) << "nobody has told us, and the lease has ended by our own clock";
+    })) << "the client was not told, and the lease has ended by its own clock";
     EXPECT_THROW((void) locks.run(name, {.at_most = 1min},
                                   [&](shedlock::lock &lock) {
                                       complete(lock);
@@ -314,7 +314,7 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     auto mine = locks.try_acquire(name, kept);
     auto const deadline = mine->deadline();
     (void) mine->complete_statement();
-    locks.force_release(name); // in place of a commit with a tick, and a later tick that somebody has acquired since
+    locks.force_release(name); // looks like a commit for a tick, followed by an acquisition for a later tick
     auto const next = locks.try_acquire(name, {.at_most = 1min});
     expect_dropped_in_silence(*mine, deadline);
     mine.reset();
@@ -353,7 +353,7 @@ TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
         auto const statement = lock.complete_statement();
         server::end_lease(name + " overran");
         EXPECT_THROW(lock.extend(1min), shedlock::lock_lost);
-        server::ask(statement); // nobody had taken it
+        server::ask(statement); // there was no other acquisition
     }));
 }
 
@@ -368,7 +368,7 @@ TEST_F(completion_test, a_commit_that_takes_long_is_no_trouble_of_keep_alive)
         let_pass(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }))
         << "at the deadline, as ever: the commit may still fail";
-    let_pass(21min); // keep-alive could say something
+    let_pass(21min); // long enough for a report by keep-alive
     transaction.commit();
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_TRUE(locks.run(name + " run", {.at_most = 1min}, [](shedlock::lock &) {}));

@@ -47,7 +47,7 @@ TEST(connection_test, puts_its_defaults_before_what_is_given)
     EXPECT_EQ(setting("postgresql://?application_name=mine", "application_name"), "mine");
     EXPECT_EQ(setting("", "client_encoding"), "UTF8");
     EXPECT_EQ(setting("postgres:///", "client_encoding"), "UTF8");
-    EXPECT_EQ(setting("client_encoding=LATIN1", "client_encoding"), "UTF8") << "or names would be other names";
+    EXPECT_EQ(setting("client_encoding=LATIN1", "client_encoding"), "UTF8") << "names are sent as UTF-8";
     auto const read_only = std::string{"options='-c default_transaction_read_only=on'"};
     EXPECT_THROW(setting(read_only, "application_name"), connection_error) << "it is for writing";
     EXPECT_NO_THROW(setting(read_only + " target_session_attrs=any", "application_name"));
@@ -65,7 +65,7 @@ TEST(connection_test, leaves_to_the_environment_what_it_decides)
     ::unsetenv("PGTARGETSESSIONATTRS");
 }
 
-TEST(connection_test, waits_for_all_hosts_together)
+TEST(connection_test, waits_for_a_silent_host)
 {
     proxy network;
     network.hold_newcomers();

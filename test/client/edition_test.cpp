@@ -1,4 +1,4 @@
-// Which functions the client finds: the extension's or the portable edition's, in databases of these tests' own.
+// Which functions the client finds: the extension's or the portable edition's, in databases that these tests create.
 #include "fixture.hpp"
 
 #include <cstdlib>
@@ -35,7 +35,7 @@ protected:
         ASSERT_EQ(std::system(psql.c_str()), 0);
     }
 
-    // How a new client fares.
+    // The result of a call by a new client.
     std::string attempt(shedlock::edition *found = nullptr)
     try {
         auto mine = client("dbname=" + database);

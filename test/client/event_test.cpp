@@ -50,7 +50,7 @@ TEST_F(event_test, a_lock_that_keep_alive_could_not_extend_is_lost)
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     network.cut();
     server::end_lease(name);
-    mine.reset(); // the server says so, too
+    mine.reset(); // the server reports the loss, too
     EXPECT_EQ(std::ranges::count(heard.all(), event::kind::lost, &event::what), 1) << "told once: " << heard.texts();
 }
 
@@ -71,7 +71,7 @@ TEST_F(event_test, a_lock_that_was_taken_over_does_not_end_by_itself)
     EXPECT_EQ(heard.texts().find("ends by itself"), std::string::npos) << heard.texts();
 }
 
-TEST_F(event_test, nor_does_one_that_is_known_to_be_lost_when_the_server_is_gone)
+TEST_F(event_test, a_lock_that_is_known_to_be_lost_is_not_reported_as_not_released_when_the_server_is_gone)
 {
     auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);

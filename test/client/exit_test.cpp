@@ -8,7 +8,7 @@
 
 class exit_test : public with_server {
 protected:
-    // How static_client ends.
+    // The wait status of static_client.
     static int status_of(std::string how, std::string lock)
     {
         auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("static_client").string();
@@ -22,7 +22,7 @@ protected:
 };
 
 // libpq makes OpenSSL register an exit handler. If the handler runs before the client is gone, the client's threads may
-// be using what it frees.
+// be using what OpenSSL frees.
 TEST_F(exit_test, a_static_client_is_gone_before_openssl_cleans_up)
 {
     EXPECT_EQ(status_of("static", name), 0);

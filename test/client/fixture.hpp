@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using shedlock::event;
 using shedlock::token;
 
-// The same, as server::token gives it.
+// The same token, in the format of server::token.
 inline std::int64_t number(token value)
 {
     return static_cast<std::int64_t>(value);
@@ -52,7 +52,7 @@ public:
 
 class events {
 public:
-    // A client that a callback destroyed may call it when the test is over.
+    // A client that was destroyed in a callback may call the handler after the end of the test.
     [[nodiscard]] std::function<void(event const &)> handler()
     {
         return [heard = heard_](event const &one) {
@@ -105,7 +105,7 @@ protected:
         ASSERT_TRUE(kept && ends);
         auto const before = kept->deadline();
         advance_clock(time);
-        EXPECT_TRUE(by.try_acquire(name + " wakes them", {.at_most = 1h})); // or they would sleep for a second
+        EXPECT_TRUE(by.try_acquire(name + " wakes them", {.at_most = 1h})); // otherwise they would sleep for a second
         EXPECT_TRUE(server::comes_true([&] {
             return kept->deadline() > before && ends->stop_token().stop_requested();
         })) << heard.texts();

@@ -14,7 +14,7 @@ constexpr bool may_have_threads_in_a_child = true;
 
 namespace {
 
-// What work says in a child of this process. Says so if that does not come to its end.
+// What work writes in a child of this process. The result also shows if the child did not end normally.
 std::string in_child(std::function<std::string()> const &work)
 {
     int ends[2];
@@ -80,7 +80,7 @@ class fork_test : public with_server {
 protected:
     std::optional<shedlock::client> own = client(server::connection());
 
-    // Then the child's copies go, as when it returns from main.
+    // Then the child's copies are destroyed, as when it returns from main.
     std::string all_unless_inert(std::optional<shedlock::lock> &lock)
     {
         auto said = unless_inert(*lock) + unless_inert(*own, name);
@@ -139,7 +139,7 @@ TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
     expect_as_before(*mine, granted);
 }
 
-// Whatever other threads had locked then stays locked in the child.
+// What other threads had locked at the fork stays locked in the child.
 TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
 {
     proxy network;
@@ -204,5 +204,5 @@ TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_its_parent)
                   return mine ? all_unless_inert(mine) : "not acquired\n";
               }),
               "");
-    EXPECT_EQ(server::state(name), "held") << "nobody has released it";
+    EXPECT_EQ(server::state(name), "held") << "it was not released";
 }

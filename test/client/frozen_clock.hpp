@@ -1,6 +1,6 @@
 // Lets a test stop and move the clock that the client reads, CLOCK_BOOTTIME: in a program that links this, and in a
-// tool that is started with it as LD_PRELOAD. Until then it goes with the machine's. So a lease of an hour ends when
-// the test says so, and at no other time. All other clocks are the machine's.
+// tool that is started with it as LD_PRELOAD. Until the test does so, it follows the machine's clock. So a lease of an
+// hour ends when the test decides, and at no other time. All other clocks are the machine's.
 #pragma once
 
 #include <chrono>
@@ -23,5 +23,5 @@ void advance_clock(std::chrono::microseconds by);
 void pass_time(std::chrono::microseconds in_all);
 
 // From now on this program, and those that are started with LD_PRELOAD and with this file in SHEDLOCK_TEST_CLOCK, share
-// one clock. It is that much slower than the machine's, so that the five seconds of a request take nearly a minute.
+// one clock. It is so much slower than the machine's that the five seconds of a request take nearly a minute.
 void share_clock(std::string const &file, int slowness = 10);

@@ -1,5 +1,5 @@
-// The statements for the application's transactions: guard, and complete. They need nothing but that transaction. And
-// the functions of pqxx.hpp that execute them; pqxx_test has more of those.
+// The statements guard and complete for the application's transactions, which need nothing but that transaction, and
+// the functions of pqxx.hpp that execute them. (pqxx_test tests more of those functions.)
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -11,7 +11,7 @@ using guard_test = with_server;
 
 namespace {
 
-constexpr char const *others_wait = "from the guard to the commit nobody else can have the lock";
+constexpr char const *others_wait = "from the guard to the commit no other caller can have the lock";
 
 // Lost already: the statement itself fails.
 void expect_lost(pqxx::work &transaction, std::string const &statement, char const *when)
@@ -41,7 +41,7 @@ TEST_F(guard_test, covers_a_transaction_until_its_commit)
     locks.force_release(name + " b");
     try {
         transaction.commit();
-        FAIL() << "somebody else has acquired it";
+        FAIL() << "another caller has acquired it";
     } catch (pqxx::sql_error const &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001");
     }
@@ -164,7 +164,7 @@ TEST_F(guard_test, is_a_statement_for_any_driver)
     table_of_work const table;
     EXPECT_EQ(table.do_with(statement), "");
     EXPECT_EQ(table.rows(), "1");
-    if (!server::is_portable()) { // where nobody else comes in between
+    if (!server::is_portable()) { // where no other caller can come in between
         EXPECT_EQ(table.do_with(statement + "; SELECT shedlock_force_release('" + name + "')"), "SL001");
     }
     locks.force_release(name);
@@ -235,7 +235,7 @@ TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
         EXPECT_THROW(shedlock::commit(*mine, transaction), shedlock::lock_lost);
     }
     EXPECT_THROW(mine->release(), shedlock::lock_lost) << "it was not completed, so it is not inert";
-    if (!server::is_portable()) { // where nobody else comes in between
+    if (!server::is_portable()) { // where no other caller can come in between
         mine = locks.try_acquire(name, {.at_most = 1min});
         overtaken late{*mine};
         pqxx::work transaction{connection};

@@ -79,7 +79,7 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
         EXPECT_EQ(one.lock.list(), std::vector{name + '0'}) << one.text;
 }
 
-// docs/client.md says so. On the portable edition its row is stuck until the commit.
+// As docs/client.md says. On the portable edition the row is stuck until the commit.
 TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
 {
     auto const mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
@@ -121,7 +121,7 @@ TEST_F(keeper_test, extends_several_names_as_one)
     EXPECT_EQ(server::ask("SELECT " + until(" a") + " = " + until(" b")), "t");
 }
 
-// While there is no server, each is tried again as its own lease demands.
+// While there is no server, the client tries each lock again as often as its own lease requires.
 TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
 {
     frozen_clock const clock;
@@ -136,7 +136,8 @@ TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
     network.cut();
     network.refuse_newcomers();
     advance_clock(2100ms);
-    // A ninth of what is left, which is more than its pause. Once more if that was before keep-alive began to pause.
+    // Lets a ninth of the rest of the lease pass, which is more than keep-alive's pause. Does so again if keep-alive
+    // had not begun to pause by then.
     auto const comes_in_time = [&](std::function<bool()> const &condition) {
         for (auto patience = 1s; !condition() && patience < server::at_last; patience *= 2) {
             advance_clock((until - shedlock::clock::now()) / 9);

@@ -34,8 +34,8 @@ TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
     EXPECT_EQ(mine->deadline(), trusted_until(extending, 2h));
 }
 
-// The server carries out what a client sent that has gone since.
-TEST_F(lease_test, is_trusted_no_longer_than_a_request_lasts_that_was_given_up_on_and_arrives_late)
+// The server may carry out a request after its client has given up and disconnected.
+TEST_F(lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_late_would_last)
 {
     proxy network;
     auto slow = client(network.connection(), 10min);
@@ -53,7 +53,7 @@ TEST_F(lease_test, is_trusted_no_longer_than_a_request_lasts_that_was_given_up_o
     EXPECT_LE(mine->deadline(), before + 30min) << "it may arrive at any time";
     network.let_go();
     if (!server::connection().empty())
-        GTEST_SKIP() << "the pooler drops what a client has asked that has said good-bye";
+        GTEST_SKIP() << "the pooler drops the request of a client that has disconnected";
     EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 31min; })) << "the lease was cut";
 }
 
@@ -111,7 +111,7 @@ TEST_F(lease_test, is_lost_or_released_but_not_both)
     EXPECT_TRUE(late.end()) << "the server may still have it";
 }
 
-// Keep-alive became due while an extend was under way, and then went on with the old at_most, for good.
+// A former bug: keep-alive became due while an extend was under way, and from then on used the old at_most.
 TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
 {
     auto patient = client(server::connection() + " application_name=patient", 24h);
@@ -187,7 +187,7 @@ TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
 TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
 {
     auto mine = locks.try_acquire(name, {.at_most = 24h, .keep_alive = true});
-    mine->extend(1h); // the keeper would have slept for eight hours
+    mine->extend(1h); // otherwise the keeper would sleep for eight hours
     auto const deadline = mine->deadline();
     let_pass(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
@@ -230,7 +230,7 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
     auto const first = mine->deadline();
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > first; })) << "it has been extended";
-    network.hold_replies(); // the server is there, but nothing of it can be heard
+    network.hold_replies(); // the server is there, but its answers do not arrive
     auto const deadline = mine->deadline();
     advance_clock(21min);
     frozen_clock const clock;
@@ -279,7 +279,7 @@ TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
     proxy network;
     auto through = client(network.connection(), 24h);
     auto connected = through.try_acquire(name + " before", {.at_most = 1h});
-    network.hold_newcomers(); // the keeper's own connection will be one
+    network.hold_newcomers(); // the keeper's own connection will be one of these
     auto const before = network.newcomers();
     auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     ASSERT_TRUE(mine);

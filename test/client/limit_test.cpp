@@ -27,7 +27,7 @@ TEST_F(limit_test, a_short_job_needs_no_connection_for_keep_alive)
         auto brief = counted();
         auto const mine = brief.try_acquire(name, {.at_most = 1h, .keep_alive = true});
         EXPECT_TRUE(mine);
-    } // has ended its threads
+    } // the destructor has ended the client's threads
     EXPECT_EQ(asked, 1);
     EXPECT_EQ(heard.texts(), "");
 }
@@ -65,7 +65,7 @@ protected:
         return server::ask("SELECT count(*) FROM pg_stat_activity WHERE usename = 'limited'");
     }
 
-    // It is due to be extended: it began long ago.
+    // A lease that is due to be extended, because it began long ago.
     std::shared_ptr<lease> due(std::string const &which)
     {
         auto const number = server::ask("SELECT shedlock_acquire_token(" + server::literal(which) + ", '1 hour')");
@@ -83,7 +83,7 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
 {
     auto const source = [] { return std::string{"user=limited"}; };
     session shared{source, 1min};
-    shared.ask("SELECT", {}); // so that there is no other
+    shared.ask("SELECT", {}); // opens the only connection that the role may have
     keeper keeping{source, shared, report};
     auto const mine = due(name);
     keeping.keep(mine);
@@ -102,7 +102,7 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
     EXPECT_EQ(heard.texts(), "");
 }
 
-// A call waits on it for a row, and has no limit to speak of.
+// A call occupies the shared connection, because it waits for a row, and has practically no time limit.
 TEST_F(limited_test, keep_alive_does_not_wait_for_a_busy_shared_connection)
 {
     frozen_clock const clock; // so keep-alive never gets to the time at which it asks for a connection of its own again

@@ -41,7 +41,7 @@ TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
         auto const next = locks.try_acquire(name + " next", {.at_most = 1min});
     }
     EXPECT_EQ(server::last_outcome(name), "failed");
-    EXPECT_EQ(server::last_outcome(name + " log"), "done") << "no exception of its own scope";
+    EXPECT_EQ(server::last_outcome(name + " log"), "done") << "no exception ended its scope";
     EXPECT_EQ(server::last_outcome(name + " next"), "done");
 }
 
@@ -49,7 +49,7 @@ TEST_F(lock_test, is_released_as_failed_when_its_work_was_to_stop)
 {
     {
         auto const mine = locks.try_acquire(name, {.at_most = 1h});
-        advance_clock(1h); // the server takes a release
+        advance_clock(1h); // the server still accepts a release
         EXPECT_FALSE(mine->held());
     }
     EXPECT_EQ(server::last_outcome(name), "failed");
@@ -65,7 +65,7 @@ void expect_inert(shedlock::lock &lock)
     EXPECT_THROW(lock.detach(), shedlock::usage_error);
     EXPECT_THROW((void) lock.token(), shedlock::usage_error);
     EXPECT_THROW((void) lock.tick(), shedlock::usage_error);
-    EXPECT_THROW((void) lock.guard_statement(), shedlock::usage_error) << "nothing must pass for guarded";
+    EXPECT_THROW((void) lock.guard_statement(), shedlock::usage_error) << "work must not seem guarded";
     EXPECT_THROW((void) lock.complete_statement(), shedlock::usage_error);
     EXPECT_NO_THROW(lock.completed());
 }
@@ -171,7 +171,7 @@ TEST_F(lock_test, destructor_does_not_throw_or_dawdle_when_the_server_is_gone)
     auto mine = through.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     network.cut();
     network.refuse_newcomers();
-    frozen_clock const clock; // it waits for no time
+    frozen_clock const clock; // so that the wait does not end by time
     EXPECT_NO_THROW(mine.reset());
     EXPECT_NE(heard.texts().find("ends by itself"), std::string::npos) << heard.texts();
 }
@@ -197,7 +197,7 @@ TEST_F(lock_test, a_release_whose_reply_is_lost_is_not_reported_as_a_loss)
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
     network.cut();
     releasing.join();
-    EXPECT_EQ(heard.texts(), "") << "this token was released as done, whichever of the two requests it was";
+    EXPECT_EQ(heard.texts(), "") << "the token was released as done, no matter by which of the two requests";
 }
 
 TEST_F(lock_test, extends_from_now_and_learns_of_a_loss)

@@ -1,4 +1,4 @@
-// Calls that wait for a server that cannot be reached, and strings with which no server can be.
+// Calls that wait for a server that cannot be reached, and connection strings with which none can ever be reached.
 #include "outage.hpp"
 
 #include "core.hpp"
@@ -54,7 +54,8 @@ protected:
             all.push_back(one.what);
         return all;
     }
-    // SQLSTATE of an acquire that would wait for an hour; 22023 for no SQLSTATE.
+    // The SQLSTATE of the error that an acquire reports although it may wait for an hour, or "none". It is 22023 if
+    // libpq cannot parse the connection string.
     std::string mistake_in(std::string const &connection)
     {
         auto wrong = client(connection);
@@ -222,7 +223,7 @@ TEST(backoff_test, doubles_its_pauses_up_to_five_seconds)
     std::vector<shedlock::clock::duration> all;
     for (int i = 0; i < 8; ++i) {
         all.push_back(pauses.next());
-        pauses.rest(shedlock::clock::now(), {}); // is over already
+        pauses.rest(shedlock::clock::now(), {}); // ends at once, because the time is over
     }
     EXPECT_EQ(all, (std::vector<shedlock::clock::duration>{100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5s, 5s}));
     pauses.reset();

@@ -201,7 +201,7 @@ TEST_F(pqxx_test, guards_each_of_several)
 TEST_F(pqxx_test, passes_its_options_on)
 {
     {
-        shedlock::pqxx_options how{2h, 1h}; // as C++17 has it
+        shedlock::pqxx_options how{2h, 1h}; // without designators, as in C++17
         how.holder = "web-1 \u00e9";
         auto mine = shedlock::try_acquire(db, name, how);
         ASSERT_TRUE(mine);
@@ -404,7 +404,7 @@ TEST_F(pqxx_test, is_released_as_done_or_failed)
     shedlock::try_acquire(db, name, {.at_most = 1min})->release();
     (void) shedlock::try_acquire(db, name, {.at_most = 1min});
     EXPECT_EQ(server::state(name), "free");
-    EXPECT_EQ(server::last_outcome(name), "failed") << "nobody has said that it is done";
+    EXPECT_EQ(server::last_outcome(name), "failed") << "it was not reported as done";
 }
 
 TEST_F(pqxx_test, is_inert_once_released)
@@ -430,7 +430,7 @@ TEST_F(pqxx_test, moves)
     first.reset();
     EXPECT_EQ(server::state(name), "held");
     mine = *shedlock::try_acquire(db, name + "2", {.at_most = 1min});
-    EXPECT_EQ(server::last_outcome(name), "failed") << "assigned to, it releases what it had";
+    EXPECT_EQ(server::last_outcome(name), "failed") << "an assignment releases the lock that it replaces";
     EXPECT_EQ(server::state(name + "2"), "held");
     EXPECT_EQ(mine.names().list(), std::vector{name + "2"});
 }
@@ -562,7 +562,7 @@ struct any_lock {
 
 TEST_F(pqxx_test, finds_out_at_the_commit)
 {
-    ONLY_THE_EXTENSION("nobody else gets at the lock from complete to commit");
+    ONLY_THE_EXTENSION("no other caller gets the lock between complete and commit");
     table_of_work const table;
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     any_lock any{*mine};
@@ -663,7 +663,7 @@ TEST_F(pqxx_test, runs_nothing_when_refused)
 {
     pqxx::connection other{server::connection()};
     auto const theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
-    EXPECT_FALSE(shedlock::run(db, name, {1min}, [](pqxx::work &) { FAIL() << "it is somebody else's"; }));
+    EXPECT_FALSE(shedlock::run(db, name, {1min}, [](pqxx::work &) { FAIL() << "another caller holds it"; }));
 }
 
 TEST_F(pqxx_test, runs_work_of_every_shape)

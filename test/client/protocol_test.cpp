@@ -1,4 +1,4 @@
-// In doubt: the server did it, or perhaps not, and the reply never came.
+// In doubt: the reply never arrived, so the server may have carried out the request or not.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -20,7 +20,7 @@ protected:
     proxy network;
     shedlock::client through = client(network.connection(), 2h);
 
-    // An acquire that is carried out, while its reply stays on the way.
+    // An acquire that is carried out, while its reply is held back.
     pending acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
     {
         (void) through.try_acquire(name + " to connect", {.at_most = 1s});
@@ -95,14 +95,14 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
     EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
 }
 
-// It was refused, and wants to know whether the tick has had its run: whatever becomes of that, nothing is in doubt.
+// A refused acquire asks whether the tick has had its run. Whatever happens to that query, nothing is in doubt.
 TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {
     auto quick = client(server::connection(), 10min);
     auto const theirs = locks.try_acquire(name, {.at_most = 1h});
     pqxx::connection other{server::connection()};
     pqxx::work view{other};
-    view.exec("LOCK TABLE shedlock_locks"); // nobody can look
+    view.exec("LOCK TABLE shedlock_locks"); // no session can read it
     std::stop_source stop;
     auto acquiring = std::async(std::launch::async, [&] {
         return quick.acquire(name, {.at_most = 1min, .every = 1h}, 24h, stop.get_token()).has_value();
@@ -131,7 +131,7 @@ TEST_F(protocol_test, says_that_it_cannot_know_when_the_server_stays_away)
     network.let_go();
 }
 
-// Somebody else's uncommitted acquire looks like our own that is still on its way to the disk.
+// Another caller's uncommitted acquire looks like our own that is still on its way to the disk.
 TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
 {
     pqxx::connection connection;
@@ -196,7 +196,7 @@ TEST_F(protocol_test, extends_and_releases_again_also_when_that_is_cancelled)
         "shedlock_release_token", [&] { mine->release(); }, [&] { return server::state(name) == "free"; });
 }
 
-// The first request may have been carried out. That the second one finds the row locked does not deny it.
+// The first request may have been carried out, even though the second one finds the row locked.
 TEST_F(protocol_test, is_in_doubt_when_the_row_is_busy_after_a_lost_reply)
 {
     auto quick = client(network.connection(), 10min);
@@ -240,7 +240,7 @@ bool is_asked_for(std::string const &function)
                        function + "%'") != "0";
 }
 
-// It wants to be certain, by an extend, for half of its two hours. Then it gives the lock back, as long as it can.
+// For half of its two hours the client tries to confirm the lock by an extend. For the rest it tries to release it.
 void expect_no_belief_in(pending &acquiring)
 {
     for (auto const *const function : {"shedlock_extend_token", "shedlock_release_token"}) {
@@ -301,7 +301,7 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
     std::atomic<bool> done = false, was_cancelled = false;
     std::jthread const cancelling{[&] {
         while (!done)
-            if (a_commit_waits_for_the_standby()) // cancelled earlier, it would not have happened
+            if (a_commit_waits_for_the_standby()) // if it were cancelled before, the commit would not have happened
                 was_cancelled = server::cancel("shedlock_extend_token") > 0 || was_cancelled;
     }};
     auto extending = std::async(std::launch::async, [&] { mine->extend(48h); });

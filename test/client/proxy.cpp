@@ -22,12 +22,12 @@ int connect_to_server()
     if (::getaddrinfo(server::host().c_str(), server::port().c_str(), &wanted, &found) != 0)
         throw std::runtime_error{"no address of the server"};
     int const to_server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ::connect(to_server, found->ai_addr, found->ai_addrlen); // if not, the first write says so
+    ::connect(to_server, found->ai_addr, found->ai_addrlen); // a failure shows at the first write
     ::freeaddrinfo(found);
     return to_server;
 }
 
-// False: the other side has gone.
+// Returns false if the other side has gone.
 bool pass(int from, int to)
 {
     char bytes[65536];
@@ -146,7 +146,7 @@ void proxy::work(std::stop_token const &end)
             all.push_back({one.held ? -1 : one.server, POLLIN, 0});
         }
         hold.unlock();
-        ::poll(all.data(), all.size(), 5); // not for long: somebody may cut or let go
+        ::poll(all.data(), all.size(), 5); // not for long, because the test may call cut() or let_go()
         hold.lock();
         if (all.size() != 1 + 2 * pairs_.size())
             continue;

@@ -7,7 +7,7 @@ using reason = shedlock::refusal::reason;
 
 namespace {
 
-// What the view says of a time, in microseconds since 1970.
+// A time as the view shows it, in microseconds since 1970.
 std::optional<shedlock::refusal::time> shown(std::string const &what, std::string const &lock)
 {
     auto const text = server::ask("SELECT (extract(epoch FROM " + what +
@@ -152,7 +152,7 @@ TEST_F(refusal_test, costs_nothing_unless_it_is_requested)
     (void) locks.try_acquire(name, {.at_most = 1min});
     pqxx::connection connection;
     pqxx::work view{connection};
-    view.exec("LOCK TABLE shedlock_locks"); // nobody can use it until this is over
+    view.exec("LOCK TABLE shedlock_locks"); // no session can use it until the transaction ends
     auto refused = std::async(std::launch::async, [&] { return !locks.try_acquire(name, {.at_most = 1min}); });
     EXPECT_EQ(refused.wait_for(server::at_last), std::future_status::ready);
     view.abort();

@@ -1,4 +1,4 @@
-// client::run: what it returns and throws is true of the work.
+// client::run: what it returns or throws is true.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -27,7 +27,7 @@ TEST_F(run_test, reports_a_lock_that_could_not_be_trusted_until_the_end)
 {
     EXPECT_THROW((void) locks.run(name, {.at_most = 1h},
                                   [&](shedlock::lock &lock) {
-                                      advance_clock(1h); // the server takes a release
+                                      advance_clock(1h); // the server still accepts a release
                                       EXPECT_TRUE(
                                           server::comes_true([&] { return lock.stop_token().stop_requested(); }));
                                   }),
@@ -38,7 +38,7 @@ TEST_F(run_test, reports_a_lock_that_could_not_be_trusted_until_the_end)
 
 namespace {
 
-// May log in and use locks, until it is shut out.
+// A role that may log in and use locks, until the test forbids it to log in.
 class worker {
 public:
     worker()

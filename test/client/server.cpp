@@ -13,7 +13,7 @@ namespace {
 class database : public testing::Environment {
     void SetUp() override
     {
-        if (ask("SELECT to_regprocedure('shedlock_version()')").empty()) // not by with-portable
+        if (ask("SELECT to_regprocedure('shedlock_version()')").empty()) // with-portable was not used
             ask("CREATE EXTENSION shedlock");
     }
 };

@@ -26,10 +26,11 @@ std::string last_outcome(std::string const &lock);
 std::int64_t token(std::string const &lock);
 std::chrono::microseconds remaining(std::string const &lock); // 0: free
 
-// Ends its lease by changing the row, as if at_most were over.
+// Ends the lock's lease by changing the row, as if at_most were over.
 void end_lease(std::string const &lock);
 
-// Whether a session that still exists has asked for it since it was last acquired, and is not asking now.
+// Whether a session that still exists has asked for a lock, or looked at shedlock_locks, since this lock was last
+// acquired, and is not asking now.
 bool was_refused(std::string const &lock);
 
 // Cancel the statements of other sessions that contain this text and are running, or terminate their sessions. Return
@@ -46,7 +47,7 @@ public:
     missing_standby &operator=(missing_standby const &) = delete;
 };
 
-// Nothing takes longer, however busy the machine is.
+// The longest wait for an event. No event takes that long, however busy the machine is.
 inline constexpr std::chrono::minutes at_last{5};
 
 // Polls until it is true. False after that time.

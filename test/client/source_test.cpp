@@ -1,4 +1,4 @@
-// A function for the connection, for credentials that change.
+// A function that supplies the connection string, for credentials that change.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -89,8 +89,8 @@ TEST_F(source_test, may_throw_what_it_likes)
     EXPECT_THROW((void) odd.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
 }
 
-// The caller did not wait until the connection had failed.
-TEST_F(source_test, an_old_failure_is_no_news)
+// A caller gives up before its attempt to connect fails. The next caller is not told of that failure.
+TEST_F(source_test, an_old_failure_is_not_reported_to_the_next_caller)
 {
     proxy network;
     auto through = client(network.connection() + " connect_timeout=2");
@@ -103,7 +103,7 @@ TEST_F(source_test, an_old_failure_is_no_news)
     EXPECT_TRUE(through.try_acquire(name, {.at_most = 1min}));
 }
 
-TEST_F(source_test, may_take_its_time_but_not_the_callers)
+TEST_F(source_test, may_be_slow_without_holding_up_callers)
 {
     std::promise<void> end;
     auto const ended = end.get_future().share();

@@ -1,7 +1,7 @@
 // static_client HOW LOCK: a program whose client lives until the process exits. Its exit status is 0 if all is well.
 //   static  The client is static. When it and its threads have gone, OpenSSL still works.
 //   late    The client is made in main, but destroyed by a static object that was made before: after OpenSSL has
-//           cleaned up. It does not open a connection then, which may need OpenSSL, and goes without harm.
+//           cleaned up. It then opens no connection, which might need OpenSSL, and does no harm.
 #include <chrono>
 #include <cstdint>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Refused once OpenSSL has cleaned up. True if there is none.
+// Whether OpenSSL still works, which it does until it has cleaned up. True if there is no OpenSSL.
 bool openssl_works()
 {
     using init = int (*)(std::uint64_t options, void const *settings);
@@ -23,7 +23,8 @@ bool openssl_works()
     return !function || function(0, nullptr) == 1;
 }
 
-// The client's last owner of its function, which it calls for a connection string, destroys it.
+// Called when the function that supplies the connection string is destroyed, that is, together with the last part of
+// the client that holds it.
 auto const last_word = [](void *) { ::_exit(openssl_works() ? 0 : 1); };
 
 bool opens_connection()

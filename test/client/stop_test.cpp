@@ -1,4 +1,4 @@
-// Stops: one that takes long is late for itself only.
+// Stops: a slow callback delays no other lock's stop.
 #include "fixture.hpp"
 
 #include <condition_variable>
@@ -59,7 +59,7 @@ TEST_F(stop_test, slow_callbacks_delay_no_other_locks)
     advance_clock(61min);
     EXPECT_TRUE(server::comes_true([&] { return one.has_begun() && two.has_begun(); }));
     auto const late = locks.try_acquire(name + " 4", {.at_most = 1h});
-    advance_clock(late->deadline() - shedlock::clock::now()); // before others may have it
+    advance_clock(late->deadline() - shedlock::clock::now()); // which is before another caller may have the lock
     EXPECT_TRUE(is_stopped(*late));
     EXPECT_FALSE(third->stop_token().stop_requested());
     advance_clock(third->deadline() - shedlock::clock::now());
@@ -112,7 +112,7 @@ TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
 {
     std::optional<shedlock::client> brief = client(server::connection());
     std::optional<shedlock::lock> mine = brief->try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    brief.reset(); // so that the lock is the last that needs its threads
+    brief.reset(); // so that the lock is the last owner of the client's threads
     std::atomic<bool> is_gone = false;
     auto const stop = mine->stop_token();
     std::stop_callback const when{stop, [&] {

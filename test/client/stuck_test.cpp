@@ -10,7 +10,7 @@ using namespace shedlock::internal;
 
 namespace {
 
-// SELECT ... FOR UPDATE by hand of all rows like that, until this ends.
+// Locks all rows whose names match this LIKE pattern by SELECT ... FOR UPDATE, for as long as this object lives.
 class row_locks {
 public:
     explicit row_locks(std::string const &like)
@@ -114,7 +114,8 @@ TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
     EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
 }
 
-// It fails the statement of all, but not their next ones.
+// A lock whose lease PostgreSQL cannot represent makes the statement for all locks fail, but the other locks are
+// extended by their next statements.
 TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
 {
     constexpr auto year = 365 * 24h + 5h + 49min;
@@ -138,7 +139,7 @@ TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
 class keeping_outage_test : public kept_test {
 protected:
     proxy network;
-    std::mutex gate; // on the way to the server
+    std::mutex gate; // while it is locked, no connection to the server is opened
     session::source const source{[this] {
         std::lock_guard const hold{gate};
         return network.connection();
@@ -164,7 +165,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
     network.refuse_newcomers();
     {
         frozen_clock const clock;
-        std::lock_guard const hold{gate}; // until keep-alive has them all
+        std::lock_guard const hold{gate}; // until keep-alive has all of them in one statement
         keep(keeping, all);
     }
     expect({{event::kind::extend_failing, "250 locks could not be extended yet: "}});
@@ -189,7 +190,7 @@ TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_its_end)
             {event::kind::extend_recovered, "3 locks "}});
 }
 
-// The application extends one of them by itself, and is not answered. Until that is decided, there is no all-clear.
+// The application extends one of them itself, and gets no answer. Until that is settled, no recovery is reported.
 TEST_F(keeping_outage_test, has_no_all_clear_before_a_loss)
 {
     frozen_clock const clock;
@@ -197,7 +198,8 @@ TEST_F(keeping_outage_test, has_no_all_clear_before_a_loss)
     network.refuse_newcomers();
     keep(keeping, some);
     expect({{event::kind::extend_failing, "2 locks "}});
-    std::unique_lock const extended_by_the_application{some[1]->extending, std::try_to_lock};
+    std::unique_lock extended_by_the_application{some[1]->extending, std::defer_lock};
+    EXPECT_TRUE(server::comes_true([&] { return extended_by_the_application.try_lock(); })); // after the failed attempt
     network.let_go();
     EXPECT_TRUE(server::comes_true([&] {
         advance_clock(100ms);
@@ -232,7 +234,7 @@ protected:
     shedlock::client patient = client(server::connection(), 10min);
     shedlock::lock mine = *patient.try_acquire(name, {.at_most = 1h});
 
-    // While this one waits, until the end of the other transaction.
+    // Other callers go on while the work waits for the end of the transaction that has locked the row.
     void expect_others_to_go_on(std::function<void()> const &work)
     {
         std::optional<row_locks> other{std::in_place, name};
@@ -260,9 +262,9 @@ TEST_F(blocked_test, a_release_keeps_no_other_caller_waiting)
 TEST_F(blocked_test, gives_up_with_nothing_on_its_way)
 {
     session one{[] { return server::connection(); }, 1min};
-    one.ask("SELECT", {}); // so that it is connected
+    one.ask("SELECT", {}); // opens the connection
     std::optional<row_locks> other{std::in_place, name};
-    auto const until = clock::now() + 8s; // it gives up when there are two left
+    auto const until = clock::now() + 8s; // it gives up when two of these seconds are left
     try {
         release(one, mine.names(), mine.token(), outcome::done, until, until);
         ADD_FAILURE() << "released";

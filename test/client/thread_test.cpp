@@ -59,7 +59,7 @@ TEST_F(thread_test, blocks_all_signals)
                               ended.wait();
                               return server::connection();
                           },
-                          {.timeout = 100ms}}; // is still connecting when the call is over
+                          {.timeout = 100ms}}; // the client is still connecting when the call is over
     EXPECT_THROW((void) slow.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
     int seen = 0;
     for (auto const &task : threads()) {
@@ -68,7 +68,7 @@ TEST_F(thread_test, blocks_all_signals)
         for (int signal = 1; mask && signal < 32; ++signal)
             EXPECT_TRUE(!can_be_blocked(signal) || *mask >> (signal - 1) & 1) << signal << ' ' << task;
     }
-    EXPECT_GE(seen, 4) << "timers, keeper, who waits, who connects";
+    EXPECT_GE(seen, 4) << "the timers, the keeper, the waiting thread and the connecting thread";
     end.set_value();
 }
 

@@ -46,7 +46,7 @@ TEST(timer_test, an_alarm_can_be_moved_and_taken_back)
     advance_clock(2h);
     EXPECT_TRUE(comes_to_a_stop(moved));
     EXPECT_FALSE(gone.stop_requested());
-    alarm.move_to(clock::now()); // after it has rung
+    alarm.move_to(clock::now()); // after it went off
 }
 
 TEST(timer_test, a_callback_may_set_alarms)

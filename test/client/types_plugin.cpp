@@ -4,7 +4,7 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// Nobody has the lock, so the library throws.
+// The lock is not held, so the library throws.
 EXPORTED bool catches(shedlock::client &locks, std::string const &name)
 try {
     locks.release(name, shedlock::token{1});

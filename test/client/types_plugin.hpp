@@ -1,4 +1,4 @@
-// What types_plugin.cpp, a library that types_test loads, has.
+// The functions of types_plugin.cpp, a library that types_test loads.
 #pragma once
 
 #include <string>

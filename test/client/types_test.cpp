@@ -47,7 +47,7 @@ TEST_F(types_test, an_error_of_the_library_is_caught_by_its_type)
     EXPECT_THROW((void) locks.try_acquire(name, {}), shedlock::usage_error);
     try {
         locks.release(name, nobodys);
-        FAIL() << "nobody has it";
+        FAIL() << "it is not held";
     } catch (shedlock::error const &failure) {
         EXPECT_EQ(failure.sqlstate(), "SL001");
         EXPECT_EQ(dynamic_cast<shedlock::connection_error const *>(&failure), nullptr);

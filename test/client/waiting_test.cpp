@@ -1,4 +1,4 @@
-// Callers wait on the server: they ask when the lock may be free, and not again and again.
+// Callers wait on the server: they ask only when the lock may be free, and do not poll.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -8,8 +8,8 @@
 namespace {
 
 constexpr auto for_long = 10min;
-// By the client's clock. A client that polls asks 30 to 60 times meanwhile, one that waits not at all. Where a slice
-// comes to nothing because the machine has stood still, it polls for a second.
+// By the client's clock. In that time a client that polls asks 30 to 60 times, and one that waits does not ask. If a
+// slice fails because the machine has stood still, the client polls for a second.
 constexpr auto a_while = 3s;
 constexpr int few = 20;
 
@@ -26,7 +26,7 @@ std::string sleepers(std::string const &application = "waits")
                        application + "' AND query LIKE '%shedlock_wait_any%'");
 }
 
-// How often it is asked for in that time.
+// How often the lock is asked for in that time.
 int attempts_in_a_while(std::string const &name)
 {
     auto const before = attempts(name);
@@ -34,7 +34,7 @@ int attempts_in_a_while(std::string const &name)
     return attempts(name) - before;
 }
 
-// What the server's wait does while this lives.
+// Replaces the server's wait while this lives.
 class other_wait {
 public:
     explicit other_wait(std::string const &body)
@@ -53,7 +53,7 @@ private:
         "SELECT pg_get_functiondef('shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure)");
 };
 
-// The server's wait has no end of its own, but for the first that is told.
+// The server's wait ends only when it tells the first caller.
 class endless_wait {
 public:
     endless_wait() = default;
@@ -85,7 +85,7 @@ protected:
     {
         if (!server::connection().empty())
             GTEST_SKIP() << "behind a pooler it asks, see waiting_behind_a_pooler_is_asking";
-        ONLY_THE_EXTENSION("nobody wakes who waits, see asks_to_be_woken_once_a_second_at_most");
+        ONLY_THE_EXTENSION("waiters are not woken, see asks_to_be_woken_once_a_second_at_most");
     }
 
     std::future<std::optional<shedlock::lock>> wait_for(shedlock::names const &what,
@@ -95,7 +95,7 @@ protected:
                           [this, what, wait] { return own.acquire(what, {.at_most = 1min}, wait, stop.get_token()); });
     }
 
-    // Its callers' connection, which is opened first, goes straight to the server.
+    // The connection of the callers, which is opened first, goes straight to the server.
     shedlock::client client_that_waits_over(std::string const &connection)
     {
         auto count = std::make_shared<std::atomic<int>>();
@@ -103,7 +103,7 @@ protected:
                                 {.timeout = 1min, .on_event = heard.handler()}};
     }
 
-    // How often they ask in all, once they may.
+    // How often they ask in all, once the lock may be free.
     int attempts_of_a_crowd()
     {
         auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -215,7 +215,7 @@ TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
     EXPECT_LT(calls(), 100 + slices);
 }
 
-// A statement names at most a thousand locks, and each list of names once. Callers beyond that ask, until there is
+// A statement names at most a thousand locks, and each list of names once. Callers beyond that poll, until there is
 // room.
 TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
 {
@@ -274,7 +274,7 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
         }
 }
 
-// Each of them would wait out the time that the server has been asked to wait for the first.
+// Otherwise each of them would have to wait for as long as the server was asked to wait for the first.
 TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -311,7 +311,7 @@ TEST_F(waiting_test, keeps_no_other_calls_waiting)
         EXPECT_FALSE(one.get());
 }
 
-// Nobody waits out the server's wait.
+// Neither a stop nor the end of the client has to wait for the end of the server's wait.
 TEST_F(waiting_test, ends_at_once_when_a_stop_is_requested)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -325,7 +325,7 @@ TEST_F(waiting_test, ends_at_once_when_a_stop_is_requested)
         stop.request_stop();
         EXPECT_EQ(waiting.wait_for(server::at_last), std::future_status::ready);
         EXPECT_EQ(sleepers(application), "1") << "still";
-        own = client(""); // while its thread is still at it
+        own = client(""); // while its thread is still waiting
     }
 }
 
@@ -365,9 +365,9 @@ TEST_F(waiting_test, pause_waits_so_too)
     EXPECT_TRUE(locks.resume(name));
 }
 
-// Whatever befalls the session that waits, the lock is got.
+// Whatever happens to the session that waits, the caller gets the lock.
 
-TEST_F(waiting_test, bears_that_its_session_is_ended)
+TEST_F(waiting_test, survives_the_end_of_its_session)
 {
     for (auto const &end : {server::cancel, server::terminate}) {
         auto held = locks.try_acquire(name, {.at_most = 1min});
@@ -392,7 +392,7 @@ TEST_F(waiting_test, waits_again_after_that)
     EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(waiting_test, bears_a_connection_that_does_not_come_about)
+TEST_F(waiting_test, survives_a_connection_that_cannot_be_opened)
 {
     proxy network;
     network.hold_newcomers();
@@ -418,7 +418,7 @@ TEST_F(waiting_test, bears_a_connection_that_falls_silent)
     advance_clock(6s + 1ms); // after a slice there is a second for the reply
     std::chrono::milliseconds patience = 1s;
     for (; waiting.wait_for(patience) != std::future_status::ready && patience < server::at_last; patience *= 2)
-        pass_time(100ms); // it rests before it asks
+        pass_time(100ms); // it pauses before it asks
     EXPECT_LT(patience, server::at_last) << "it would ask after ten seconds in any case";
     network.let_go();
     advance_clock(1h);
@@ -451,7 +451,7 @@ TEST_F(waiting_test, finds_out_when_it_waits_on_another_server)
     EXPECT_TRUE(waiting.get());
 }
 
-// When the server's wait is of no use.
+// When the server's wait cannot be used.
 
 TEST_F(waiting_test, asks_where_the_server_does_not_wait)
 {
@@ -467,7 +467,7 @@ TEST_F(waiting_test, asks_where_the_server_does_not_wait)
     }
 }
 
-TEST_F(waiting_test, asks_no_more_often_than_without_when_it_is_woken_in_vain)
+TEST_F(waiting_test, asks_no_more_often_than_when_polling_if_it_is_woken_in_vain)
 {
     other_wait const always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
     auto held = locks.try_acquire(name, {.at_most = 1min});
@@ -486,7 +486,7 @@ TEST_F(waiting_test, bears_a_statement_timeout)
     EXPECT_TRUE(waiting.get());
 }
 
-// On the portable edition, or up to PostgreSQL 16 if it was not loaded when the server started.
+// As on the portable edition, or up to PostgreSQL 16 if the extension was not loaded when the server started.
 TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
 {
     if (!server::connection().empty())
@@ -512,7 +512,7 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
     EXPECT_LE(calls("shedlock_wait_any"), slept + 1 + lasted / 1s);
 }
 
-// A server session behind a pooler is there for work.
+// A wait must not occupy a server session behind a pooler.
 TEST_F(with_server, waiting_behind_a_pooler_is_asking)
 {
     if (server::connection().empty())

@@ -2,7 +2,7 @@
 // the VISIT-th point since that RUN was first seen. With VISIT 0 the session does not stop, but reports every point.
 //
 // A stopped session waits for an advisory lock that the driver holds, rather than for a latch or a buffer lock, because
-// that wait can be seen and cancelled, and blocks nobody else.
+// that wait can be seen and cancelled, and blocks no other session.
 #include "pg.hpp"
 
 extern "C" {
@@ -17,7 +17,7 @@ void pause_point(const char *name)
     static int visits;
     const char *const pause_at = GetConfigOption("pairs.pause_at", true, false);
     const char *const visit = pause_at ? strchr(pause_at, ':') : nullptr;
-    if (!visit || strncmp(debug_query_string, "SET", 3) == 0) // the commit of the SET itself is no point
+    if (!visit || strncmp(debug_query_string, "SET", 3) == 0) // the commit of the SET itself does not count
         return;
     if (strcmp(run, pause_at) != 0) {
         strlcpy(run, pause_at, sizeof run);

@@ -201,7 +201,7 @@ private:
         if (op_.by_token && token != known_token())
             return "gets a token that differs from the one in the row";
         if (!row->locked_by.ends_with(expected.locked_by))
-            return "is granted, but the row belongs to somebody else";
+            return "is granted, but the row belongs to another owner";
         expected_[i] = row;
         return {};
     }
@@ -243,7 +243,7 @@ private:
             return "No acquisition has had this token.";
         if (who.token && row->times.locked_at == *who.token)
             return origin_of(*row).is_run() ? "That acquisition belongs to a session"
-                                            : "That token is no acquisition's";
+                                            : "That token does not own the lock";
         if (origin_of(*row).kind == shedlock::origin::kinds::administrator)
             return "An administrator intervened";
         if (who.token)
@@ -340,7 +340,7 @@ private:
         if (!says_yes() && is_unchanged && known_.blur == duration{})
             return "leaves a row alone that existed at every instant";
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
-            return says_yes() ? "answers true, although nobody held it" : "answers false, although it was held";
+            return says_yes() ? "answers true, although it was not held" : "answers false, although it was held";
         auto const now = instant_of_change(0);
         expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
         expected_[0]->past = past_of(before_[0]);
@@ -463,7 +463,7 @@ private:
                         after_ ? (*after_)[0]->locked_by : known_.mark + "!" + number(token),
                         shedlock::done(shedlock::begun(past_of(before_[0]), {}, token, unit), now)};
         if (!expected_[0]->locked_by.ends_with(known_.mark + "!" + number(token)))
-            return "leaves a row that belongs to somebody else";
+            return "leaves a row that belongs to another owner";
         return is_in_call(instant_of_change(0)) ? "" : "is not released";
     }
 

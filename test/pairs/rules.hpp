@@ -48,7 +48,7 @@ using state = std::array<std::optional<record>, names>;
 
 std::string describe(state const &);
 
-// What is known besides the states.
+// What is known apart from the states.
 struct circumstances {
     std::string mark;                            // of the session, in locked_by
     shedlock::instant token;                     // {token}

@@ -94,7 +94,7 @@ sub standby_options
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }
 
-# Returns all calls that concern the lock of the first violation, because the history is deleted with its folder.
+# Returns the last 400 lines or so about the lock of the first violation, because the history is deleted with its folder.
 sub story
 {
 	my ($crowd) = @_;

@@ -186,8 +186,8 @@ sub forgotten
 	return map { "$_->{name} $_->{token}" } grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
-# Returns pairs of grants of which the later has no greater token than one that was acknowledged before. The token is 0 if a session did not
-# find its row when it looked for its token.
+# Returns pairs of grants of one name of which the one acknowledged later has no greater token. Skips grants with the token 0, which means that
+# a session did not find its row when it looked for its token.
 sub backward_tokens
 {
 	my (%last, @found);

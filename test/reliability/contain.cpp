@@ -52,7 +52,7 @@ void reap(pid_t command, int &status)
             status = one;
 }
 
-// First politely (TERM), then with the signal that ends servers at once (QUIT), then with one that nobody can ignore.
+// First TERM, then QUIT, which ends servers at once, then KILL, which no process can ignore.
 // CONT is for processes that are stopped.
 void stop_all(pid_t command, int &status)
 {

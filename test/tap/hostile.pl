@@ -49,7 +49,7 @@ for my $path ($home, "$home, pg_catalog")
 {
 	is(answer('before', "SET search_path = $home; $install"), '', "shedlock.sql runs into none (search_path = $path)");
 	is(answer('before', "SELECT $home.shedlock_acquire('a'::pg_catalog.text, '1 min'::interval), count(*) FROM $home.shedlock_locks"), 't|0', '... its functions work');
-	is(answer('before', "SET search_path = $home; $uninstall"), '', '... nor does uninstall.sql');
+	is(answer('before', "SET search_path = $home; $uninstall"), '', '... and uninstall.sql runs into none');
 	is(answer('before', "DROP TABLE $home.shedlock"), '', '... which leaves only the table');
 }
 

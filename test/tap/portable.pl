@@ -47,11 +47,28 @@ is(sql('shop', q[SELECT edition, version FROM shedlock_version()]), 'portable|' 
 is(sql('shop', q[SELECT string_agg(DISTINCT proname, ' ') FROM pg_proc WHERE proname ~ '^shedlock' AND prosrc ~ '@extschema@']), '', 'the script has put the name of the schema into every function');
 # An acquire requests a flush whatever the session's setting is. A refused acquire has written nothing.
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('sync', '1 h'), current_setting('synchronous_commit')]), 't|on', 'I7: an acquire is durable');
+for my $call (q[shedlock_acquire('again', '1 h')], q[shedlock_acquire_token('again', '1 h') > 0])
+{
+	is(sql('shop', qq[SELECT shedlock_acquire('again', '1 h'), shedlock_release('again'); BEGIN; SELECT $call, current_setting('synchronous_commit')]), "t|t\nt|on", "... also by the fast path: $call");
+}
+is(sql('shop', q[SELECT shedlock_acquire('again', '1 h'); BEGIN; SELECT shedlock_extend('again', '1 h'), current_setting('synchronous_commit')]), "t\nt|on", '... and so is an extend');
+is(sql('shop', q[SELECT shedlock_acquire_token('token', '1 h', tick => '2026-01-01Z') AS t \gset
+BEGIN; SELECT shedlock_release_token('token', :t), current_setting('synchronous_commit')]), 't|on', '... and a release as done by the token of a tick');
 my $release = q[BEGIN; SELECT shedlock_release('flushed', %s), current_setting('synchronous_commit'); COMMIT];
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a lock with a tick');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... but not a release as failed');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor a release of a lock without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
+# That also holds if the look has to find out whether the lease has ended with its session.
+{
+	my $holder = $node->background_psql('shop');
+	$holder->query_safe(q[SELECT shedlock_acquire('session', '1 h', ends_with_session => true), shedlock_acquire_token('token of a session', '1 h', ends_with_session => true), shedlock_acquire_token('R&D', '1 h', holder => 'R&D!'), shedlock_pause('under repair', 'stop!')]);
+	for my $call (map { my $name = $_; map { "$_('$name', '1 h')" } 'shedlock_acquire', 'shedlock_acquire_token' } 'session', 'token of a session', 'R&D', 'under repair')
+	{
+		is(sql('shop', qq[BEGIN; SELECT COALESCE(${call}::text, 'false'), pg_current_xact_id_if_assigned() IS NULL]), 'false|t', "... by $call");
+	}
+	$holder->quit;
+}
 
 # What the extension refuses, the portable edition refuses with the same SQLSTATE. The library may be loaded, which defines its settings.
 for ([ "BEGIN; CALL shedlock_run('inside', 'SELECT 1', '1 h')", '25001', 'shedlock_run cannot run inside a transaction block' ],
@@ -144,6 +161,48 @@ sub gone
 	$node->poll_query_until($database, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid") or die 'a session does not end';
 }
 
+# The error of a run's command reaches the caller even if the lock cannot be released afterwards. Here another session is waiting for the
+# table, and gets it when the run is rolled back.
+{
+	my ($gate, $locker) = (session('shop'), session('shop'));
+	$gate->query_safe('SELECT pg_advisory_lock(1)');
+	my $until_told = q[DO 'BEGIN WHILE NOT pg_try_advisory_lock(1) LOOP PERFORM pg_sleep(0.01); END LOOP; END'];
+	my $run = IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('shop'), '-v', 'VERBOSITY=verbose', '-c', q[SET lock_timeout = '1ms'], '-c', "CALL shedlock_run('stuck', \$\$$until_told; SELECT 1/0\$\$, '1 h')" ], '<', \undef, '>', \my $said, '2>', \my $error);
+	$node->poll_query_until('shop', q[SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE 'CALL shedlock_run(''stuck''%' AND wait_event = 'PgSleep']) or die 'the command does not begin';
+	$locker->query_until(qr/begun/, "\\echo begun\nBEGIN; LOCK TABLE shedlock;\n");
+	$node->poll_query_until('shop', q[SELECT count(*) = 1 FROM pg_locks WHERE relation = 'jobs.shedlock'::regclass AND NOT granted]) or die 'the other session does not wait';
+	$gate->query_safe('SELECT pg_advisory_unlock(1)');
+	$run->finish;
+	like($error, qr/WARNING:  55P03: lock "stuck" was not released\nDETAIL:  canceling statement due to lock timeout\n.*ERROR:  22012:/s, 'the error of the command reaches the caller, and a WARNING says that the lock was not released');
+	$locker->query_safe('COMMIT');
+	$_->quit for $gate, $locker;
+}
+
+# A release whose row is locked until the lease has ended comes too late, although the fast path has read the clock before.
+{
+	my ($holder, $locker) = (session('shop'), session('shop'));
+	for (map { my $lease = $_; map { [ $_, $lease ] } '', '_token' } '800 ms', '1500 ms')
+	{
+		my ($kind, $lease) = @$_;
+		answer($holder, "SELECT shedlock_acquire$kind('waits', '$lease') AS token \\gset");
+		my $token = $kind ? ', :token' : '';
+		$locker->query_safe(q[BEGIN; SELECT FROM shedlock WHERE name = 'waits' FOR UPDATE]);
+		$holder->query_until(qr/begun/, "\\echo begun\nSELECT shedlock_release$kind('waits'$token);\n");
+		sql('shop', q[SELECT pg_sleep_until(lock_until AT TIME ZONE 'UTC') FROM shedlock WHERE name = 'waits']);
+		$locker->query_safe('COMMIT');
+		like(answer($holder, ''), qr/^f \| SL001 Its lease ended at /, "a release$kind whose row is locked until the lease of $lease has ended comes too late");
+	}
+	# An extend whose row is locked for longer than the new lease lasts from the time at which it has the row.
+	my $token = answer($holder, q[SELECT shedlock_acquire_token('short', '1 h')]);
+	$locker->query_safe(q[BEGIN; SELECT FROM shedlock WHERE name = 'short' FOR UPDATE]);
+	$holder->query_until(qr/begun/, "\\echo begun\nSELECT shedlock_extend_token('short', $token, '100 ms');\n");
+	my $until = $locker->query_safe(q[SELECT pg_sleep(0.3); SELECT timezone('UTC', clock_timestamp())]) =~ s/^\n//r;
+	$locker->query_safe('COMMIT');
+	is(answer($holder, ''), 't', 'an extend whose row is locked for longer than the new lease');
+	is(sql('shop', "SELECT lock_until >= '$until'::timestamp + interval '100 ms' FROM shedlock WHERE name = 'short'"), 't', '... lasts from the time at which it has the row');
+	$_->quit for $holder, $locker;
+}
+
 # Leases that end with their session. The team cannot see when the sessions of other roles started. If the start of a session is not
 # visible to the team, its mark has a comma instead of a dot.
 database('ends');
@@ -157,7 +216,7 @@ for ([ team => '.' ], [ postgres => ',' ])
 	my ($role, $comma) = @$_;
 	my $holder = session('ends', '-U', $role);
 	is(answer($holder, q[SELECT shedlock_acquire('run', '1 h', ends_with_session => true), shedlock_acquire_token('token', '1 h', ends_with_session => true) > 0, shedlock_acquire('session', '1 h')]), 't|t|t', "$role acquires");
-	my $start = answer($holder, $comma eq '.' ? $began : q[SELECT substring(current_setting('shedlock_portable.session'), '[.](.*),')]);
+	my $start = answer($holder, $comma eq '.' ? $began : q[SELECT split_part(current_setting('shedlock_portable.session'), ',', 1)]);
 	my $pid = answer($holder, 'SELECT pg_backend_pid()');
 	is(sql('ends', qq[SELECT bool_and(substring(locked_by, '/.*[^0-9]') = '/$pid.$start$comma$server' || kind) FROM jobs.shedlock JOIN (VALUES ('run', '!'), ('token', '&'), ('session', ':')) k (of, kind) ON of = name]),
 		't', '... and the row names its session') or diag(sql('ends', 'SELECT locked_by FROM jobs.shedlock'));
@@ -193,6 +252,23 @@ is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/
 is(answer($others, "SELECT shedlock_extend_token('kept', $kept, '1 h')"), 'f | SL001 Its lease ended with the session that acquired it.', '... but its owner cannot extend the lock');
 is(answer($others, "SELECT shedlock_complete_token('completed', $completed), shedlock_complete_token('kept', $kept)"), '|', '... though it may complete a lock that has not been taken since');
 is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'), string_agg(concat_ws('/', name, state, last_outcome), ' ' ORDER BY name) FROM shedlock_locks]), 'f|completed/free/done done/free/done kept/kept/done', '... and at_least still holds');
+# A session that forges its setting owns no lock of a session with another process id, not even one whose process id begins like its own.
+my $thief = session('ends');
+my $pid = answer($thief, 'SELECT pg_backend_pid()');
+answer($thief, q[SELECT shedlock_acquire('owned', '1 h'), shedlock_release('owned')]);
+for my $owner ($pid + 1, "${pid}4")
+{
+	sql('ends', qq[UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) + '1 h', lock_at_least_until = locked_at,
+		locked_by = format('/$owner.1.$server:%s', (extract(epoch FROM locked_at) * 1000000)::bigint) WHERE name = 'owned']);
+	for my $rest ("1.$server", ".1.$server", "4.1.$server", '%', '_%', "%/$owner.1.$server", "x/$owner.1.$server", '%\\', '\\', '')
+	{
+		like(answer($thief, qq[SET shedlock_portable.session = '$rest'; SELECT shedlock_release('owned'), shedlock_extend('owned', '1 h')]),
+			qr/^f\|f \| SL001 /, "a session whose setting is '$rest' does not own a lock of process $owner");
+	}
+}
+is(answer($thief, qq[SET shedlock_portable.session = '%'; SELECT shedlock_acquire('own', '1 h'), shedlock_release('own'), shedlock_acquire('own', '1 h'), shedlock_release('own')]), 't|t|t|t', '... but it owns its own');
+$thief->quit;
+sql('ends', "DELETE FROM jobs.shedlock WHERE name LIKE 'own%'");
 # Whether a session of another server, or of an unknown one, is alive cannot be known. A setting that claims to be that server changes nothing.
 $holder = session('ends');
 answer($holder, q[SELECT shedlock_acquire('moved', '1 h', ends_with_session => true), shedlock_acquire_token('moved token', '1 h', ends_with_session => true)]);
@@ -380,6 +456,45 @@ sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick
 ok((run_file('odd', $file))[0], 'a table that has some of our columns is adopted');
 is(sql('odd', $columns), 'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at', '... gets the others');
 is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and works');
+# Columns that hold less than ours: ten locks, each acquired and released three times. No lease is shorter than asked, and a
+# released lock is free at once.
+for my $column ('lock_until TYPE timestamp(2)', 'locked_at TYPE timestamp(2)', 'locked_by TYPE varchar(67)', 'note TYPE text, ADD lock_at_least_until timestamp(2)')
+{
+	sql('odd', "DROP TABLE jobs.shedlock CASCADE; CREATE TABLE jobs.shedlock ($java_columns, note text); ALTER TABLE jobs.shedlock OWNER TO team, ALTER $column");
+	ok((run_file('odd', $file))[0], "a table with $column is adopted");
+	sql('odd', q[CREATE OR REPLACE FUNCTION public.is_long_enough(lock text, begun timestamptz) RETURNS boolean LANGUAGE sql VOLATILE AS
+		$$ SELECT lock_until >= timezone('UTC', begun) + interval '1 h' FROM jobs.shedlock WHERE name = lock $$;
+		CREATE OR REPLACE FUNCTION public.is_free(lock text) RETURNS boolean LANGUAGE sql VOLATILE AS
+		$$ SELECT lock_until <= timezone('UTC', clock_timestamp()) FROM jobs.shedlock WHERE name = lock $$]);
+	my (undef, $count, $error) = $node->psql('odd', q[SET application_name = 'the name of an application, of which only the beginning fits';
+		DO $$
+		DECLARE begun timestamptz; token bigint;
+		BEGIN
+			FOR i IN 0 .. 29 LOOP
+				begun := clock_timestamp();
+				ASSERT shedlock_acquire('a' || i % 10, '1 h') AND public.is_long_enough('a' || i % 10, begun) AND shedlock_release('a' || i % 10) AND public.is_free('a' || i % 10), i || ' of 30';
+				begun := clock_timestamp();
+				token := shedlock_acquire_token('t' || i % 10, '1 h');
+				ASSERT public.is_long_enough('t' || i % 10, begun) AND shedlock_release_token('t' || i % 10, token) AND public.is_free('t' || i % 10), i || ' of 30, by token';
+				PERFORM pg_sleep(0.01);
+			END LOOP;
+		END $$; SELECT count(*) FROM shedlock_locks WHERE state = 'free' AND last_outcome = 'done']);
+	is($count, 20, '... and its locks can be acquired and released') or diag($error);
+}
+# A NULL that somebody wrote by hand is an error.
+sql('odd', q[ALTER TABLE jobs.shedlock ALTER locked_at DROP NOT NULL, ALTER locked_by DROP NOT NULL]);
+for my $column ('locked_at', 'locked_by')
+{
+	sql('odd', "UPDATE jobs.shedlock SET lock_until = t, locked_at = t, locked_by = 'host', last_tick = t, last_done_tick = t FROM timezone('UTC', now() - interval '1 min') t; UPDATE jobs.shedlock SET $column = NULL WHERE name = 'a1'");
+	for my $lasts ('free', 'held')
+	{
+		sql('odd', q[UPDATE jobs.shedlock SET lock_until = lock_until + interval '1 day' WHERE name = 'a1']) if $lasts eq 'held';
+		for my $call (q[shedlock_acquire('a1', '1 h')], q[shedlock_acquire_token('a1', '1 h')])
+		{
+			like(($node->psql('odd', "SET application_name = 'short'; SELECT shedlock_acquire('first', '1 h'), shedlock_release('first'); SELECT $call"))[2], qr/ERROR:  column "$column" of the lock table is NULL in a row/, "$call: $column is NULL, the lock is $lasts");
+		}
+	}
+}
 database('adopting', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 my $java = $node->background_psql('adopting');
 $java->query_safe('BEGIN; SELECT FROM jobs.shedlock');

@@ -9,8 +9,8 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use ShedLock;
 
-# From PostgreSQL 17 on, the shared memory needs no preload. deadlock_timeout is long, because the deadlock check would wake a session
-# that waited for a heavyweight lock before.
+# From PostgreSQL 17 on, the shared memory needs no preload. deadlock_timeout is long, because otherwise the deadlock check
+# of an earlier wait for a heavyweight lock could wake a sleeping session.
 my ($version) = `pg_config --version` =~ /(\d+)/;
 my $preload = $version < 17 ? "shared_preload_libraries = 'shedlock'\n" : '';
 my $node = new_server('server', "${preload}deadlock_timeout = 1h\nmax_prepared_transactions = 10\n");
@@ -146,8 +146,8 @@ end($first);
 $token = sql("SELECT shedlock_acquire_token('runs out', '1 h')");
 $first = asleep(start("SELECT shedlock_acquire_token('runs out', '1 ms', wait => '1 h')"));
 $second = wait_for('runs out');
-sql("SELECT shedlock_extend_token('runs out', $token, '1 s')");
-my $ends = sql("SELECT (extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock WHERE name = 'runs out'");
+# One transaction, because the lease might end before the next one.
+my ($ends) = sql("BEGIN; SELECT shedlock_extend_token('runs out', $token, '1 s'); SELECT (extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock WHERE name = 'runs out'; COMMIT") =~ /^t\n(\d+)$/ or die 'not extended';
 end($first);
 is(finish($second), 't', 'the session behind one that gives up gets the lock when the lease ends');
 cmp_ok(sql("SELECT token FROM shedlock_locks WHERE name = 'runs out'"), '>=', $ends, '... not before');

@@ -53,5 +53,23 @@ for my $completes ("SELECT shedlock_complete_token('over', token) FROM shedlock_
 	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody had taken the lock, so the transaction may commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
 		"the warning says by how much it overran: $completes");
 }
+# A caller that is killed does not end its run, whose work is committed; the server notices if it looks.
+sql('CREATE TABLE worked (what text)');
+my $gate = $server->background_psql('postgres');
+for my $looks ('', '-c client_connection_check_interval=100ms')
+{
+	$gate->query_safe('SELECT pg_advisory_lock(2)');
+	local $ENV{PGOPTIONS} = $looks;
+	my $caller = launch({}, 'psql', '-Xq', '-d', $server->connstr('postgres'), '-c', q[CALL shedlock_run('orphan', 'SELECT pg_advisory_xact_lock(2); INSERT INTO worked VALUES (1)', '1 h')]);
+	delete local $ENV{PGOPTIONS};
+	$server->poll_query_until('postgres', q[SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted]) or die 'the run does not wait';
+	$caller->{run}->kill_kill;
+	$server->poll_query_until('postgres', q[SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted]) || die 'the server does not notice' if $looks;
+	$gate->query_safe('SELECT pg_advisory_unlock(2)');
+	$server->poll_query_until('postgres', q[SELECT state = 'free' FROM shedlock_locks WHERE name = 'orphan']) or die 'the run does not end';
+	is(sql('SELECT count(*) FROM worked; TRUNCATE worked'), $looks ? 0 : 1, $looks ? 'a run whose caller was killed ends without effect if the server checks connections' : 'a run whose caller was killed commits its work');
+	is(sql(q[SELECT last_outcome FROM shedlock_locks WHERE name = 'orphan']), $looks ? 'ran out' : 'done', '... and the row says so');
+}
+$gate->quit;
 $server->stop;
 done_testing();

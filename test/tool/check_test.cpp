@@ -13,7 +13,7 @@ void edit(std::string const &set)
     ask("UPDATE shedlock SET " + set + " WHERE name = " + literal(name()));
 }
 
-// The run that was done.
+// Makes the run that was done older.
 void make_older()
 {
     edit("last_done_at = last_done_at - interval '26 hours', last_done_tick = last_done_tick - interval '26 hours'");
@@ -68,7 +68,7 @@ TEST(check, is_2_when_it_was_not_done_in_time)
     EXPECT_EQ(check({name(), "--max-age", "27h"}).status, 0);
 }
 
-// It fails at every tick, which looks healthy to a monitor that only sees that it is started.
+// A job that fails at every tick looks healthy to a monitor that only sees that it is started.
 TEST(check, is_1_when_the_last_run_failed_and_2_when_all_did_for_too_long)
 {
     run_once();
@@ -128,7 +128,7 @@ TEST(check, is_3_when_a_Java_client_ran_last_and_may_have_done_it)
     expect(check({name(), "--max-age", "25h"}), 3,
            "SHEDLOCK UNKNOWN - " + name() +
                " was last run by a Java client, which does not record whether it was done\n");
-    let_java_run("1 hour", "-1 hour"); // it still runs
+    let_java_run("1 hour", "-1 hour"); // it is still running
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 3);
     let_java_run("1 hour", "30 min");
     run_once();
@@ -137,14 +137,14 @@ TEST(check, is_3_when_a_Java_client_ran_last_and_may_have_done_it)
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 3);
 }
 
-// Whatever it did, it was too long ago.
+// Even if that run was done, it was too long ago.
 TEST(check, is_2_when_a_Java_client_ran_last_and_too_long_ago)
 {
     let_java_run("3 days", "2 days");
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 2);
 }
 
-// A clock that had jumped forward must not keep the alarm silent until it gets there.
+// After the clock jumped forward, the alarm must not stay silent until the clock reaches that time again.
 TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
 {
     run_once();
@@ -160,7 +160,7 @@ TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
         acquire();
         edit(std::string{"locked_at = "} + instant);
         expect(check({name(), "--max-held", "2h"}), 3,
-               "SHEDLOCK UNKNOWN - " + name() + " is held, but since when is not known\n");
+               "SHEDLOCK UNKNOWN - " + name() + " is held, but it is not known since when\n");
         edit("locked_at = '2026-01-01', lock_until = '2026-01-01'");
     }
 }
@@ -176,7 +176,7 @@ TEST(check, accepts_rows_that_were_edited_by_hand)
     EXPECT_EQ(check({name(), "--max-age", "106751991d"}).status, 0);
 }
 
-// What overwrites the row of a Java run does not make it a run that did not happen.
+// A Java run still counts after its row was overwritten.
 TEST(check, is_3_while_a_run_or_a_pause_follows_a_Java_run_and_2_when_the_run_failed)
 {
     run_once();

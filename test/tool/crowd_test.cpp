@@ -11,7 +11,7 @@ namespace {
 
 constexpr int crowd = 30;
 
-// Reads, rests and writes: what is not excluded is overwritten.
+// Reads, pauses and writes: without exclusion, one process overwrites what another has written.
 words add_one(std::string const &rest)
 {
     return sh("mkdir inside || echo overlap >>overlaps; n=$(cat counter); sleep " + rest +
@@ -54,7 +54,7 @@ TEST(crowd, I1_one_command_at_a_time)
 TEST(crowd, does_interfere_without_the_lock)
 {
     std::ofstream{"counter"} << "0\n";
-    // Nobody writes before all have read.
+    // No process writes before all have read.
     run_at_once(crowd, add_one("0; touch read.$$; until [ $(ls -d read.* | wc -l) -eq " + std::to_string(crowd) +
                                " ]; do sleep 0.1; done"));
     EXPECT_LT(std::stoi("0" + content("counter")), crowd);

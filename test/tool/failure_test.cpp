@@ -28,14 +28,14 @@ words with(words const &variables, words const &command)
     return all;
 }
 
-// By its name, and the tool by its own path, which would not be found in this one.
+// Names the command without its path, but the tool with its own, because this PATH would not find the tool.
 words in_path(std::string const &path, std::string const &command)
 {
     return sh("tool=$(command -v shedlock); PATH=$1 exec \"$tool\" run \"$2\" --at-most 1h -- \"$3\"",
               {path, name(), command});
 }
 
-// A role that may log in, and nothing else.
+// A role that may only log in.
 class role {
 public:
     role() { ask("CREATE ROLE " + name + " LOGIN PASSWORD 'secret'"); }
@@ -74,7 +74,7 @@ TEST(failure, a_command_that_is_no_program_is_126)
         expect_failure(in_path("/etc:/no/such/folder", command), 126, command);
 }
 
-// Or the tick of the whole fleet would be used up by the one host on which the program is missing.
+// Otherwise a host on which the program is missing would use up the tick of the whole fleet.
 TEST(failure, a_command_that_is_not_there_costs_no_tick)
 {
     auto const once_a_month = [](words const &command) { return under_lock(command, an_hour({"--every", "30d"})); };
@@ -95,7 +95,7 @@ TEST(failure, a_program_is_looked_for_as_the_shell_does)
         EXPECT_EQ(run(in_path(path, "tool")).out, "ran\n") << path;
 }
 
-TEST(failure, a_program_that_cannot_be_started_all_the_same_is_127_and_failed)
+TEST(failure, a_program_that_looks_executable_but_cannot_be_started_is_127_and_failed)
 {
     expect_failure(under_lock({bad_program()}), 127, bad_program());
     EXPECT_EQ(state(), "free");
@@ -136,8 +136,8 @@ TEST(failure, a_bad_tick_is_125)
 
 TEST(failure, misspelt_words_are_125_and_reported_before_missing_ones)
 {
-    expect_failure({"shedlock", "walk"}, 125, "\"walk\" is no command");
-    expect_failure({"shedlock", "[a,b]"}, 125, "\"[a,b]\" is no command");
+    expect_failure({"shedlock", "walk"}, 125, "\"walk\" is not a command");
+    expect_failure({"shedlock", "[a,b]"}, 125, "\"[a,b]\" is not a command");
     expect_failure({"shedlock", "--dns", "x", "list"}, 125, "no option --dns");
     expect_failure({"shedlock", "list", "--joson"}, 125, "no option --joson; see shedlock list --help");
     expect_failure({"shedlock", "run", name(), "--at-mots", "1m", "--", "true"}, 125, "no option --at-mots");
@@ -172,12 +172,12 @@ TEST(failure, no_extension_is_125_and_says_how_to_create_it)
 
 TEST(failure, no_privilege_is_125_and_says_how_to_grant_it)
 {
-    role const somebody;
-    auto const command = somebody.runs(under_lock({"echo", "ran"}));
+    role const user;
+    auto const command = user.runs(under_lock({"echo", "ran"}));
     expect_failure(command, 125, "shedlock_grant");
-    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
+    ask("SELECT shedlock_grant(" + literal(user.name) + ')');
     EXPECT_EQ(run(command).out, "ran\n");
-    expect_failure(somebody.runs({"shedlock", "pause", name()}), 125, "admin => true");
+    expect_failure(user.runs({"shedlock", "pause", name()}), 125, "admin => true");
 }
 
 TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
@@ -193,34 +193,33 @@ TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
 
 TEST(failure, no_connection_to_be_had_is_125_after_the_wait)
 {
-    role const somebody;
-    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+    role const user;
+    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
     auto const start = std::chrono::steady_clock::now();
-    expect_failure(somebody.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "50ms"}))), 125,
-                   "too many connections");
+    expect_failure(user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "50ms"}))), 125, "too many connections");
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{50});
 }
 
 TEST(failure, wait_also_waits_for_a_connection)
 {
-    role const somebody;
-    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
-    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
-    process tool{somebody.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "1h"})))};
+    role const user;
+    ask("SELECT shedlock_grant(" + literal(user.name) + ')');
+    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
+    process tool{user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "1h"})))};
     usleep(300'000); // time to be refused
-    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT -1");
+    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT -1");
     EXPECT_EQ(tool.wait().out, "ran\n");
 }
 
 TEST(failure, renewals_continue_when_no_more_connections_are_to_be_had)
 {
-    role const somebody;
-    ask("SELECT shedlock_grant(" + literal(somebody.name) + ')');
-    process tool{somebody.runs(under_lock(sh("until [ -e go ]; do sleep 0.1; done; echo over")))};
+    role const user;
+    ask("SELECT shedlock_grant(" + literal(user.name) + ')');
+    process tool{user.runs(under_lock(sh("until [ -e go ]; do sleep 0.1; done; echo over")))};
     auto const connections =
-        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(somebody.name);
-    ASSERT_TRUE(comes_true([&] { return ask(connections) == "1"; })); // keep-alive will have to do with it
-    ask("ALTER ROLE " + somebody.name + " CONNECTION LIMIT 0");
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(user.name);
+    ASSERT_TRUE(comes_true([&] { return ask(connections) == "1"; })); // keep-alive will have to use this connection
+    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
     auto const until = [] { return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(name())); };
     for (int i = 0; i < 2; ++i) {
         auto const before = until();

@@ -26,12 +26,13 @@ TEST(forget, is_1_unless_it_is_free_and_in_the_past)
 {
     auto const is_refused = [] {
         auto const seen = run({"shedlock", "forget", name()});
-        EXPECT_EQ(seen.err, "shedlock: lock \"" + name() +
-                                "\" was not forgotten: there is none, it is not free, or its last acquisition or tick "
-                                "is in the future\n");
+        EXPECT_EQ(seen.err,
+                  "shedlock: lock \"" + name() +
+                      "\" was not forgotten: there is no such row, it is not free, a transaction in progress has it, "
+                      "or its last acquisition or tick is in the future\n");
         return seen.status == 1;
     };
-    EXPECT_TRUE(is_refused()); // there is none
+    EXPECT_TRUE(is_refused()); // there is no row
     auto const token = acquire();
     EXPECT_TRUE(is_refused());
     EXPECT_EQ(state(), "held");

@@ -133,7 +133,7 @@ TEST(metrics, tell_how_the_last_run_ended_and_when_one_was_done)
     EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"ran out\""), "0");
 }
 
-// An alert would wait until then.
+// Otherwise an alert would wait until that instant.
 TEST(metrics, have_no_instant_that_is_infinite)
 {
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
@@ -152,7 +152,7 @@ TEST(metrics, quote_the_names)
     EXPECT_EQ(metrics().values.count("shedlock_lock_held{name=\"" + name() + " \\\"a\\\" \\\\ \\n z\"}"), 1U);
 }
 
-// Prometheus has no escape for what turns a line around or clears a screen.
+// Prometheus has no escape for characters that change the direction of a line or clear a screen.
 TEST(metrics, spell_control_characters_out_and_keep_names_apart)
 {
     acquire(name() + " \u202Ea\t");
@@ -163,7 +163,7 @@ TEST(metrics, spell_control_characters_out_and_keep_names_apart)
     EXPECT_EQ(seen.values.count(sample + " \\\\x5CxE2\\\\x5Cx80\\\\x5CxAEa\\\\x5Cx09\"}"), 1U);
 }
 
-// Not loaded when the server started; the portable edition.
+// There are no counters: the library was not loaded when the server started, or this is the portable edition.
 TEST(metrics, without_counters_have_a_remark_instead)
 {
     for (auto const *code : {"55000", "0A000"}) {

@@ -45,7 +45,7 @@ std::string content_of(int file)
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int number = 1; number < NSIG; ++number) // a shell that runs the tests in the background ignores some
+    for (int number = 1; number < NSIG; ++number) // in the background a shell ignores some signals
         std::signal(number, SIG_DFL);
     std::vector<char *> pointers;
     for (auto const &word : command)
@@ -144,7 +144,7 @@ outcome process::wait()
 {
     int status = 0;
     bool const over = comes_true([&] {
-        out(); // or the terminal would be full
+        out(); // otherwise the terminal would be full
         return ::waitpid(pid_, &status, WNOHANG) == pid_;
     });
     EXPECT_TRUE(over) << command_.front() << " does not end. It said: " << out() << err();

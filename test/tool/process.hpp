@@ -1,4 +1,4 @@
-// Programs that the tests start: what they read, what they wrote, how they ended. None outlives its test.
+// Programs that the tests start: their input, their output, and how they ended. None outlives its test.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,9 @@ struct outcome {
     std::string out, err;
 };
 
-// Started with signals as by default, in the folder of the test, from PATH, where "shedlock" is the tool. A session
-// without a terminal, that reads the input and then its end; or one on a terminal of 24 lines, whose out is all that is
-// seen there.
+// A process is started with default signal handlers, in the folder of the test. PATH finds its program; "shedlock" is
+// the tool. It has either a session without a terminal, where it reads the given input, or a terminal of 24 lines,
+// where `out` is everything that the terminal shows.
 class process {
 public:
     enum class place { no_terminal, terminal };
@@ -36,10 +36,10 @@ public:
     std::string out();
     [[nodiscard]] std::string err() const;
 
-    // Waits until that has been written to out.
+    // Waits until this text has been written to out.
     bool says(std::string_view text);
 
-    // Waits for its end. Too long: the test fails.
+    // Waits until it ends. The test fails if that takes too long.
     outcome wait();
 
 private:
@@ -57,7 +57,7 @@ words sh(std::string const &script, words const &arguments = {});
 bool is_running(pid_t);
 bool is_stopped(pid_t);
 
-// Also those that lost their parent, once adopt_orphans() was called.
+// Once adopt_orphans() has been called, end_children() also ends processes that have lost their parent.
 void adopt_orphans();
 void end_children();
 

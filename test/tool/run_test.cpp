@@ -122,9 +122,9 @@ TEST(run, gives_an_inner_command_the_variables_of_the_inner_lock_only)
     EXPECT_EQ(out, "SHEDLOCK_NAME=" + inner + '\n');
 }
 
-TEST(run, lets_the_command_find_signals_as_if_without)
+TEST(run, leaves_blocked_and_ignored_signals_as_they_were)
 {
-    // Not 32 and 33, which are the C library's own.
+    // Only 1 to 31, because 32 and 33 are the C library's own.
     words const command = {"bash", "-c",
                            "while read key value; do case $key in SigBlk: | SigIgn:)"
                            " echo $key $((16#$value & 0x7fffffff));; esac; done </proc/self/status"};
@@ -162,7 +162,7 @@ TEST(run, works_with_stdin_closed)
     EXPECT_EQ(run(sh("exec shedlock run \"$1\" --at-most 1h -- echo ran <&-", {name()})).out, "ran\n");
 }
 
-// What is opened next gets the number of what is closed: a connection must not be taken for stderr.
+// A file that is opened gets the number of one that was closed: a connection must not become stderr.
 TEST(run, works_with_stdin_stdout_and_stderr_closed)
 {
     auto const broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
@@ -194,7 +194,8 @@ bool initialises_openssl(std::string const &dsn)
 
 } // namespace
 
-// It takes about as long as connecting. No client of the tool lives until OpenSSL's exit handler runs.
+// Initialising OpenSSL takes about as long as connecting. The tool need not do it early, because none of its clients
+// lives until OpenSSL's exit handler runs.
 TEST(run, does_not_initialise_openssl_over_a_unix_socket)
 {
     if (!initialises_openssl(""))
@@ -240,7 +241,7 @@ TEST(run, tells_the_lock_whether_the_work_was_done)
 }
 
 // The server accepts the release, and the command exits with 0, but it had been asked to stop.
-TEST(run, takes_a_command_for_failed_that_was_stopped)
+TEST(run, treats_a_command_that_was_told_to_stop_as_failed)
 {
     process tool{under_lock(sh("trap 'exit 0' TERM; echo started; sleep 3600 & wait"), an_hour({"--no-keep-alive"}))};
     ASSERT_TRUE(tool.says("started"));
@@ -273,13 +274,13 @@ TEST(run, passes_on_the_status_of_a_command_that_has_completed_the_lock)
     }
 }
 
-TEST(run, lets_a_command_go_on_that_has_completed_the_lock)
+TEST(run, lets_a_command_that_has_completed_the_lock_go_on)
 {
     process tool{under_lock(sh(complete + "echo completed; until [ -e go ]; do sleep 0.1; done; echo over; exit 7"))};
     ASSERT_TRUE(tool.says("completed"));
-    EXPECT_NE(acquire(), "") << "by the next, who does not wait for it";
+    EXPECT_NE(acquire(), "") << "the next caller gets it without waiting for the command";
     advance_clock(std::chrono::minutes{21});
-    ::usleep(1'500'000); // it looks at the clock every second
+    ::usleep(1'500'000); // the tool looks at the clock every second
     advance_clock(std::chrono::hours{2});
     ::usleep(1'500'000);
     std::ofstream{"go"};
@@ -298,7 +299,7 @@ TEST(run, is_not_misled_when_a_completed_lock_was_acquired_again_before_the_comm
     EXPECT_EQ(state(), "held");
 }
 
-// The server does not know it any more, and says that it was taken over.
+// The server does not know of the completion any more, and says that the lock was taken over.
 TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
 {
     auto const next = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min', tick => now())");

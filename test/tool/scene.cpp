@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 class scene final : public testing::EmptyTestEventListener {
 public:
-    // New for each, also when they are repeated.
+    // A new name for each run of a test, even if tests are repeated.
     [[nodiscard]] std::string name_of(testing::TestInfo const &test) const
     {
         return std::string{test.name()} + '.' + std::to_string(::getpid()) + '.' + std::to_string(number_);
@@ -56,7 +56,7 @@ private:
 
 scene *const the_scene = [] {
     auto *const made = new scene;
-    testing::UnitTest::GetInstance()->listeners().Append(made); // and they delete it
+    testing::UnitTest::GetInstance()->listeners().Append(made); // which will delete it
     return made;
 }();
 
@@ -67,7 +67,7 @@ std::string name()
     return the_scene->name_of(*testing::UnitTest::GetInstance()->current_test_info());
 }
 
-// No edition but the extension counts refusals.
+// Does not use shedlock_stats, because the portable edition has no counters.
 bool is_refused(std::string const &lock)
 {
     return ask("SELECT count(*) FROM pg_stat_activity JOIN shedlock_locks l ON backend_start > l.locked_at"

@@ -24,10 +24,10 @@ inline std::string last_outcome()
     return last_outcome(name());
 }
 
-// Whether a tool that was started when this lock was held has asked for a lock, and has been answered.
+// Whether a tool that connected after this lock was acquired has asked for a lock, and has been answered.
 bool is_refused(std::string const &lock = name());
 
-// For another holder. Returns the token, or "" if refused.
+// Acquires for another holder. Returns the token, or "" if refused.
 std::string acquire(std::string const &lock = name(), std::string const &at_most = "1h");
 
 // A program that cannot be started, though it looks as if it could.
@@ -35,7 +35,7 @@ std::string bad_program();
 
 // shedlock run NAME OPTIONS -- COMMAND
 words under_lock(words const &command, words const &options = {"--at-most", "1h"});
-// Options for run: an hour, and more.
+// Options for run: at_most of an hour, and these.
 words an_hour(words const &more);
 
 } // namespace shedlock::test

@@ -17,7 +17,7 @@ words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1
                               "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
                               "       echo ready; while :; do sleep 0.1; done'\n"
                               "echo not reached");
-// Of an hour: keep-alive extends.
+// More than a third of a lease of an hour, so keep-alive extends it.
 constexpr std::chrono::minutes a_third{21};
 std::string const both_told = "ready\nchild\nparent\n";
 
@@ -26,7 +26,7 @@ void lose_lock()
     EXPECT_EQ(ask("SELECT shedlock_force_release(" + literal(name()) + ')'), "t");
 }
 
-// The number that the command says first.
+// The number that the command prints first.
 pid_t said_pid(process &tool)
 {
     EXPECT_TRUE(tool.says("\n"));
@@ -97,7 +97,7 @@ TEST(signal, that_no_command_would_notice_changes_nothing)
     EXPECT_EQ(tool.wait().status, 7);
 }
 
-// It prints that the lease is about to end, and that cannot be written.
+// The tool reports that the lease is about to end, but that message cannot be written.
 TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
 {
     process tool{
@@ -120,14 +120,14 @@ TEST(signal, reaches_a_command_that_is_stopped)
     EXPECT_EQ(tool.wait().status, 7);
 }
 
-// For example by an administrator who needs the machine for a minute.
+// An administrator may stop the command for a while, to use the machine for something else.
 TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
 {
     process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
     auto const command = said_pid(tool);
     ::kill(command, SIGSTOP);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
-    ::usleep(100'000); // time for the tool to find out
+    ::usleep(100'000); // time for the tool to notice
     ::kill(command, SIGCONT);
     std::ofstream{"go"};
     EXPECT_EQ(tool.wait().status, 7);

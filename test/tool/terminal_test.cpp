@@ -12,7 +12,8 @@ constexpr auto ctrl_z = "\032";
 
 words const interactive_shell{"bash", "--norc", "--noprofile", "-i"};
 
-// As somebody would type it. What the command says must not be in it, for the terminal shows what is typed.
+// The line that a user types. It must not contain what the command prints, because the terminal also shows what is
+// typed.
 std::string line(std::string const &command)
 {
     return "shedlock run " + name() + " --at-most 1h -- " + command + '\n';
@@ -101,7 +102,7 @@ TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
     shell.wait();
 }
 
-// Of which others are members, so that the command cannot have the terminal for itself.
+// Other programs of the pipeline need the terminal, so the command cannot have it for itself.
 TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
 {
     std::ofstream{"job"} << "trap 'echo continued' CONT; trap 'echo interrupted; exit 7' INT; echo ready\n"

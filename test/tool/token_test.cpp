@@ -37,7 +37,7 @@ void expect_lost(outcome const &seen)
 
 // Acquire
 
-TEST(acquire, takes_blanks_at_the_ends_of_a_name_for_a_part_of_it)
+TEST(acquire, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 {
     auto const other = " " + name() + "\t ";
     acquire();
@@ -77,7 +77,7 @@ TEST(acquire, takes_the_options_of_run)
     EXPECT_EQ(tool("acquire", {"--at-most", "1m", "--every", "30d", "--wait", "10m"}).status, 1);
 }
 
-TEST(acquire, retry_gets_a_period_again_that_was_released_as_failed)
+TEST(acquire, retry_gets_a_period_again_after_a_release_as_failed)
 {
     auto const once_a_month = an_hour({"--every", "30d", "--retry"});
     EXPECT_EQ(tool("release", {"--token", acquired(once_a_month), "--failed"}).status, 0);
@@ -101,7 +101,7 @@ TEST(acquire, takes_several_names_which_have_one_token)
     EXPECT_EQ(state() + state(other), "freefree");
     EXPECT_EQ(last_outcome(other), "failed");
     expect_lost(tool("release", {other, "--token", token}));
-    EXPECT_EQ(tool("acquire", {name(), "--at-most", "1m"}).status, 125) << "twice the same";
+    EXPECT_EQ(tool("acquire", {name(), "--at-most", "1m"}).status, 125) << "the same name twice";
 }
 
 TEST(acquire, tick_gets_the_lock_once_for_each_instant)
@@ -121,7 +121,7 @@ TEST(acquire, waits)
     acquired(an_hour({"--wait", "1h"}));
 }
 
-// Nobody would have the token, so nobody could release the lock.
+// No program got the token, so none could release the lock.
 TEST(acquire, that_cannot_print_the_token_is_125_and_releases)
 {
     auto const seen = run(sh("shedlock acquire \"$1\" --at-most 1h >/dev/full", {name()}));

@@ -22,7 +22,7 @@ std::vector<std::string> lines(std::string const &text)
     return all;
 }
 
-// Of the list.
+// The lines of the list.
 std::string line_of(std::string const &lock)
 {
     for (auto const &line : lines(run({"shedlock", "list"}).out))
@@ -31,7 +31,7 @@ std::string line_of(std::string const &lock)
     return {};
 }
 
-// Held under names that somebody chose in order to deceive.
+// Held under names that are chosen to deceive the reader.
 std::vector<std::string> hostile_locks()
 {
     std::vector<std::string> all;
@@ -170,7 +170,7 @@ TEST(list, is_harmless_on_a_terminal)
     }
 }
 
-// They would change the order in which the columns next to them are shown.
+// Such characters would change the order in which the next columns are shown.
 TEST(list, lets_no_name_turn_the_line_around)
 {
     acquire(name() + " \u202Eabc");
@@ -248,8 +248,8 @@ TEST(list, watch_shows_what_changes_in_place_until_ctrl_c)
     EXPECT_EQ(tool.wait().status, 128 + 2);
 }
 
-// Of 24 lines and 80 columns. Otherwise it scrolls, and what is written from the upper left corner is in the wrong
-// place.
+// The terminal has 24 lines and 80 columns. With more output it would scroll, and the next list would begin in the
+// wrong place.
 TEST(list, watch_fits_the_terminal)
 {
     ask("SELECT shedlock_acquire_token(" + literal(name()) + " || i, '1m') FROM generate_series(1, 30) i");

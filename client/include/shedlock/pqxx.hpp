@@ -1,23 +1,23 @@
-// ShedLock for PostgreSQL on your own connection of libpqxx, for jobs that take less time than their lease.
+// ShedLock for PostgreSQL on your own libpqxx connection, for jobs that take less time than their lease.
 //
 //     pqxx::connection db;
 //     bool ran = shedlock::run(db, "interest", {.at_most = 10min, .every = 24h, .retry = true}, [](pqxx::work &tx) {
 //         tx.exec("UPDATE account SET balance = balance * 1.02");
-//     }); // the work and the release were committed together; false: another host does it, or has done it
+//     }); // the work and the release were committed together; false: another host is running it, or has done it
 //
 // Needs libpqxx (6.4 to 8.0), C++17, and the SQL functions, which are found by search_path. There is nothing else to
-// link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Keeping a lease alive, interrupting a wait, and finding out
-// what a lost reply said need threads and connections, which shedlock.hpp has. Both headers may be used together.
+// link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Use shedlock.hpp to keep a lease alive, to interrupt a wait,
+// or to find out what a lost reply said: that takes threads and further connections. Both headers may be used together.
 //
 // A function that takes a connection runs transactions on it. If another one is open there, it throws pqxx::usage_error
 // and does nothing. A connection and its locks may be used by one thread at a time.
 //
-// Errors: lock_lost means that the lock is not ours any more. It is thrown only for SQLSTATE SL001 from this header's
-// own statements and commits; nothing was committed then. usage_error (shedlock's) is thrown without asking the server.
-// Every other error is libpqxx's, unchanged: pqxx::sql_error (22xxx) for arguments, which the server checks;
-// pqxx::in_doubt_error if the connection broke during a commit, which may have succeeded. With a tick and retry, run
-// the same tick again then: it is refused if it was committed. Keep the tick for that, because later every may mean
-// another.
+// Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
+// and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
+// usage_error (shedlock's) is thrown without asking the server. Every other error is libpqxx's, unchanged:
+// pqxx::sql_error (22xxx) for arguments, which the server checks; pqxx::in_doubt_error if the connection broke during a
+// commit, which may have succeeded. If the run had a tick and retry, run the same tick again: it is refused if it was
+// committed. Keep the tick for that, because by then options.every may mean a later one.
 #pragma once
 
 #include "types.hpp"
@@ -33,31 +33,32 @@ namespace shedlock {
 
 // {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set.
 struct pqxx_options {
-    // How long the lease lasts if nobody releases it: longer than the work can take, at least 1 ms. Default: 0, an
+    // How long the lease lasts if it is not released: longer than the work can take, at least 1 ms. Default: 0, an
     // error
     std::chrono::microseconds at_most{};
     // How long the lock is kept, even if it is released earlier. Default: 0
     std::chrono::microseconds at_least{};
-    // The instant the schedule meant: at most one acquisition per name and tick. Default: none
+    // The instant at which this run is due: without retry, at most one acquisition per name and tick. Default: none
     std::optional<instant> tick{};
     // Instead of a tick, the period of the schedule: the server's shedlock_tick(every, zone) at the call. Default: none
     std::optional<std::chrono::microseconds> every{};
-    // The time zone of every, without which it must not be given. Default: empty, UTC
+    // The time zone of every; an error without every. Default: empty, which means UTC
     std::string zone{};
-    // A tick counts only when its run is done: a tick whose last run failed, or was never released, is still due. Needs
-    // tick or every. Default: false
+    // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
+    // due. Needs tick or every. Default: false
     bool retry = false;
-    // The lease ends when the server's session does, too (but not before at_least). Set it to false behind a pooler in
-    // transaction mode, whose sessions are not yours. Default: true for run, false for everything else
+    // The lease also ends when the server session that acquired it ends (but not before at_least). Set it to false
+    // behind a pooler in transaction mode, where sessions belong to the pooler. Default: true for run, false for
+    // everything else
     std::optional<bool> ends_with_session{};
-    // Who holds the lock, for people. Default: empty, application_name@client_addr
+    // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
     std::string holder{};
 };
 
 namespace pqxx_details {
 
-// pqxx::work, transaction<...> and robusttransaction<...>. Not nontransaction, which commits each statement, nor
-// subtransaction, whose commit commits nothing, nor base classes, which may be either.
+// Accepts pqxx::work, transaction<...> and robusttransaction<...>. Rejects nontransaction, which commits each
+// statement; subtransaction, whose commit commits nothing; and the base classes, which may be either.
 template <pqxx::isolation_level Level, auto Writes> std::true_type commits(pqxx::transaction<Level, Writes> const *);
 template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransaction<Level> const *);
 std::false_type commits(void const *);
@@ -76,7 +77,8 @@ struct sql {
         return is_plain ? typed(utf8, "text")
                         : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
     }
-    static std::string constant(names const &what) // several as text[], so that errors are about what was given
+    // One name is a text, several are a text[], so that the server's errors refer to what was given.
+    static std::string constant(names const &what)
     {
         std::string all;
         for (auto const &name : what.list()) {
@@ -154,10 +156,10 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
 
 } // namespace pqxx_details
 
-// An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed
-// it is inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. Destroyed
-// before that, or assigned to, it is released as FAILED: only release() and commit() say that the work is done. The
-// destructor never throws. A failure is reported to connection.process_notice(), and the lease ends by itself.
+// An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed it is
+// inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. If it is
+// destroyed or assigned to before that, it is released as FAILED: only release() and commit() report the work as done.
+// The destructor never throws. It reports a failure to connection.process_notice(), and the lease ends by itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.
@@ -166,7 +168,8 @@ public:
     {
     }
 
-    // Must not be called after it was moved from. The tick may be one that the server computed.
+    // Must not be called on a lock that was moved from. The tick is the one that was given, or that the server
+    // computed.
     [[nodiscard]] shedlock::names const &names() const noexcept { return mine_->names; }
     [[nodiscard]] shedlock::token token() const noexcept { return mine_->token; }
     [[nodiscard]] std::optional<instant> tick() const noexcept { return mine_->tick; }
@@ -179,8 +182,9 @@ public:
             throw lost("extended");
     }
 
-    // Throws lock_lost if the lease had ended or been taken over; then the lock is inert, too. After any other error it
-    // is not inert, and the destructor tries again, as failed.
+    // Throws lock_lost if the lease had ended, another holder has acquired the lock, or another program has released it
+    // by its token, even as done; this lock is then inert, too.
+    // After any other error it is not inert, and the destructor tries again, as failed.
     void release(outcome how = outcome::done)
     {
         if (!is_live())
@@ -191,8 +195,8 @@ public:
             throw lost("released");
     }
 
-    // For guard() and commit(). Call completed() when a transaction that had executed complete_statement() has been
-    // committed: the lock is inert then.
+    // For guard() and commit(). Call completed() after the commit of a transaction that executed complete_statement().
+    // It makes the lock inert.
     [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
     [[nodiscard]] std::string complete_statement() const { return pqxx_details::sql::complete(live().names, token()); }
     void completed() noexcept
@@ -247,11 +251,11 @@ private:
     std::unique_ptr<acquisition> mine_;
 };
 
-// The lock, or nullopt if it was refused until wait had passed. The statement waits on the server.
+// The lock, or nullopt if it was still refused when wait had passed. The statement waits on the server.
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
-    std::optional<pqxx_lock> mine; // outlives tx: if the commit is in doubt, it is released
+    std::optional<pqxx_lock> mine; // outlives tx, so that the lock is released if the commit is in doubt
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
         mine.emplace(connection, what, granted->first, granted->second);
@@ -267,16 +271,17 @@ private:
     return acquire(connection, what, how, {});
 }
 
-// From now on tx commits only if nobody else has acquired the lock since we did. Lock is pqxx_lock, or shedlock::lock
-// of shedlock.hpp. Throws lock_lost; if only your tx.commit() finds out, that throws pqxx::sql_error with SQLSTATE
-// SL001. On the portable edition the row is locked from now until the end of tx, also for keep-alive.
+// From now on tx commits only if there was no other acquisition of the lock since ours. Lock is pqxx_lock, or
+// shedlock::lock of shedlock.hpp. Throws lock_lost if the lock is lost already; if that is found only by your
+// tx.commit(), it throws pqxx::sql_error with SQLSTATE SL001. On the portable edition the row is locked from now until
+// the end of tx, also for keep-alive.
 template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Lock const &lock, Tx &tx)
 {
     pqxx_details::execute(tx, lock.guard_statement());
 }
 
 // Commits tx and releases the lock as done, both or neither. Throws lock_lost. The lock is inert only after success;
-// otherwise its destructor releases it as failed, if tx is gone by then.
+// otherwise its destructor releases it as failed, provided that tx is gone by then.
 template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void commit(Lock &lock, Tx &tx)
 {
     pqxx_details::execute(tx, lock.complete_statement(), true);
@@ -284,8 +289,7 @@ template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> voi
 }
 
 // Acquires in a transaction that the caller commits; if it is rolled back, nothing was acquired. Returns the token, or
-// nullopt if refused. The caller releases it by complete(), or by a pqxx_lock that it makes of the token after the
-// commit.
+// nullopt if refused. To release the lock, call complete(), or make a pqxx_lock of the token after the commit.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>>
 [[nodiscard]] std::optional<token> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
 {
@@ -299,17 +303,17 @@ template <class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Tx &
     pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
 }
 
-// As commit(lock, tx), but the caller commits, as the next statement. If only that commit finds that the lock is lost,
-// it throws pqxx::sql_error with SQLSTATE SL001.
+// As commit(lock, tx), but the caller commits, as the next statement. If the lock is lost only after this call, that
+// commit throws pqxx::sql_error with SQLSTATE SL001.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(Tx &tx, names const &what, token id)
 {
     pqxx_details::execute(tx, pqxx_details::sql::complete(what, id));
 }
 
 // Acquires the lock, calls work(tx) or work(tx, lock), where lock is a pqxx_lock const &, commits tx and the release
-// together, and returns true. Returns false if refused; work was not called then. If work throws, tx is rolled back,
-// the lock is released as failed, and the exception passes through. Throws lock_lost if tx was rolled back because the
-// lock is lost. work must not end tx.
+// together, and returns true. If refused, returns false and does not call work. If work throws, tx is rolled back, the
+// lock is released as failed, and the exception passes through. Throws lock_lost if tx was rolled back because the lock
+// is lost. work must not end tx.
 template <class Tx = pqxx::work, class Work, class = pqxx_details::needs_transaction<Tx>>
 bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
 {

@@ -10,8 +10,8 @@
 // shedlock::shedlock (CMake) or `pkg-config shedlock`. The library needs libpq only: no type of libpqxx crosses its
 // ABI, so a program may have any libpqxx.
 //
-// After fork() the child's copies are inert: held() is false, destructors do nothing, everything else throws
-// usage_error. A child that needs locks makes a client of its own.
+// After fork() the child's copies are inert: held() is false, destructors and completed() do nothing, and everything
+// else but deadline() and stop_token() throws usage_error. A child that needs locks makes a client of its own.
 #pragma once
 
 #include "types.hpp"
@@ -43,74 +43,74 @@ struct SHEDLOCK_EXPORT clock {
 };
 
 struct options {
-    // How long the lease lasts if nobody releases it. Required; at least 1 ms.
+    // How long the lease lasts if it is not released. Required; at least 1 ms.
     std::chrono::microseconds at_most{};
     // How long the lock is kept, even if it is released earlier.
     std::chrono::microseconds at_least{};
-    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It then
-    // opens a connection of its own, and uses the client's while the server grants none.
+    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It opens a
+    // connection of its own for that, and uses the client's as long as the server grants no other.
     bool keep_alive = false;
-    // The instant the schedule meant: at most one acquisition per name and tick.
+    // The instant at which this run is due: without retry, at most one acquisition per name and tick.
     std::optional<instant> tick{};
     // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone) at the
     // moment of the call.
     std::optional<std::chrono::microseconds> every{};
-    // The time zone of every, as the server knows it (Europe/Berlin): its days are local days. Needs every.
-    // Default: empty, UTC
+    // The time zone for every, by the name that the server knows (Europe/Berlin): days begin at midnight there. Needs
+    // every. Default: empty, which means UTC
     std::string zone{};
-    // A tick counts only when its run is done: a tick whose last run failed, or was never released, is still due. Needs
-    // tick or every.
+    // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
+    // due. Needs tick or every.
     bool retry = false;
-    // Who holds the lock, for people. Eight random digits are put before it, by which the client recognises its own
-    // acquisition when a reply was lost. Default: program@host:pid
+    // The name of the holder in views and messages. Eight random digits are put before it, by which the client
+    // recognises its own acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
 };
 
-// Why an acquire was refused. By the server's clock.
+// Why an acquire was refused. Times are by the server's clock.
 struct SHEDLOCK_EXPORT refusal {
     enum class reason {
-        held,      // somebody has it
+        held,      // another caller holds it
         kept,      // released, but within its at_least
         paused,    // by an administrator
         had_run,   // the tick has had its run
-        undecided, // a transaction that is not over has changed it, or it became free at that moment
+        undecided, // a transaction in progress has changed its row, or it became free at that moment
     };
     using time = instant;
 
     reason why = reason::undecided;
     std::string name;            // of several, one that could not be acquired
-    std::string holder{};        // for had_run and kept: the last one; for paused: by whom, and the reason given
+    std::string holder{};        // for had_run and kept: the last holder; for paused: who paused it, and the reason
     std::optional<time> since{}; // when it was acquired
     std::optional<time> until{}; // at the latest; nullopt: no end is known
     std::chrono::microseconds held_for{};
 
-    [[nodiscard]] std::string to_text() const; // for people
+    [[nodiscard]] std::string to_text() const; // for messages
 };
 
 // Problems that no caller can catch: in keep-alive, in destructors, and while a call waits for a server.
 struct event {
     enum class kind {
-        extend_failing,   // keep-alive could not extend the lease, or any lease, and goes on trying until the deadlines
-        extend_recovered, // after that it could
+        extend_failing,   // keep-alive could not extend one or several leases, and goes on trying until their deadlines
+        extend_recovered, // keep-alive can extend them again
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
-        not_released,     // the server could not be told, or its reply was lost: it ends by itself
+        not_released,     // the request could not be sent, or its reply was lost: the lease ends by itself
         release_unclear,  // it is free, but perhaps we did not release it: the reply to the first request was lost
         // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
-        acquire_recovered, // after that it could ask
+        acquire_recovered, // the server can be reached again
     };
     kind what;
     names lock;       // empty: several locks, or there was no memory for it
-    std::string text; // for people; it names the lock, or says how many there are
+    std::string text; // a message that names the lock, or says how many locks it is about
 };
 
-// What a client and its locks have done, for metrics. A failure is an event, or is thrown.
+// What a client and its locks have done, for metrics. Failures are not activities: they are events or exceptions.
 struct activity {
     enum class kind {
         acquired,
         refused,
         extended,  // by keep-alive, too
-        released,  // by us; it counts as done if another owner of the token had completed it
+        released,  // by us; `how` is done if another owner of the token had completed it
         completed, // lock::completed() was called
     };
     kind what;
@@ -118,7 +118,7 @@ struct activity {
     std::optional<shedlock::token> token{}; // none if refused
     std::optional<instant> tick{};          // of the acquisition, if it had one; none if only the token is known
     std::optional<outcome> how{};           // of released
-    std::chrono::microseconds took{};       // by the call, with its waiting; for keep-alive, by the request
+    std::chrono::microseconds took{};       // by the call, including its wait; for keep-alive, by the request
     std::chrono::microseconds held_for{};   // since it was acquired; zero if only the token is known
 };
 
@@ -131,15 +131,15 @@ struct edition {
 struct client_settings {
     // How long a call may take, including its wait for other callers; an acquire may take its own wait as well. If the
     // server has not answered by then, the connection is closed. A connection that broke is opened again within this
-    // time. Opening cannot be interrupted. A call does not wait for it any longer than this, but the last owner of a
-    // client and its locks does, for connect_timeout at most. Default of that: this time for all hosts together, but 2
-    // s for each at least.
+    // time. Opening cannot be interrupted. A call stops waiting for it after this time, but the destructor of the last
+    // owner of a client and its locks waits for connect_timeout at most. Default of connect_timeout: this time for all
+    // hosts together, but at least 2 s for each.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
-    // Called by any thread, perhaps by several at once; must not throw. Be brief, and extend no lock in it, because
+    // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
     // them was destroyed in a callback. Default: writes a line to stderr
     std::function<void(event const &)> on_event{};
-    // Called the same way, by the thread that did it. Nothing is allocated for it. Default: empty, nothing is called
+    // Called under the same rules, by the thread that did it. Nothing is allocated for it. Default: empty, not called
     std::function<void(activity const &)> on_activity{};
 };
 
@@ -153,30 +153,31 @@ class lease;
 } // namespace internal
 
 // An acquisition. Move-only. Once moved from, released, completed or detached it is inert: held() is false, release()
-// and completed() do nothing, extend() and the statements throw usage_error. It may outlive its client. held(),
-// deadline() and stop_token() may be called by any thread while another uses the lock, unless that thread moves or
-// destroys it; everything else by one thread at a time.
+// and completed() do nothing, and everything else but deadline() and stop_token() throws usage_error. It may outlive
+// its client. Any thread may call held(), deadline() and stop_token() while another thread uses the lock, but not while
+// another moves or destroys it. Everything else may be called by one thread at a time.
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
     lock &operator=(lock &&) noexcept; // releases the acquisition that it had
-    // Releases; as failed when an exception ends its scope, held() is false, or complete_statement() was called. Never
-    // throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server half as long as
-    // client_settings::timeout, and half of that after each time that it did not answer, so that many locks together
-    // take no longer than one call.
+    // Releases the lock: as failed when an exception ends its scope, held() is false, or complete_statement() was
+    // called. Never throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server half
+    // as long as client_settings::timeout. If the server does not answer, the next destructor waits half as long, and
+    // so on, so that many locks together take no longer than one call.
     ~lock();
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays false,
-    // even if the lease is extended. It is also false once keep-alive or extend() has learned that the lock was
-    // released as done by somebody else who has the token (shedlock_complete_token), because others may have it then.
-    // Of several names, those that are not done yet are still kept.
+    // even if the lease is extended. It is also false once keep-alive or extend() has learned that another program with
+    // the token has released the lock as done (shedlock_complete_token), because other callers may hold it by then. Of
+    // several names, those that are not done yet are still kept alive.
     [[nodiscard]] bool held() const noexcept;
-    // Until when. It is counted from before the request was sent, and earlier than the server's lock_until by
-    // min(at_most / 10, 6 s) + at_most / 1000, for clocks that run differently and for stopping the work.
+    // Until when the lease can be trusted. It is counted from before the request was sent, and is earlier than the
+    // server's lock_until by min(at_most / 10, 6 s) + at_most / 1000, to allow for clocks that run at different rates
+    // and for stopping the work.
     [[nodiscard]] clock::time_point deadline() const noexcept;
-    // The stop is requested at the deadline, or as soon as keep-alive learns that the lock is lost; not by a release,
-    // nor because the lock turns out to be released as done. Callbacks run on a thread of the library, which blocks all
-    // signals. A slow callback does not delay those of other locks.
+    // The stop is requested at the deadline, or as soon as keep-alive or extend() learns that the lock is lost. A
+    // release does not request it, and neither does the news that the lock was released as done. Callbacks run on a
+    // thread of the library, which blocks all signals. A slow callback does not delay those of other locks.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
@@ -184,21 +185,23 @@ public:
     // options.tick, or what the server computed for options.every.
     [[nodiscard]] std::optional<instant> tick() const;
 
-    // The lease lasts for at_most from now, and is kept for at_least from now if that is given. From now on keep-alive
-    // extends by at_most, too. Throws lock_lost, with SQLSTATE SL002 if the lock was released as done before;
-    // connection_error if it is not known to have happened, and in_doubt if a reply was lost. Then the shorter of the
-    // two leases is trusted. And since the request may still be carried out, even after later ones, no later extend is
-    // trusted for longer than this at_most, and keep-alive extends as often as that needs.
+    // The lease lasts for at_most from now, and the lock is kept for at_least from now if that is given. From now on
+    // keep-alive extends by at_most, too. Throws lock_lost, with SQLSTATE SL002 if the lock was released as done
+    // before; connection_error if the extend is not known to have happened; in_doubt if a reply was lost. After
+    // connection_error or in_doubt, the shorter of the old and the new lease is trusted. Because the request may still
+    // be carried out, even after later ones, no later extend is trusted for longer than this at_most, and keep-alive
+    // extends often enough for that.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
-    // Throws lock_lost if the lease had ended or been taken over; connection_error if the server could not be told, and
-    // in_doubt if its reply was lost: then the lease ends by itself. If the lock was released as done before, that is
-    // as good, and stays so whatever the outcome. The lock is inert in any case.
+    // Throws lock_lost if the lease had ended or another caller has acquired the lock. Throws connection_error if the
+    // request could not be sent, and in_doubt if its reply was lost; the lease then ends by itself. If the lock was
+    // already released as done, the call succeeds, and the lock stays done whatever outcome is given. The lock is inert
+    // in any case.
     void release(outcome = outcome::done);
 
-    // Statements for transactions of the application, with any driver; for libpqxx there are shedlock::guard(lock, tx)
-    // and shedlock::commit(lock, tx) in <shedlock/pqxx.hpp>. Each is one line of ASCII. SQLSTATE SL001, from the
-    // statement or from the commit, means that the lock was lost and nothing was committed.
+    // Statements that the application executes in its own transactions, with any driver. (For libpqxx,
+    // <shedlock/pqxx.hpp> has shedlock::guard(lock, tx) and shedlock::commit(lock, tx).) Each is one line of ASCII.
+    // SQLSTATE SL001, from the statement or from the commit, means that the lock was lost and nothing was committed.
     //
     // From this statement on, the transaction commits only if no other acquisition of these locks has happened since
     // ours.
@@ -208,8 +211,8 @@ public:
     //
     // From this call on, the work is done only if such a commit has succeeded, which the client cannot see. So the
     // destructor and client::run release as failed, which changes nothing after the commit. Keep-alive goes on, in case
-    // the commit fails. But what it finds may be the effect of the commit, so it reports neither trouble nor loss, and
-    // requests no stop; held() is then false.
+    // the commit fails. But an extend that fails may be the effect of the commit, so keep-alive reports neither trouble
+    // nor loss, and requests no stop; held() is then false.
     [[nodiscard]] std::string complete_statement();
     // The transaction has committed: the lock is inert from now on.
     void completed() noexcept;
@@ -232,16 +235,17 @@ private:
 
 // ---- Client ----
 
-// A client has a connection, which is opened when it is first needed and again whenever it broke; a second one while
+// A client has one connection, which is opened when it is first needed and again whenever it broke; a second one while
 // leases are extended, and a third one while a caller waits for a lock. Nothing depends on their sessions, so they may
-// go through PgBouncer in any pooling mode. Any thread may call anything at any time; requests wait for each other, but
-// not for each other's waits. Once it is moved from, every function throws usage_error.
+// go through PgBouncer in any pooling mode. Any thread may call anything at any time. Requests are sent one after the
+// other, but a call that waits for a lock does not hold up the others. Once the client is moved from, every function
+// throws usage_error.
 //
 // Every function can throw connection_error, usage_error (the server checks the arguments) and error.
 class SHEDLOCK_EXPORT client {
 public:
     // A libpq connection string or URI; PG* variables and service files supply what it leaves out. Of several hosts,
-    // the one that takes writes is used (target_session_attrs=read-write unless you say otherwise).
+    // the one that accepts writes is used (target_session_attrs=read-write unless you say otherwise).
     explicit client(std::string const &connection = {}, client_settings settings = {});
 
     // The function supplies the connection string whenever a connection is opened, for credentials that change. It is
@@ -261,14 +265,14 @@ public:
     // connection, with next to no load, serves all callers that wait through this client. Where the server cannot wake
     // them (behind a pooler; on the portable edition; up to PostgreSQL 16 without shared_preload_libraries), each asks
     // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
-    // passed. A tick that has had its run is refused at once; with retry, one whose run is known to be done.
+    // passed. A tick that has had its run is refused at once; with retry, only if that run is known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
-    // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. An exception of work
-    // passes through, and the lock is released as failed. If the lock was not held until the end of the work, it is
-    // released as failed, too, and lock_lost is thrown, unless it was released as done before. If it was held, but
-    // could not be released, that is an event (not_released).
+    // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. If work throws, the lock
+    // is released as failed, and the exception passes through. If the lock was not held until the end of the work, it
+    // is also released as failed, and lock_lost is thrown, unless the lock was released as done before. If it was held,
+    // but could not be released, that is an event (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
@@ -284,20 +288,21 @@ public:
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
     void release(names const &, token, outcome = outcome::done);
 
-    // For administrators. force_release: true if somebody held it, whose token is then lost. pause: false if somebody
-    // still holds it after wait, or it is paused already; throws in_doubt, too. resume: false if it was not paused.
+    // For administrators. force_release: true if the lock was held; its holder's token is then lost. pause: false if
+    // the lock is still held after wait, or is paused already; throws in_doubt, too. resume: false if it was not
+    // paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});
     bool resume(std::string const &name);
 
-    // What the database has now: it may be replaced while we are connected.
+    // The edition that the database has now. It may be replaced while the client is connected.
     [[nodiscard]] shedlock::edition edition();
 
 private:
     friend struct internal::tool_access;
     std::optional<lock> acquire(names const &, options const &, internal::limits const &, refusal *why);
-    // No constructor: {} would fit that as well as a string.
+    // A function rather than a constructor. For a constructor, {} could mean a connection string or a function.
     static std::shared_ptr<internal::core> make_core(std::function<std::string()>, client_settings const &);
     internal::core &require() const;
     static void finish(lock &);

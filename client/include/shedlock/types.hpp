@@ -1,6 +1,6 @@
-// What both clients share: shedlock.hpp, on libpq, and pqxx.hpp, on a connection of libpqxx. Needs C++17, and links
-// with nothing. Every class is inline and has default visibility, so that it is the same type in every program and
-// library, even in those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
+// What both clients share: shedlock.hpp, on libpq, and pqxx.hpp, on a libpqxx connection. Needs C++17 and no library.
+// Every class is inline and has default visibility, so that it is the same type in every program and library, even in
+// those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@ namespace shedlock {
 
 // ---- Errors ----
 
-// A lock held by somebody else is an outcome, not an error. what() explains what to do.
+// A lock that another caller holds is an outcome, not an error. what() explains what to do.
 
-// The server could not do it. sqlstate() is its code, or empty.
+// The server could not do what was asked. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {
 public:
     explicit error(std::string const &message, std::string sqlstate = {})
@@ -33,20 +33,22 @@ private:
     std::string sqlstate_;
 };
 
-// No server, a connection that broke, or a server that takes no writes (a standby).
+// No server, a connection that broke, a server that accepts no writes (a standby), or a row that another transaction
+// keeps locked (extend and release).
 class SHEDLOCK_EXPORT connection_error : public error {
 public:
     using error::error;
 };
 
-// A reply was lost, and it could not be found out in time whether the request was carried out. After an acquire the
-// lock may be held in our name, until at_most at the latest, and nobody must work as if it were.
+// A reply was lost, or warned that the commit may not have reached the standby, and the client could not find out in
+// time whether the request was carried out. After an acquire the lock may be held in our name, for at_most at the
+// longest; the caller must not work under it.
 class SHEDLOCK_EXPORT in_doubt : public connection_error {
 public:
     using connection_error::connection_error;
 };
 
-// The lock is not ours any more: the lease ended or somebody else took over (SQLSTATE SL001), or it was already
+// The lock is not ours any more: the lease ended or another caller took over (SQLSTATE SL001), or the lock was already
 // released as done (SL002).
 class SHEDLOCK_EXPORT lock_lost : public error {
 public:
@@ -63,8 +65,8 @@ public:
 
 namespace details {
 
-// How many bytes at the beginning of this UTF-8 are a control character, or one that changes the direction of the text.
-// 0: none.
+// The length in bytes of the first character of this UTF-8 text if it is a control character, or one that changes the
+// direction of the text; otherwise 0.
 inline std::size_t harmful(std::string_view text)
 {
     auto const is_between = [text](std::string_view first, std::string_view last) {
@@ -80,8 +82,8 @@ inline std::size_t harmful(std::string_view text)
     return 0;
 }
 
-// Writes these characters as \xNN. Anybody can choose names and holders, which must not reach a terminal or a log as
-// commands or lines. Repeating it changes nothing.
+// Writes these characters as \xNN. Any user can choose names and holders, so these must not act as commands of a
+// terminal or as further lines of a log. Applied twice, it gives the same text.
 inline std::string printable(std::string_view text)
 {
     std::string safe;
@@ -96,8 +98,8 @@ inline std::string printable(std::string_view text)
     return safe;
 }
 
-// No column with an index can hold a longer name, compressed or not. The server would say so, too, but only after it
-// has received all of it.
+// No column with an index can hold a longer name, compressed or not. The server would refuse it, too, but only after it
+// has received the whole name.
 inline void require_storable(std::string_view name)
 {
     constexpr std::size_t longest = 1 << 20;
@@ -108,7 +110,7 @@ inline void require_storable(std::string_view name)
 
 } // namespace details
 
-// By the server's clock, in microseconds as PostgreSQL counts them. C++20 calls it sys_time<microseconds>.
+// A time by the server's clock, in microseconds as in PostgreSQL. C++20 calls this type sys_time<microseconds>.
 using instant = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
 // One acquisition. The tokens of a name only grow.
@@ -128,7 +130,7 @@ public:
 
     [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
 
-    // For people, with control characters as \xNN: lock "a", "b"
+    // For messages, with control characters as \xNN: lock "a", "b"
     [[nodiscard]] std::string to_text() const
     {
         std::string text;

@@ -277,7 +277,7 @@ lease world::lease_at(acquisition const &mine, operation const &observer) const
             next.until_high = std::max(next.until_high, now.until_high);
             next.kept_low = std::min(next.kept_low, now.kept_low);
             next.kept_high = std::max(next.kept_high, now.kept_high);
-            // It may have shortened the at_least, which later changes kept.
+            // It may have shortened the at_least, and later changes respect the shorter one.
             if (may_be_earlier && change->at_least)
                 next.until_low = std::min(next.until_low, next.kept_low);
         }

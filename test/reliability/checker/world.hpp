@@ -45,8 +45,8 @@ struct lease {
 // An extend or release that may have taken effect.
 struct change {
     operation const *op;
-    bool may_be_earlier; // it may have happened before a change that another client called before it, and that had no
-                         // answer yet
+    bool may_be_earlier; // another client had called a change that was not answered yet, and this one may have happened
+                         // before that
 };
 
 // One name granted by an acquire. An acquire of several names has one of these for each.

@@ -259,7 +259,7 @@ for my $batch (1 .. $batches)
 }
 is($reported, 0, 'no client was granted a lock that a fail-over forgot');
 is($fooled, $batches * $each, 'control: each client that ignores the warning believed that it had a lock that was then granted to another');
-seen(11, $doubts, "granted never reported ($reported times); a client that ignores the warning wrongly believed in $fooled of " . $batches * $each);
+seen(11, $doubts, "the tool reported $reported of these grants; a client that ignores the warning wrongly believed in $fooled of " . $batches * $each);
 
 $standby->stop('immediate');
 $primary->stop('immediate');

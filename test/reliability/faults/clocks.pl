@@ -132,7 +132,7 @@ for my $round (1 .. $rounds)
 	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
 }
 my $steps = 8 * $rounds;
-seen(15, $steps, 'exclusion held by the stepped clock, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
+seen(15, $steps, 'by the stepped clock exclusion held, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
 
 # I9: in a transaction that is an hour old, a lease begins at the current time.
 my $hours = often(2, 20);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -21,20 +22,24 @@ public:
     program(int count, char **words)
     {
         if (count < 5)
-            throw std::runtime_error{"CONNECTION JOB FIRST LAST [POINT]"};
+            throw std::runtime_error{"CONNECTION JOB FIRST LAST [POINT FILE]"};
         connection = words[1];
         job = words[2];
         first_ = std::atoi(words[3]);
         last_ = std::atoi(words[4]);
-        point_ = count > 5 ? words[5] : "";
+        if (count > 6) {
+            point_ = words[5];
+            file_ = words[6];
+        }
     }
 
-    // Stops the process once, if this is the given point.
+    // Stops the process once, if this is the given point. The file tells this stop from others.
     void at(std::string const &point, int tick)
     {
         if (point != point_ || tick != last_)
             return;
         point_.clear();
+        std::ofstream{file_};
         ::raise(SIGSTOP);
     }
 
@@ -72,6 +77,7 @@ private:
     int first_ = 0;
     int last_ = 0;
     std::string point_;
+    std::string file_;
 };
 
 inline shedlock::instant instant_of(int tick)

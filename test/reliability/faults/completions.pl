@@ -3,7 +3,8 @@
 # still has one effect. No result depends on how fast a process is.
 use strict;
 use warnings;
-use POSIX qw(WNOHANG WUNTRACED WIFSIGNALED WTERMSIG);
+use POSIX qw(WNOHANG WIFSIGNALED WTERMSIG);
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 use Crowd;
@@ -14,7 +15,11 @@ my $node = new_server('server', crowd_settings());
 my $session;
 sub sql
 {
-	$session //= $node->background_psql('postgres');
+	if (!$session)
+	{
+		$session = $node->background_psql('postgres');
+		$session->query_safe('SET client_min_messages = error'); # pg_terminate_backend warns if the session has just ended
+	}
 	return $session->query_safe($_[0]);
 }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
@@ -27,49 +32,65 @@ sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
 
 # The points at which a program can stop; see completions.py. Not every tick is done in a way that passes all of them.
 my @points = qw(ready acquired begun worked completed committed);
-my $ticks = often(100, 1_000);
+my $ticks = often(100, 1_000); # a fault at each point takes at most 40 of them, the others have faults at random
 my $patience = 3_600;
 
 # ---- Processes ----
 
-my %workers; # by process: { point, stopped, until }
+# By process: { file, until }. The file exists if the worker has stopped itself or the test has stopped it. Other stops have another cause
+# (make check-busy), and may be anywhere. They end by themselves, and do not count.
+my (%workers, $started);
+my $folder = PostgreSQL::Test::Utils::tempdir();
 END { my $status = $?; kill 'KILL', $_ for keys %workers; $? = $status; }
 
 sub start_worker
 {
 	my ($job, $first, $last, $point) = @_;
+	my $file = "$folder/" . ++$started;
 	my $pid = fork // die "fork: $!";
 	if ($pid == 0)
 	{
-		my @arguments = ($node->connstr('postgres') . ' application_name=worker', $job->{name}, $first, $last, $point // ());
+		my @arguments = ($node->connstr('postgres') . ' application_name=worker', $job->{name}, $first, $last, $point ? ($point, $file) : ());
 		exec @{ $job->{program} }, @arguments or POSIX::_exit(127);
 	}
-	$workers{$pid} = { point => $point };
+	$workers{$pid} = { file => $file };
 	return $pid;
 }
 
-# Returns what has happened to a worker since the last call: 'stopped', 'ended', 'killed' or ''. Dies if a program fails.
-sub news_of
+# Returns the state of a worker: 'stopped', 'ended', 'killed' or '' for running. Dies if a program fails.
+sub state_of
 {
 	my ($pid) = @_;
-	return '' unless waitpid($pid, WNOHANG | WUNTRACED) == $pid;
-	return 'stopped' if kill 0, $pid; # the process still exists
+	return has_stopped($pid) ? 'stopped' : '' if waitpid($pid, WNOHANG) != $pid;
 	delete $workers{$pid};
 	return 'killed' if WIFSIGNALED($?) && WTERMSIG($?) == POSIX::SIGKILL;
 	die "a program failed: $?" if $?;
 	return 'ended';
 }
 
+sub has_stopped
+{
+	my ($pid) = @_;
+	return -e $workers{$pid}{file} && slurp_file("/proc/$pid/stat") =~ /\) T /;
+}
+
+sub stop_worker
+{
+	my ($pid) = @_;
+	append_to_file($workers{$pid}{file}, '');
+	kill 'STOP', $pid;
+}
+
 sub wait_for
 {
 	my ($job, $pid) = @_;
-	my $news;
-	until ($news = news_of($pid))
+	my $state;
+	until ($state = state_of($pid))
 	{
 		die 'an hour has passed' if time > $job->{end};
 		sleep(0.005);
 	}
-	return $news;
+	return $state;
 }
 
 sub kill_worker
@@ -118,7 +139,7 @@ sub see_done
 	let_go_on($job, start_worker($job, $tick, $tick));
 }
 
-# Until it has ended. It may stop more than once: something else than its own step may have stopped it (make check-busy does).
+# Resumes the worker until it has ended. It may stop more than once, because make check-busy also stops it, perhaps after it created its file.
 sub let_go_on
 {
 	my ($job, $pid) = @_;
@@ -166,7 +187,8 @@ sub at_every_point
 
 # ---- At random ----
 
-# A job makes progress if nothing disturbs it, so there are at most two faults between two ticks that get done, however long that takes.
+# A job makes progress if nothing disturbs it, so cause_fault() causes at most two faults between two ticks that get done, however long that
+# takes. (Workers that have stopped themselves may be killed in addition.)
 sub at_random
 {
 	my ($job) = @_;
@@ -199,7 +221,7 @@ sub attend_to
 {
 	my ($job, $pid) = @_;
 	my $worker = $workers{$pid};
-	$worker->{until} = time + (rand() < 0.7 ? 0 : 1.5) if news_of($pid) eq 'stopped';
+	$worker->{until} //= time + (rand() < 0.7 ? 0 : 1.5) if state_of($pid) eq 'stopped';
 	return unless $workers{$pid} && $worker->{until} && Time::HiRes::time() >= $worker->{until};
 	if (rand() < 0.7)
 	{
@@ -227,7 +249,7 @@ sub cause_fault
 	}
 	elsif ($dice < 0.6)
 	{
-		kill 'STOP', $pid;
+		stop_worker($pid);
 	}
 	elsif ($dice < 0.95)
 	{

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""completions.py CONNECTION JOB FIRST LAST [POINT]: does those of a job's ticks FIRST to LAST that are not done yet.
+"""completions.py CONNECTION JOB FIRST LAST [POINT FILE]: does those of a job's ticks FIRST to LAST that are not done yet.
 
 Tick N is N minutes after the beginning of 2020. Its effect is a row of the table effects. One connection writes the row
 and completes the lock in one transaction; another connection acquires, as in an application with a pool. Every second
 lease is long and ends with the session that acquired it. The others are short, and may end before the work is done.
 
-At POINT of the tick LAST the program stops itself, so that completions.pl can kill it there or resume it later. It
-exits with 0 when each tick is done, by any program. Lost connections are expected; other errors are not.
+At POINT of the tick LAST the program creates FILE and stops itself, so that completions.pl can kill it there or resume
+it later. FILE tells this stop from one with another cause, at another point. The program exits with 0 when each tick is
+done, by any program. Lost connections are expected; other errors are not.
 """
 import os
 import random
@@ -17,7 +18,7 @@ import time
 import psycopg
 
 WHERE, JOB, FIRST, LAST = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-POINT = sys.argv[5] if len(sys.argv) > 5 else None
+POINT, FILE = sys.argv[5:7] if len(sys.argv) > 5 else (None, None)
 TICK = "timestamptz '2020-01-01 00:00+00' + %s * interval '1 minute'"
 
 
@@ -25,6 +26,7 @@ def at(point, tick):
     global POINT
     if point == POINT and tick == LAST:
         POINT = None  # stops only once
+        open(FILE, 'w').close()
         os.kill(os.getpid(), signal.SIGSTOP)
 
 

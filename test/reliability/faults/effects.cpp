@@ -1,10 +1,10 @@
 // effects CONNECTION TICKS kills|calm|backlog: several scheduler processes run a job that is due once per tick. Its
-// effect is a row in the table effects, which has no constraint. Another process announces the ticks one after the
-// other, and each scheduler asks for the tick that is due until its effect exists. With backlog, all ticks are in the
-// past, and each scheduler asks for the oldest that is not done. If that is refused, it waits and then asks for the
-// oldest again, never for the next one. Unless calm, sessions are killed meanwhile, most of them in the middle of a
-// run. The leases are longer than any process waits, so the program makes progress only because the lock of a dead
-// session is free.
+// effect is a row in the table effects, which has no constraint. Another process announces a tick, and the next one
+// when the effect of that tick exists. Each scheduler asks again and again for the tick that was announced last. With
+// backlog, all ticks are in the past, and each scheduler asks for the oldest that is not done. If that is refused, it
+// waits and then asks for the oldest again, never for the next one. Unless calm, sessions are killed meanwhile, most of
+// them in the middle of a run. The leases are longer than any process waits, so the program makes progress only because
+// the lock of a dead session is free.
 //
 // Prints "tick N" when tick N is announced, or, with backlog, done, and "count KEY N" lines at the end. Fails if a tick
 // takes ten minutes, or if anything other than the loss of a session goes wrong.

@@ -28,12 +28,14 @@ struct job {
     std::chrono::milliseconds work;
 };
 
+constexpr auto patience = 1h; // a process that something else stops for a while has not failed
+
 // So short that keep-alive connects at once, perhaps while the process exits.
 shedlock::options const lease{.at_most = 2s, .keep_alive = true};
 
 int run_static(job const &one)
 {
-    static shedlock::client locks{one.connection};
+    static shedlock::client locks{one.connection, {.timeout = patience}};
     static auto lock = locks.try_acquire(one.lock, lease);
     std::this_thread::sleep_for(one.work);
     return lock ? status : 3;
@@ -46,7 +48,7 @@ struct {
 
 int run_late(job const &one)
 {
-    late.client.emplace(one.connection);
+    late.client.emplace(one.connection, shedlock::client_settings{.timeout = patience});
     late.lock = late.client->try_acquire(one.lock, lease);
     std::this_thread::sleep_for(one.work);
     return late.lock ? status : 3;
@@ -54,7 +56,7 @@ int run_late(job const &one)
 
 int run_exit(job const &one)
 {
-    shedlock::client locks{one.connection};
+    shedlock::client locks{one.connection, {.timeout = patience}};
     auto const lock = locks.try_acquire(one.lock, lease);
     std::this_thread::sleep_for(one.work);
     std::exit(lock ? status : 3);
@@ -62,25 +64,27 @@ int run_exit(job const &one)
 
 int run_thread(job const &one)
 {
-    shedlock::client locks{one.connection};
+    shedlock::client locks{one.connection, {.timeout = patience}};
     auto const lock = locks.try_acquire(one.lock, lease);
     std::jthread const ending{[&] {
         std::this_thread::sleep_for(one.work);
         std::exit(status);
     }};
-    (void) locks.acquire(one.lock, {.at_most = 1min}, 1h);
+    (void) locks.acquire(one.lock, {.at_most = 1min}, patience);
     return 3;
 }
 
 int run_callback(job const &one)
 {
-    shedlock::client locks{one.connection,
-                           {.on_event = [](auto const &) { std::exit(status); }, // lost, on a busy machine
-                            .on_activity =
-                                [](shedlock::activity const &what) {
-                                    if (what.what == shedlock::activity::kind::extended)
-                                        std::exit(status);
-                                }}};
+    shedlock::client locks{
+        one.connection,
+        {.timeout = patience,
+         .on_event = [](auto const &) { std::exit(status); }, // on a busy machine the lock may be lost
+         .on_activity =
+             [](shedlock::activity const &what) {
+                 if (what.what == shedlock::activity::kind::extended)
+                     std::exit(status);
+             }}};
     auto const lock = locks.try_acquire(one.lock, {.at_most = 100ms + 3 * one.work, .keep_alive = true});
     std::this_thread::sleep_for(1h);
     return 3;

@@ -21,7 +21,8 @@ my %connections = (
 	TLS => 'host=127.0.0.1 sslmode=require port=' . $node->port . ' dbname=postgres user=' . $node->safe_psql('postgres', 'SELECT current_user'),
 	socket => $node->connstr('postgres'));
 
-# Each way once, all at the same time: a busy machine makes threads meet at other moments.
+# In each round every way is tried over both kinds of connection, all at the same time, because on a busy machine the threads run in
+# other orders.
 my ($ran, %wrong);
 for my $round (1 .. $rounds)
 {

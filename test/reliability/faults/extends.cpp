@@ -1,6 +1,7 @@
-// extends CONNECTION SECONDS CLIENTS: keep-alive concurrently with guarded jobs. For each lock, which is never released,
-// some clients extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every version of
-// the row. Prints "extends N guarded M lost L": how many succeeded, and how many reported that the lock was lost.
+// extends CONNECTION SECONDS CLIENTS: keep-alive concurrently with guarded jobs. For each lock, which is never
+// released, some clients extend the lease and others commit guarded work, while an old snapshot elsewhere keeps every
+// version of the row. Prints "extends N guarded M lost L": how many succeeded, and how many reported that the lock was
+// lost.
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
@@ -77,7 +78,8 @@ try {
         if (clients.push_back(::fork()); clients.back() == 0)
             be_client(words[1], i, held[static_cast<std::size_t>(i % locks)], all);
     ::sleep(static_cast<unsigned>(std::stoi(words[2])));
-    for (int i = 0; i < 3600 && all.lost == 0 && (all.extends == 0 || all.guarded == 0); ++i) // on a busy machine
+    for (int i = 0; i < 3600 && all.lost == 0 && (all.extends == 0 || all.guarded == 0);
+         ++i) // a busy machine may need longer
         ::usleep(50'000);
     bool const all_well = processes::end_all(clients);
     std::cout << "extends " << all.extends << " guarded " << all.guarded << " lost " << all.lost << '\n';

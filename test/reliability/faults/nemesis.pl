@@ -12,7 +12,8 @@ my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\nwal_
 $node->safe_psql('postgres', 'CREATE SCHEMA elsewhere');
 my $broken_connection = '57P01,57P02,57P03';
 
-# 4: at random points. A cancelled statement has had no effect. If its session was terminated, the outcome is unknown until the client asks.
+# 4: statements are cancelled and sessions terminated, at random points. A cancelled statement has had no effect. After a session was
+# terminated, the outcome is unknown until the client asks.
 my %saw = crowd($node, 'sessions terminated, statements cancelled', faults => 'cancel,cancel,terminate', pace => 2, strikes => often(500, 10_000),
 	seconds => seconds(8, 600), allow => "57014,$broken_connection");
 met($saw{'state 57014'}, 'statements were cancelled in mid-operation');
@@ -56,7 +57,7 @@ seen(5, $saw{'fault.backend'}, "$saw{granted} grants, " . struck(\%saw, 'lost in
 sub lateness
 {
 	my ($counts) = @_;
-	return defined $counts->{'late p99'} ? sprintf('; to a client that waits %.0f ms later (99th percentile)', $counts->{'late p99'} / 1000) : '';
+	return defined $counts->{'late p99'} ? sprintf('; a client that waited got the lock %.0f ms later (99th percentile)', $counts->{'late p99'} / 1000) : '';
 }
 
 $node->stop;

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use IPC::Run;
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 use BootClock;
 use Managed;
 use ShedLock;
@@ -24,8 +24,12 @@ sub start_client
 	my $client = { in => '', out => '', err => '', clock => boot_clock(), ahead => 0 };
 	local %ENV = (%ENV, %{ $client->{clock}{env} });
 	$client->{run} = IPC::Run::start([ program('thousand'), $node->connstr('postgres') . ' user=app', $node->connstr('postgres'), $timeout, @groups ],
-		'<', \$client->{in}, '>', \$client->{out}, '2>', \$client->{err}, IPC::Run::timeout(900));
-	$client->{run}->pump until $client->{out} =~ s/^acquired\n//m || !$client->{run}->pumpable;
+		'<', \$client->{in}, '>', \$client->{out}, '2>', \$client->{err}, IPC::Run::timeout(3600));
+	until ($client->{out} =~ s/^acquired\n//m)
+	{
+		die "the program has not acquired its locks: $client->{err}" unless $client->{run}->pumpable;
+		$client->{run}->pump;
+	}
 	return $client;
 }
 
@@ -254,43 +258,55 @@ seen(50, $locks, "locks of an hour kept by one connection, $calm{threads} thread
 
 if ($ENV{TORTURE})
 {
+	sql('DELETE FROM shedlock'); # the last client could not release them
 	$client = start_client(5000, $at_most);
 	my %many = calm($client, 10);
 	is_kept_well('five thousand locks', 5000, %many);
 	end($client);
 	seen(50, 5000, "locks of an hour: $many{cost}");
 
-	# By the machine's clock, which may be late, so these are figures. Half of the rows are locked by hand.
+	# By the machine's clock, with half of the rows locked by hand. If this process wakes up late, the client may have done so, too, and its
+	# leases may have ended. Then the test is repeated.
+	my $stalls = 0;
 	for my $lease (3, 10)
 	{
 		my @odd = grep { $_ % 2 } 0 .. $locks - 1;
 		$client = start_client($locks, 1000 * $lease);
 		$hand = lock_rows(@odd);
 		hear($client, 'event lost', scalar @odd);
+		my $end = time + 3 * $lease;
 		sleep 3 * $lease;
+		my $late = time - $end;
 		ask($client, 'report');
 		my %lost = told($client, 'event lost');
 		my @healthy = grep { $_ % 2 == 0 } keys %lost;
-		is(scalar(@healthy), 0, "leases of $lease s: no lock is lost because of others");
 		$hand->quit;
 		end($client);
+		if (@healthy && $late > $lease / 6 && $stalls++ < 3)
+		{
+			note("the machine stood still for $late s; once more");
+			redo;
+		}
+		is(scalar(@healthy), 0, "leases of $lease s: no lock is lost because of others");
 		seen(50, $locks / 2, "locks of $lease s next to " . @odd . ' whose rows are locked by hand: ' . @healthy . ' lost');
 	}
 
 	$client = start_client(1, $at_most);
 	$hand = lock_rows('0');
 	my %callers = ask($client, 'callers');
-	is($callers{failed}, 0, 'the acquires of ten threads, next to an extend that finds its row locked');
-	cmp_ok($callers{most}, '<', 250, '... 99 % of them take less than 250 ms');
+	is($callers{failed}, 0, 'no acquire of ten threads fails while an extend finds its row locked');
+	cmp_ok($callers{most}, '<', $timeout, '... and 99 % of them take less time than the extend waits');
 	$hand->quit;
 	end($client);
 	seen(50, $callers{count}, "acquires of ten threads, while another extends a lock whose row is locked by hand: median $callers{median} ms, 99 % $callers{most} ms, greatest $callers{greatest} ms");
 
 	$client = start_client(1, $at_most);
-	my $ending = IPC::Run::start([ 'psql', '-XqAt', '-o', '/dev/null', $node->connstr('postgres') ], '<', \"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' \\watch 0.3\n");
+	my $statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' \\watch 0.3\n";
+	my $ending = IPC::Run::start([ 'psql', '-XqAt', '-o', '/dev/null', $node->connstr('postgres') ], '<', \$statement);
+	$ending->pump while length $statement; # until psql has been given the statement
 	my %cycles = ask($client, 'cycles');
 	$ending->kill_kill;
-	cmp_ok($cycles{failed}, '>', 0, 'control: sessions are ended');
+	ok($node->poll_query_until('postgres', q[SELECT sessions_killed > 0 FROM pg_stat_database WHERE datname = 'postgres']), 'control: sessions are ended');
 	cmp_ok($cycles{descriptors}, '<', 10, '100,000 cycles, whose sessions are ended every 0.3 s: no descriptor is left open');
 	cmp_ok($cycles{megabytes}, '<', 10, '... and no memory is left behind');
 	end($client);

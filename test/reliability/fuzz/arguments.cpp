@@ -9,8 +9,8 @@ namespace {
 constexpr __int128 day = 86'400 * static_cast<__int128>(second);
 constexpr __int128 millisecond = second / 1000;
 
-// `impossible` exceeds the range of timestamp from now on; beyond `doubtful` both outcomes are allowed, because sums
-// must fit as well.
+// More than `impossible` microseconds from now is beyond the range of timestamp. Beyond `doubtful` both outcomes are
+// allowed, because sums must fit as well.
 constexpr __int128 impossible = 9'222'600'000'000'000'000;
 constexpr __int128 before_history = -200'000'000'000'000'000; // 4713 BC
 constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 140,000 years are promised to work
@@ -75,7 +75,7 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     bool const is_too_long =
         is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit;
     if (is_too_long && has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
-        errors.may("22001"); // the portable edition takes that for a row that nobody has acquired
+        errors.may("22001"); // the portable edition treats that as a row that was never acquired
     if (is_too_long && !has_row) {
         // With several names, another one may be refused, or lost, before this is found.
         bool const is_first = !made.is_array || !about.is_portable;
@@ -161,8 +161,8 @@ void check_command(std::optional<std::string> const &sql, expected_errors &error
 length length_of(interval const &i)
 {
     __int128 const rest = i.microseconds + i.days * day;
-    // A month has 30.436875 days on the average of 400 years, and a sum is never three days off; one month has 28
-    // to 31.
+    // Over 400 years a month has 30.436875 days on average, and no number of months deviates from that by three days. A
+    // single month has 28 to 31 days.
     __int128 const average = i.months * (30'436'875 * day / 1'000'000);
     __int128 const least = std::max(average - 3 * day, std::min(i.months * (28 * day), i.months * (31 * day)));
     __int128 const most = std::min(average + 3 * day, std::max(i.months * (28 * day), i.months * (31 * day)));

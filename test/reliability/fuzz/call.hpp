@@ -73,7 +73,7 @@ struct call {
 
 std::string description(call const &);
 
-// The row of that name, if there is one, for people.
+// A readable description of the row of that name, if there is one.
 std::string description(rows const &, std::string const &name);
 
 struct command {
@@ -84,7 +84,7 @@ struct command {
 command const &any_command(random_numbers &);
 char const *sqlstate_of_command(std::string const &sql, bool is_portable);
 
-// What a caller knows that means harm, or does harm by mistake.
+// What a hostile or careless caller knows.
 struct knowledge {
     encoding of_database;
     std::size_t name_limit;
@@ -97,7 +97,7 @@ struct knowledge {
 // Text that could be taken for a session in locked_by, and may be one.
 std::string near_session(random_numbers &, knowledge const &);
 
-// Text that could be taken for the locked_by of a row of ours, which it may become.
+// Text that could be taken for the locked_by of one of our acquisitions, and may be a genuine one.
 std::string near_ours(random_numbers &, knowledge const &, row const *);
 
 call random_call(random_numbers &, knowledge const &);

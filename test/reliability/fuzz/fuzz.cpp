@@ -1,5 +1,6 @@
 // fuzz DATABASE SEED CALLS: makes CALLS random calls of the public functions, from three sessions, and checks each
-// answer and the rows against the oracle. At the first violation it prints the call and exits with 1. Prints counts.
+// answer and the rows against the oracle. At the first violation it prints the call and exits with 1. If there is none,
+// it prints counts.
 #include "rules.hpp"
 
 #include <cstdio>
@@ -122,7 +123,7 @@ void fuzzer::make_call()
     count(made, seen);
 }
 
-// Inserts a row by hand, as somebody with psql might.
+// Inserts a row by hand, as a user with psql might.
 void fuzzer::insert()
 {
     auto const length =
@@ -197,7 +198,8 @@ void fuzzer::edit()
         counts_[std::string{"imitations of "} + to_text(ending_of(found->second))]++;
 }
 
-// A locked_by that resembles one of ours, in a row in any state, or one that is held and not released.
+// A locked_by that resembles one of ours, in a row that is otherwise unchanged, or that is made to look held, or not
+// released.
 std::string fuzzer::imitation(row const &known)
 {
     auto const text = near_ours(random_, knowledge_now(), &known);

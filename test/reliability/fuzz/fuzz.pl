@@ -142,7 +142,7 @@ for my $node ($primary, $standby)
 	while (my $line = <$log>)
 	{
 		push @trouble, $line if $line =~ /PANIC|FATAL|TRAP|terminated by signal|leak|runtime error|AddressSanitizer|inconsistent page|still referenced|unpinned/
-		  and $line !~ /the database system is|terminating (walreceiver|connection|background)|could not (receive|connect)/;
+		  and $line !~ /the database system is|terminating (walreceiver|connection|background|autovacuum)|could not (receive|connect)/;
 	}
 }
 is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '', 'no crash, no leak, and no complaint of a checker in the logs');

@@ -29,7 +29,8 @@ bool is_known_to_be_done(row const &found, call const &made, session const &call
     return is_ours(found, made, caller) && !is_forever(found.lock_until) && !found.lock_at_least_until;
 }
 
-// For all names of a call that fails: whether the warning is that one is lost, or that all the others were done.
+// Which warning a call that fails may give, considering all its names: that one is lost (SL001), or that one was
+// released as done and none is lost (SL002).
 struct complaint {
     verdict ours = verdict::yes; // and live
     bool is_lost = false, may_be_lost = false, is_done = false;

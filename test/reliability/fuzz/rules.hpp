@@ -94,7 +94,7 @@ inline bool is_within(moment t, __int128 low, __int128 high)
     return t >= low && t <= high;
 }
 
-// Whether the row is as after a release as done of a run for that tick.
+// Whether the row looks as it does after a run for that tick was released as done.
 inline bool was_done(row const &r, std::optional<moment> tick, outcome const &seen)
 {
     return is_same(r.last_tick, tick) && is_same(r.last_done_tick, tick) && r.last_done_at &&

@@ -12,7 +12,7 @@ encoding encoding_named(std::string_view name); // as in getdatabaseencoding(); 
 bool is_valid(encoding, std::string_view text);                          // no NUL, every character whole
 std::size_t count_characters(encoding, std::string_view text);           // of a valid text
 std::string_view cut(encoding, std::string_view text, std::size_t most); // to that many characters
-std::string printable(std::string_view text);                            // for people to read, with \x.. if needed
+std::string printable(std::string_view text);                            // readable, with \x.. if needed
 
 // Gives the same numbers for the same seed with any library.
 class random_numbers {

@@ -104,7 +104,7 @@ std::string judge_view(session &any, rows const &known, circumstances const &abo
             line[9] != alive_text(end.session))
             return "the view says about the session of \"" + printable(line[0]) + "\": " + line[8] + ", " + line[9];
         if (line[15] != (end.is_of_run() ? end.ends_with_session ? "t" : "f" : ""))
-            return "the view says whether \"" + printable(line[0]) + "\" ends with its session: " + line[15];
+            return "the view says that ends_with_session of \"" + printable(line[0]) + "\" is " + line[15];
         if (line[11] != outcome_of(found->second, line[1]))
             return "the view says that the last outcome of \"" + printable(line[0]) + "\" is " + line[11];
         if (line[1] != state_of(found->second, before) && line[1] != state_of(found->second, after))

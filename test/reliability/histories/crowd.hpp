@@ -78,7 +78,7 @@ public:
     void share(std::size_t index, operation const &granted);
     [[nodiscard]] std::pair<int, microseconds> shared(std::size_t index) const;
     [[nodiscard]] int client() const { return client_; }
-    // Nobody else ends this transaction, which the client prepares, unless it dies. 0: it has none.
+    // The transaction that the client prepares and will end itself. Others end it only if the client dies. 0: none.
     void will_end(int tx) { tally_.ending[static_cast<std::size_t>(client_) % tally_.ending.size()] = tx; }
 
 private:

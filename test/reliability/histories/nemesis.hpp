@@ -1,5 +1,5 @@
-// Causes faults of the clients and the server while a history is made, by signals and by SQL on its own connection.
-// (The term is Jepsen's.)
+// Causes faults in the clients and the server while a history is recorded. It sends signals, and executes SQL on a
+// connection of its own. (The term is Jepsen's.)
 #pragma once
 
 #include "crowd.hpp"
@@ -15,8 +15,8 @@ using counts = std::map<std::string, std::int64_t>;
 
 class nemesis {
 public:
-    // connection: of an administrator, directly to the server, which runs as the same operating-system user as this
-    // process.
+    // The connection must lead directly to the server, with an administrator's rights. The server must run as the same
+    // operating-system user as this process, so that it can be sent signals.
     nemesis(std::string connection, std::vector<std::string> faults, scene const &, recorder &, counts &,
             std::uint64_t seed);
     ~nemesis(); // wakes the clients that it stopped

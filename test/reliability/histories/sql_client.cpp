@@ -222,7 +222,8 @@ private:
         return went_well;
     }
 
-    // Without guards, sessions do not wait for the disk, and only runs with a tick survive a crash.
+    // In a history without guards, sessions do not wait for the disk. Then only runs with a tick survive a crash, so no
+    // others are made.
     void run_something()
     {
         auto op = random_acquire(random_, scene_, maker::session, !scene_.has_guards || random_.one_in(2));

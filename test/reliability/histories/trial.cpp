@@ -153,7 +153,8 @@ try {
     return 1;
 }
 
-// Waits until the clients have made all operations of the history, and replaces clients that the nemesis kills.
+// Waits until the clients have made all operations of the history, but no longer than a minute. Replaces clients that
+// the nemesis kills.
 void trial::watch(nemesis &fate)
 {
     auto const pace = std::stoll(given_.at("pace")) * 1000;
@@ -173,8 +174,8 @@ void trial::watch(nemesis &fate)
     }
 }
 
-// A Java client may wait for a prepared transaction of a client that is dead or has given it up, until that is cleaned
-// up. No client has a reason to wait for ten minutes.
+// A Java client may have to wait until a prepared transaction is cleaned up, because the client that prepared it is
+// dead or has given it up. No client has a reason to wait for ten minutes.
 void trial::await_last_clients()
 {
     auto const end = now().at + 600'000'000;

@@ -39,14 +39,15 @@ bool overlap(world const &world, operation const &one, operation const &other)
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
-        return (op->by == maker::java || op->what == action::revoke || op->what == action::force) &&
+        return (op->by == maker::java || op->what == action::revoke || op->what == action::force ||
+                may_overtake(world, *op)) &&
                overlap(world, *op, taker) && world.settled_at(*op) >= refused.called.at;
     });
 }
 
-// Whether the other call overlapped the refused one and can explain the refusal. If the other call was refused as well,
-// it may have been about to take the name, if there is a reason why it did not: it found the name free at an earlier
-// time, or was overtaken. A call of the library may also have been granted the lock for a while, but lost the reply.
+// Whether the other call overlapped the refused one and can explain the refusal. A call that was refused as well can do
+// so only if it may have been about to take the name: it found the name free at an earlier time, or was overtaken. A
+// call of the library may also have been granted the lock for a while, and its reply was lost.
 bool is_in_the_way(world const &world, biography const &about, operation const &other, operation const &refused,
                    microseconds since)
 {

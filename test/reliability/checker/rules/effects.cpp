@@ -80,7 +80,7 @@ public:
     }
 
 private:
-    // A transaction may complete it repeatedly.
+    // A transaction may complete an acquisition repeatedly.
     void one_per_acquisition(effect const &mine)
     {
         auto const [first, is_new] = by_acquisition_.try_emplace({mine.of->names.front(), mine.acquire->number}, mine);

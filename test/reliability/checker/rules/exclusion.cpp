@@ -119,8 +119,8 @@ bool came_before(acquisition const &one, acquisition const &other)
     return one.op->done.at < other.op->called.at;
 }
 
-// The last tick that the acquisition has used up, as well as all earlier ones: its own, or, without a tick, at least
-// the time of the clock.
+// The acquisition uses up this tick and all earlier ones: its own tick, or without one the earliest time that the clock
+// may have shown.
 microseconds tick_of(world const &world, acquisition const &one)
 {
     return one.op->tick.value_or(world.earliest(*one.op));
