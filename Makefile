@@ -6,18 +6,18 @@
 #   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
-#   make check-monitoring asks every query of docs/monitoring of a real Prometheus that scrapes a real server
-#   make bench          measures ours beside the others, and writes docs/benchmark.md (under 20 minutes)
+#   make check-monitoring sends every query of docs/monitoring to a real Prometheus that scrapes a real server
+#   make bench          measures ours compared with the others, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
 #   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages
-#   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": those of these Debians, too, and crosswise
+#   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": also on these Debians, each program with each suite's library
 #   make rpm            builds RPM packages into build/rpm, installs them into a folder and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
 #   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches (SERVER=18: of that version, from sid or experimental)
-#   make torture        every fault for long, and planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
+#   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They enable no
@@ -138,12 +138,12 @@ PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server) -DSHEDLOCK_VERS
 # CXXFLAGS of the environment are a package's (-ffile-prefix-map, hardening), which PGXS does not read.
 PG_CXXFLAGS := $(CXXFLAGS) $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
 
-.PHONY: check-abi check-warnings
+.PHONY: check-abi
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-# PGXS passes PG_CXXFLAGS neither to the rule for bitcode nor knows about headers.
+# PGXS does not pass PG_CXXFLAGS to the rule for bitcode, and does not know about headers.
 BITCODE_CXXFLAGS += $(thin) -Wno-register
 -include $(SOURCES:.cpp=.d)
 $(SOURCES:.cpp=.bc): $(wildcard extension/*.hpp)
@@ -152,24 +152,18 @@ include = awk -f extension/include.awk
 $(DATA_built): extension/include.awk extension/shared.sql extension/shedlock.sql
 	$(include) -v edition=extension extension/shared.sql extension/shedlock.sql >$@ || { rm -f $@; exit 1; }
 
-# In git, since most of those who need it have no make. Compared by content: git gives files any dates.
+# The result is kept in git, because most people who need it have no make. It is compared by content, because git does not keep
+# the dates of files.
 .PHONY: portable
 all: portable
 portable:
 	@new=$$(mktemp extension/portable/XXXXXX) && $(include) extension/shared.sql extension/portable.sql >$$new || { rm -f $$new; exit 1; }; \
 	if cmp -s $$new extension/portable/shedlock.sql; then rm $$new; else chmod 644 $$new && mv $$new extension/portable/shedlock.sql; fi
 
-# Symbols that only the C++ runtime has. That it loads proves nothing: the server has libstdc++ loaded for ICU.
+# Looks for symbols that only the C++ runtime has. That shedlock.so can be loaded proves nothing, because the server has loaded libstdc++ for ICU.
 check-abi: shedlock.so
 	@! nm --dynamic --undefined-only --demangle shedlock.so | grep -v '@GLIBC_' \
 	  | grep -E ' (std::|__cxa_|__gxx_|typeinfo|vtable|operator (new|delete))' || { echo 'not ok - shedlock.so needs the C++ runtime'; false; }
 	@echo 'ok - shedlock.so needs no symbol of the C++ runtime'
-
-# Two compilers find more than one. The other one's are told when it is built.
-check-warnings:
-	@for source in $(SOURCES); do \
-	  $(CLANG) $(CPPFLAGS) $(thin) -Wall -Wextra -Wshadow -Wno-register -Werror -fsyntax-only -x c++ $$source || exit 1; \
-	done
-	@echo 'ok - no warnings from $(CLANG)'
 
 endif

@@ -11,5 +11,5 @@ int main()
     bool const ran = locks.run("hourly", {.at_most = 10min, .every = 1h, .retry = true},
                                [](shedlock::lock &) { std::cout << "working\n"; });
     if (!ran)
-        std::cout << "this hour has had its run\n";
+        std::cout << "skipped: another host is running this hour's job, or has done it\n";
 }
