@@ -15,7 +15,7 @@
 #   make rpm            builds RPM packages into build/rpm, installs them into a folder and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
-#   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer
+#   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer, and all tests of the client with ThreadSanitizer
 #   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches (SERVER=18: of that version, from sid or experimental)
 #   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
@@ -111,6 +111,8 @@ valgrind: packages
 
 sanitize: check-unit
 	@test/reliability/instrumented/sanitize
+	@test/sanitized all >build.log || { cat build.log; exit 1; }
+	@test/with-server $$(setarch -R true 2>/dev/null && echo setarch -R) build/thread/test/client/client_test
 
 check-assert: check-unit
 	@dev/install-packages $(server_build)

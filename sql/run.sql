@@ -83,11 +83,14 @@ CALL shedlock_run('r', $$DO 'BEGIN CALL commits(''done''); INSERT INTO work VALU
 :error
 SELECT what FROM work;
 TRUNCATE work;
--- A timeout. (A cancel is in test/specs/race_run.)
+-- A timeout, wherever it strikes. (A cancel is in test/specs/race_run.)
+\set context :SHOW_CONTEXT
+\set SHOW_CONTEXT never
 SET statement_timeout = '100ms';
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT pg_sleep(3600)$$, '2 h');
 -- A new session instead of RESET, because the timeout might cancel the RESET as well.
 \c
+\set SHOW_CONTEXT :context
 :error
 -- What a command cannot do.
 CALL shedlock_run('r', 'BEGIN; SELECT 1', '1 min');

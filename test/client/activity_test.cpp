@@ -15,7 +15,7 @@ protected:
     std::vector<seen> all;
     std::vector<activity> last; // at most one; its reference is invalid after the callback
     shedlock::client counting{server::connection(),
-                              {.on_event = heard.handler(), .on_activity = [this](activity const &one) {
+                              {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](activity const &one) {
                                    std::lock_guard const hold{mutex};
                                    EXPECT_EQ(one.lock.list().front(), name);
                                    EXPECT_GE(one.took, 0s);
@@ -82,7 +82,8 @@ TEST_F(activity_test, reports_tokens)
 
 TEST_F(activity_test, reports_keep_alive)
 {
-    auto const lock = counting.try_acquire(name, {.at_most = 10s, .keep_alive = true});
+    auto const lock = counting.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return now().back().what == kind::extended; }));
 }
 
@@ -157,7 +158,7 @@ TEST_F(options_test, default_events_are_escaped)
 {
     testing::internal::CaptureStderr();
     {
-        shedlock::client quiet{server::connection()};
+        shedlock::client quiet{server::connection(), {.timeout = 1min}};
         auto const lock = quiet.try_acquire(name + "\x1b[2J", {.at_most = 1min});
         server::ask("SELECT shedlock_force_release(" + server::literal(name + "\x1b[2J") + ")");
     }

@@ -151,7 +151,7 @@ TEST_F(event_test, the_handler_may_use_the_client)
 {
     std::atomic<bool> is_done = false;
     std::optional<shedlock::client> busy;
-    busy.emplace(server::connection(), shedlock::client_settings{.on_event = [&](event const &) {
+    busy.emplace(server::connection(), shedlock::client_settings{.timeout = 1min, .on_event = [&](event const &) {
                      busy->force_release("nobody's");
                      is_done = true;
                  }});
@@ -168,7 +168,7 @@ TEST_F(event_test, the_handler_may_use_the_client)
 
 TEST_F(event_test, is_a_line_on_stderr_by_default)
 {
-    shedlock::client silent{server::connection()};
+    shedlock::client silent{server::connection(), {.timeout = 1min}};
     auto mine = silent.try_acquire(name, {.at_most = 1min});
     locks.force_release(name);
     testing::internal::CaptureStderr();

@@ -176,7 +176,7 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
     auto mine = own->try_acquire(name, {.at_most = 1min});
     EXPECT_EQ(
         in_child([&]() -> std::string {
-            shedlock::client fresh{server::connection()};
+            shedlock::client fresh{server::connection(), {.timeout = 1min}};
             auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
             for (int i = 0; theirs && i < 3; ++i) {
                 auto const deadline = theirs->deadline();
@@ -196,7 +196,7 @@ TEST_F(fork_test, a_daemon_does_not_have_the_lock_of_its_parent)
     if (!may_have_threads_in_a_child)
         GTEST_SKIP();
     EXPECT_EQ(in_child([&]() -> std::string {
-                  own.emplace(shedlock::client{server::connection()});
+                  own.emplace(shedlock::client{server::connection(), {.timeout = 1min}});
                   auto mine = own->try_acquire(name, {.at_most = 1h});
                   if (::fork() != 0)
                       ::_exit(0);

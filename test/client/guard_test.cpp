@@ -62,7 +62,7 @@ TEST_F(guard_test, fails_at_once_when_the_lock_is_lost)
 TEST_F(guard_test, needs_no_connection_of_the_client)
 {
     proxy network;
-    auto through = client(network.connection(), 2s);
+    auto through = client(network.connection());
     auto mine = through.try_acquire(name, {.at_most = 1min});
     pqxx::connection connection{server::connection()};
     network.cut();

@@ -1,12 +1,15 @@
 #include "server.hpp"
 
 #include <cstdlib>
+#include <future>
 #include <gtest/gtest.h>
+#include <memory>
 #include <thread>
 
 namespace server {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 
 namespace {
 
@@ -39,15 +42,48 @@ int signal(std::string const &function, std::string const &text)
                          literal(text) + " || '%'"));
 }
 
+std::unique_ptr<pqxx::connection> connect()
+{
+    auto direct = std::make_unique<pqxx::connection>("application_name=test client_encoding=UTF8");
+    pqxx::nontransaction{*direct}.exec("SET synchronous_commit = local; SET default_transaction_read_only = off");
+    return direct;
+}
+
+std::string answer(pqxx::connection &from, std::string const &sql)
+{
+    auto const rows = pqxx::nontransaction{from}.exec(sql);
+    return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+}
+
+// While a condition is polled, its questions are asked over one connection, which otherwise would cost more processor
+// time than everything else that the tests do.
+thread_local std::unique_ptr<pqxx::connection> *polled = nullptr;
+
+class polling {
+public:
+    polling() { polled = &connection_; }
+    ~polling() { polled = outer_; }
+    polling(polling const &) = delete;
+    polling &operator=(polling const &) = delete;
+
+private:
+    std::unique_ptr<pqxx::connection> connection_;
+    std::unique_ptr<pqxx::connection> *const outer_ = polled;
+};
+
 } // namespace
 
 std::string ask(std::string const &sql)
 {
-    pqxx::connection direct{"application_name=test client_encoding=UTF8"};
-    pqxx::nontransaction transaction{direct};
-    transaction.exec("SET synchronous_commit = local; SET default_transaction_read_only = off");
-    auto const rows = transaction.exec(sql);
-    return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
+    if (!polled)
+        return answer(*connect(), sql);
+    if (*polled)
+        try {
+            return answer(**polled, sql);
+        } catch (pqxx::broken_connection const &) { // the server was restarted, or the session terminated
+        }
+    *polled = connect();
+    return answer(**polled, sql);
 }
 
 std::string literal(std::string const &text)
@@ -112,7 +148,7 @@ bool was_refused(std::string const &lock)
     return ask("SELECT EXISTS (SELECT FROM pg_stat_activity a JOIN shedlock_locks l ON a.state_change > l.locked_at"
                " WHERE l.name = " +
                literal(lock) +
-               " AND a.pid <> pg_backend_pid() AND a.state = 'idle'"
+               " AND a.application_name <> 'test' AND a.state = 'idle'"
                " AND a.query ~ 'shedlock_(acquire_token|locks)')") == "t";
 }
 
@@ -129,7 +165,18 @@ missing_standby::missing_standby()
 {
     ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     ask("SELECT pg_reload_conf()");
-    comes_true([] { return ask("SHOW synchronous_standby_names") == "nobody"; });
+    // Commits wait when the checkpointer has read the configuration, too. So a session commits until it is seen to wait.
+    auto const commits = std::async(std::launch::async, [] {
+        try {
+            pqxx::connection own{"application_name=commits"};
+            pqxx::nontransaction{own}.exec("DO $$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), "
+                                           "pg_sleep(0.01); COMMIT; END LOOP; END $$");
+        } catch (pqxx::failure const &) { // it is terminated
+        }
+    });
+    auto const its = "FROM pg_stat_activity WHERE application_name = 'commits'"s;
+    comes_true([&] { return ask("SELECT count(*) " + its + " AND wait_event = 'SyncRep'") == "1"; });
+    ask("SELECT pg_terminate_backend(pid) " + its);
 }
 
 missing_standby::~missing_standby()
@@ -140,6 +187,7 @@ missing_standby::~missing_standby()
 
 bool comes_true(std::function<bool()> const &condition)
 {
+    polling const over_one_connection;
     for (auto const end = std::chrono::steady_clock::now() + at_last; std::chrono::steady_clock::now() < end;) {
         if (condition())
             return true;

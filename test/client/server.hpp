@@ -8,7 +8,8 @@
 
 namespace server {
 
-// The first field of the first row, or "" (also for NULL). Each time over a connection of its own.
+// The first field of the first row, or "" (also for NULL). Each time over a connection of its own, except within
+// comes_true().
 std::string ask(std::string const &sql);
 std::string literal(std::string const &text);
 

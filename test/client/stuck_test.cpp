@@ -264,9 +264,13 @@ TEST_F(blocked_test, gives_up_with_nothing_on_its_way)
     session one{[] { return server::connection(); }, 1min};
     one.ask("SELECT", {}); // opens the connection
     std::optional<row_locks> other{std::in_place, name};
+    frozen_clock const stopped;
     auto const until = clock::now() + 8s; // it gives up when two of these seconds are left
+    auto releasing = std::async(std::launch::async,
+                                [&] { release(one, mine.names(), mine.token(), outcome::done, until, until); });
+    pass_time(6s);
     try {
-        release(one, mine.names(), mine.token(), outcome::done, until, until);
+        releasing.get();
         ADD_FAILURE() << "released";
     } catch (busy const &failure) {
         EXPECT_NE(std::string{failure.what()}.find(row_is_busy), std::string::npos) << failure.what();
@@ -279,8 +283,9 @@ TEST_F(blocked_test, sends_nothing_that_might_not_be_answered_in_time)
 {
     table_of_work const table;
     session one{[] { return server::connection(); }, 1min};
+    frozen_clock const stopped;
     auto const until = clock::now() + 1s;
-    EXPECT_THROW(one.ask(table_of_work::work, {}, until, {}, [&] { std::this_thread::sleep_for(800ms); }),
+    EXPECT_THROW(one.ask(table_of_work::work, {}, until, {}, [&] { advance_clock(800ms); }),
                  shedlock::connection_error);
     EXPECT_EQ(table.rows(), "0");
 }

@@ -2,6 +2,7 @@
 #include "fixture.hpp"
 
 #include <csignal>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -22,13 +23,10 @@ std::set<std::string> threads()
 auto const at_start = threads(); // the main one, and perhaps a sanitizer's
 
 // A sanitizer leaves SIGSYS alone while it starts a thread.
-constexpr bool can_be_blocked(int signal)
+bool can_be_blocked(int signal)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    if (signal == SIGSYS)
-        return false;
-#endif
-    return signal != SIGKILL && signal != SIGSTOP;
+    static bool const has_sanitizer = ::dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr;
+    return signal != SIGKILL && signal != SIGSTOP && !(has_sanitizer && signal == SIGSYS);
 }
 
 // The mask of a thread, unless that has ended.

@@ -16,7 +16,7 @@ namespace {
 class types_test : public testing::Test {
 protected:
     std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    shedlock::client locks{server::connection()};
+    shedlock::client locks{server::connection(), {.timeout = 1min}};
     shedlock::token const nobodys{1};
 };
 

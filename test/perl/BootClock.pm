@@ -8,7 +8,7 @@ use Exporter 'import';
 use PostgreSQL::Test::Utils;
 use ShedLock;
 
-our @EXPORT = qw(boot_clock advance launch_by when_an_extend_is_due after_the_deadline);
+our @EXPORT = qw(boot_clock advance launch_by slow_tool when_an_extend_is_due after_the_deadline);
 
 # In seconds, for a lease of an hour: when more than a third of it has passed, and when all of it except the margin has passed.
 use constant { when_an_extend_is_due => 1_300, after_the_deadline => 3_595 };
@@ -28,6 +28,9 @@ int clock_gettime(clockid_t which, struct timespec *now)
         return next(which, now);
     }
     int failed = syscall(SYS_clock_gettime, which, now);
+    long slowness = atol(getenv("BOOT_CLOCK_SLOWNESS"));
+    now->tv_nsec = (now->tv_sec % slowness * 1000000000 + now->tv_nsec) / slowness;
+    now->tv_sec /= slowness;
     FILE *file = fopen(getenv("BOOT_CLOCK"), "r");
     long ahead = 0;
     if (file && fscanf(file, "%ld", &ahead) == 1)
@@ -48,14 +51,25 @@ sub compiled
 	return "$folder/boot_clock.so";
 }
 
-# Returns a clock; { env } are the variables of a program that uses it.
+# Returns a clock; { env } are the variables of a program that uses it. By default it is twenty times slower than the machine's, so that the five
+# seconds of a request, and the time to connect, become minutes.
 sub boot_clock
 {
+	my ($slowness) = @_;
+	$slowness //= 20;
 	$library //= compiled();
 	my $clock = { file => PostgreSQL::Test::Utils::tempdir() . '/clock ' . ++$number };
 	advance($clock, 0);
-	$clock->{env} = { LD_PRELOAD => $library, BOOT_CLOCK => $clock->{file} };
+	$clock->{env} = { LD_PRELOAD => $library, BOOT_CLOCK => $clock->{file}, BOOT_CLOCK_SLOWNESS => $slowness, $slowness > 1 ? (PGCONNECT_TIMEOUT => 600) : () };
 	return $clock;
+}
+
+# Returns the words of a command that runs the tool by a slow clock, for a test that need not move this clock.
+my $slow;
+sub slow_tool ()
+{
+	$slow //= boot_clock();
+	return ('env', (map { "$_=$slow->{env}{$_}" } sort keys %{ $slow->{env} }), $tool);
 }
 
 # Sets the clock to this many seconds ahead of the machine's.

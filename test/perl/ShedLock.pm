@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More ();
 use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock pgbench_script $tool program launch is_running ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -62,6 +62,7 @@ sub launch
 	@$process{qw(out err)} = ('', '');
 	$process->{limit} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
 	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err}, $process->{limit});
+	$process->{limit}->reset; # until ended() waits
 	return $process;
 }
 
@@ -81,6 +82,18 @@ sub ended
 	$process->{limit}->start;
 	$process->{run}->finish;
 	return $process->{run}->result(0);
+}
+
+# Makes copies of the database postgres, in which nobody else may be meanwhile.
+sub copies
+{
+	my ($node, @names) = @_;
+	for (@names)
+	{
+		$node->poll_query_until('template1', "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'postgres'") or die 'a session does not end';
+		$node->safe_psql('template1', "CREATE DATABASE $_ TEMPLATE postgres");
+	}
+	return;
 }
 
 # Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because the server may

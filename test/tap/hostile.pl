@@ -6,6 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use BootClock;
 use ShedLock;
 
 my $node = PostgreSQL::Test::Cluster->new('hostile');
@@ -179,7 +180,7 @@ for my $edition ('portable', 'extension')
 	{
 		my @command = @$call;
 		splice @command, 1, 0, @dsn; # before any --
-		my $process = launch({}, $tool, @command);
+		my $process = launch({}, slow_tool, @command);
 		is(ended($process), $call->[0] eq q(doctor) ? 1 : 0, "... and shedlock $call->[0]") or diag($process->{err});
 	}
 	# Ambiguous overloads do not stop the doctor, protect, grant and revoke of either edition, and the doctor reports who can create them.

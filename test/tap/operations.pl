@@ -126,7 +126,7 @@ my $holder = $plain->background_psql('postgres');
 $holder->query_safe("SET application_name = 'nightly'; BEGIN; SELECT shedlock_acquire('open', '1 h')");
 my $standby = new_standby($plain, 'standby');
 $standby->start;
-$plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'");
+$plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming' AND application_name = 'standby'") or die 'the standby does not stream';
 like(findings(), qr/warning: there are standbys, but none is synchronous/, 'the doctor finds that all standbys are asynchronous');
 $standby->stop;
 # The holder's open transaction also keeps VACUUM from cleaning up.
@@ -146,7 +146,9 @@ if ($cron)
 	ok($cron->poll_query_until('postgres', "SELECT count(DISTINCT jobid) = 12 AND EXISTS (SELECT FROM run WHERE job = 'report') FROM $runs WHERE status IN ('succeeded', 'failed')"),
 		'pg_cron: all schedules have run');
 	cron('SELECT cron.unschedule(jobid) FROM cron.job');
-	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'"); # the next minute's jobs may have started
+	# The next minute's jobs may have started. Their sessions end first, and then pg_cron writes down how they ended.
+	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM cron.job_run_details WHERE status NOT IN ('succeeded', 'failed')") or die 'a job does not end';
+	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'") or die 'a run does not end';
 	is(cron("SELECT count(*) FROM $runs WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
 	is(cron("SELECT bool_and(status = 'failed' AND return_message LIKE '%division by zero%') FROM $runs WHERE command LIKE '%broken%' AND status IN ('succeeded', 'failed')"), 't',
 		'... except the broken one, whose error is in pg_cron\'s log');

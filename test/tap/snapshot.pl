@@ -40,7 +40,7 @@ visits(1000, $extend);
 is($server->safe_psql('postgres', $pages), 1, 'without an old snapshot, writers prune: 1,000 versions of a row leave one page');
 my $old = IPC::Run::start([ 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
 	'-c', 'SELECT count(*) FROM pg_class', '-c', 'SELECT pg_sleep(3600)' ], '>', \my $nothing, '2>', \my $error);
-$server->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()");
+$server->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'") or die 'no snapshot';
 
 visits(3000, $extend);
 cmp_ok($server->safe_psql('postgres', $pages), '>', 20, 'with an old snapshot, none of 3,000 versions of a row can be pruned');

@@ -246,6 +246,8 @@ record read(std::istream &in)
             } else if (kind == "done") {
                 auto &call = made.operations.at(index_of.at(number_of));
                 read_done(call, all);
+                if (call.by == maker::library && call.done.at - call.called.at >= 2'000'000)
+                    made.has_timeouts = true;
                 call.done_line = line;
             } else {
                 throw std::runtime_error{"unknown: " + kind};

@@ -125,10 +125,11 @@ struct record {
     bool standby_missing = false;
     bool has_crashes = false;
     bool is_portable = false;
+    bool has_timeouts = false; // of the library's requests, which wait two seconds for a reply
     std::vector<operation> operations{}; // in the order of their calls
 
     // If so, the library's answer may be that to the last of several requests.
-    [[nodiscard]] bool loses_replies() const { return !allowed.empty(); }
+    [[nodiscard]] bool loses_replies() const { return has_timeouts || !allowed.empty(); }
 };
 
 std::string head_line(record const &, std::string const &seed, int clients);

@@ -10,7 +10,7 @@ use Effects;
 use ShedLock;
 
 # The same primary is used for all promotions, and each round gets a new standby.
-my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\n", allows_streaming => 1);
+my $primary = new_server('primary', crowd_settings() . "wal_keep_size = 1GB\nwal_sender_timeout = 0\nwal_receiver_timeout = 0\n", allows_streaming => 1);
 $primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
 my $standby = new_standby($primary, 'standby');
 my ($data, $fresh) = ($standby->data_dir, $standby->data_dir . '.fresh');
@@ -128,7 +128,7 @@ seen(10, $rounds, "$granted locks granted, $double of them twice");
 
 # Synchronous: schedulers continue on the new primary, where sessions of the old primary count as gone. The old primary is killed, or its
 # WAL is stopped first, so that it has commits of work under way that never reach the standby.
-my $ticks = 30;
+my $ticks = often(12, 30);
 my $either = sprintf 'host=%s,%s port=%s,%s dbname=postgres target_session_attrs=read-write', $primary->host, $standby->host, $primary->port, $standby->port;
 $rounds = often(2, 100);
 for my $n (1 .. $rounds)
@@ -157,7 +157,7 @@ for my $n (1 .. $rounds)
 sub tool
 {
 	my (@arguments) = @_;
-	my $one = launch({}, $tool, @arguments);
+	my $one = launch({}, slow_tool, @arguments);
 	return (ended($one), $one->{out}, $one->{err});
 }
 {
@@ -196,7 +196,7 @@ for my $n (1 .. often(1, 20))
 {
 	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
 	my $servers = connection($either);
-	my $crowd = start_crowd($primary, crash_options($primary), connection => $servers, admin => $servers, operations => 1500);
+	my $crowd = start_crowd($primary, crash_options($primary), connection => $servers, admin => $servers, operations => often(500, 1500));
 	at_work($primary, $crowd) or die 'no clients';
 	sleep(rand(1));
 	$primary->stop('immediate');
@@ -217,7 +217,8 @@ sub told_by
 	my $dsn = $primary->connstr('postgres') . " application_name=''$name''" =~ s/''/'/gr;
 	my @command = $kind eq 'control' ? ('psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$name', '1 h')", '-d', $dsn)
 	  : ($tool, 'acquire', $name, '--at-most', '1h', '--dsn', $dsn);
-	return launch({ kind => $kind, name => $name }, @command);
+	my $clock = boot_clock();
+	return launch_by($clock, { kind => $kind, name => $name, clock => $clock }, @command);
 }
 
 my %ends_wait = (
@@ -240,6 +241,7 @@ for my $batch (1 .. $batches)
 		on_primary($ends_wait{ $client->{kind} } =~ s/\$name/'$client->{name}'/r) if $ends_wait{ $client->{kind} };
 	}
 	promote();
+	advance($_->{clock}, 10) for @clients; # the tool's time to ask again is over
 	for my $client (@clients)
 	{
 		is(on_standby("SELECT shedlock_acquire('$client->{name}', '1 h')"), 't', "$client->{name}: the new primary grants it") if $client->{kind} ne 'death';

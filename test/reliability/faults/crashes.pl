@@ -11,7 +11,7 @@ sub crashes
 {
 	my ($title, $count, $seconds, $settings) = @_;
 	my $end = time() + $seconds;
-	my $crowd = start_crowd($node, crash_options($node, $settings), operations => 1500);
+	my $crowd = start_crowd($node, crash_options($node, $settings), operations => often(500, 1500));
 	my $done = 0;
 	for (; $done < $count && ($done == 0 || time() < $end); $done++)
 	{
@@ -21,7 +21,7 @@ sub crashes
 	return ($done, finish_crowd($crowd, "$title, $done crashes"));
 }
 
-my ($done, %saw) = crashes('immediate restarts', often(4, 1_000), seconds(10, 1200));
+my ($done, %saw) = crashes('immediate restarts', often(2, 1_000), seconds(10, 1200));
 seen(6, $done, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
 
 my %off = (

@@ -99,12 +99,12 @@ sub dying_season
 }
 
 sql('CREATE TABLE effects (tick bigint, place serial)');
-my $ticks = often(300, 10_000);
+my $ticks = often(100, 10_000);
 my $said = dying_season('dying sessions', $ticks, 'kills');
 seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was free at the next attempt, with its at_least honoured, and so were other locks that end with their session");
 
 sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects");
-my $past = often(200, 5_000);
+my $past = often(60, 5_000);
 $said = dying_season('a backlog', $past, 'backlog');
 is(sql('SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects) one WHERE falls'), 0, 'a backlog: ... in ascending order');
 seen(60, $past, "past ticks, caught up by three workers in ascending order, each with exactly one effect, $said");

@@ -54,7 +54,7 @@ sql("CREATE EXTENSION shedlock; ALTER TABLE shedlock SET TABLESPACE small; CREAT
 sub tool
 {
 	my (@arguments) = @_;
-	my $one = launch({}, $tool, @arguments, '--dsn', $server->connstr('postgres') . ' user=app');
+	my $one = launch({}, slow_tool, @arguments, '--dsn', $server->connstr('postgres') . ' user=app');
 	return (ended($one), @$one{qw(out err)});
 }
 
@@ -141,7 +141,9 @@ sub start_filler
 my $rounds = often(1, 10);
 for my $n (1 .. $rounds)
 {
+	$server->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'app'") or die 'a session does not end';
 	my @holders = map { start_holder("holder $n $_") } 1 .. 5;
+	$server->poll_query_until('postgres', "SELECT count(*) = 5 FROM shedlock_locks WHERE name LIKE 'holder $n %' AND state = 'held'") or die 'not all holders have their locks';
 	$server->poll_query_until('postgres', "SELECT count(*) = 5 FROM pg_stat_activity WHERE usename = 'app'") or die 'not all holders are connected';
 	my @others = map { start_filler() } 1 .. 20;
 	$server->poll_query_until('postgres', "SELECT count(*) = 25 FROM pg_stat_activity WHERE usename = 'app'") or die 'there are still free connections';
@@ -149,9 +151,9 @@ for my $n (1 .. $rounds)
 	my ($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s');
 	is("$status $out", '125 ', 'no connection left: another tool fails');
 	like($err, qr/remaining connection slots|too many/, '... and says why');
-	($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s', '--wait', '1s');
-	is("$status $out", '125 ', '... even after it has tried for a second');
-	my $waiting = launch({}, $tool, 'acquire', "late $n", '--at-most', '1h', '--wait', '1h', '--dsn', $server->connstr('postgres') . ' user=app');
+	($status, $out, $err) = tool('acquire', "late $n", '--at-most', '10s', '--wait', '50ms');
+	is("$status $out", '125 ', '... even after it has tried for a while');
+	my $waiting = launch({}, slow_tool, 'acquire', "late $n", '--at-most', '1h', '--wait', '1h', '--dsn', $server->connstr('postgres') . ' user=app');
 	my $then = sql('SELECT clock_timestamp()');
 	advance($_->{clock}, when_an_extend_is_due) for @holders;
 	ok($server->poll_query_until('postgres', "SELECT count(*) = 5 FROM shedlock_locks WHERE name LIKE 'holder $n %' AND state = 'held' AND lock_until > '$then'::timestamptz + interval '1 h'"),

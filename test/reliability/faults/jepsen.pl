@@ -14,7 +14,7 @@ $node->safe_psql('postgres', 'CREATE TABLE added (name text PRIMARY KEY, element
 my ($second, $seconds) = (often(100, 1000), often(120, seconds(0, 1200)));
 
 # Only one client at a time works under a lock, so several locks are tried at once.
-my %sets = ('unguarded clients' => often(9, 8), 'guarded clients' => often(9, 24), 'unguarded sessions' => often(2, 4), 'guarded sessions' => often(2, 4));
+my %sets = ('unguarded clients' => often(3, 8), 'guarded clients' => often(3, 24), 'unguarded sessions' => often(1, 4), 'guarded sessions' => often(1, 4));
 my @all;
 for my $kind (sort keys %sets)
 {

@@ -38,8 +38,8 @@ sub sql { return $server->safe_psql('postgres', $_[0]); }
 
 sub start_tool
 {
-	my ($case, $command, @how) = @_;
-	launch_by($case->{clock} = boot_clock(), $case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
+	my ($case, $slowness, $command, @how) = @_;
+	launch_by($case->{clock} = boot_clock($slowness), $case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
 }
 
 # Records every few milliseconds that it is still running; exits with 7 when told to.
@@ -115,7 +115,7 @@ for my $round (1 .. $rounds)
 	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
 		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(connect acquire renew release);
 	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
-	start_tool($_, 'run', '--at-most', '1h', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
+	start_tool($_, 1, 'run', '--at-most', '1h', '--wait-server', '1h', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
 	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all commands run';
 	for my $case (@runs)
@@ -125,19 +125,20 @@ for my $round (1 .. $rounds)
 		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')", '-d', $server->connstr('postgres'));
 	}
 
-	# The acquires reach the server, and wait there until their network fails.
+	# The acquires reach the server, and wait there until their network fails. Then their five seconds pass, unless an answer may still come.
 	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
 	my $ddl = $server->background_psql('postgres'); # an acquire waits for this lock (the only exception to I2)
 	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
-	start_tool($_, 'acquire', '--at-most', '1h') for @acquires;
+	start_tool($_, undef, 'acquire', '--at-most', '1h') for @acquires;
 	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
 	  or die 'not all acquires have arrived';
 	begin_fault($_) for @acquires;
+	advance($_->{clock}, 6) for grep { $_->{kind} !~ /delay|loss/ } @acquires;
 	$ddl->quit;
 
 	for my $case (grep { $_->{phase} ne 'acquire' } @cases)
 	{
-		start_tool($case, 'acquire', '--at-most', '1h') if $case->{phase} eq 'connect';
+		start_tool($case, 1, 'acquire', '--at-most', '1h') if $case->{phase} eq 'connect';
 		sleep(rand(0.05));
 		begin_fault($case);
 		tell_to_end($case) if $case->{phase} eq 'release';
@@ -152,7 +153,8 @@ for my $round (1 .. $rounds)
 	for my $event (sort { $a->[0] <=> $b->[0] } @later)
 	{
 		my ($when, $what) = @$event;
-		sleep($when - time) if $when > time;
+		my $left = $when - time;
+		sleep($left) if $left > 0;
 		$what->();
 	}
 	advance($_->{clock}, after_the_deadline) for grep { is_lethal($_) } @cases;

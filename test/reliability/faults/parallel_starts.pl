@@ -5,10 +5,11 @@ use File::Spec;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
+use BootClock;
 use ShedLock;
 
 my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
-my $crowd = often(80, 500);
+my $crowd = often(40, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
 # Starts that many tools at once, for the same slot. Returns how often each exit status occurred, and the ticks of the commands that ran.
@@ -17,19 +18,10 @@ sub start_all
 	my ($count, $name, $every) = @_;
 	my $ran = "$tmp/$name";
 	append_to_file($ran, '');
-	my @tools = map {
-		my %one = (err => '', limit => IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
-		$one{run} = IPC::Run::start([ $tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h', '--every', $every, '-E', '9',
-			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'" ], '<', \undef, '2>', \$one{err}, $one{limit});
-		\%one;
-	} 1 .. $count;
-	for my $one (@tools) # the limit is for each wait, not for the whole crowd
-	{
-		$one->{limit}->start;
-		$one->{run}->finish;
-	}
+	my @tools = map { launch({}, slow_tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h', '--every', $every, '-E', '9',
+			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'") } 1 .. $count;
 	my %ends;
-	$ends{ $_->{run}->result(0) }++ for @tools;
+	$ends{ ended($_) }++ for @tools;
 	diag($_->{err}) for grep { $_->{err} } @tools;
 	return (\%ends, [ split /\n/, slurp_file($ran) ]);
 }
@@ -47,7 +39,7 @@ seen(41, $crowd * $rounds, "parallel starts in $rounds slots: exactly one comman
 
 # Short slots: they begin and end while tools are started.
 my (@all, $started);
-my $until = time + often(4, 60);
+my $until = time + often(2, 60);
 while (time < $until || @all < 2)
 {
 	my (undef, $ticks) = start_all(8, 'each', '1s');

@@ -4,7 +4,8 @@
 //
 // Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
 // each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
-// begins with it: "report" by what was seen since the last report; "release" and "destroy" by how long that took for
+// begins with it: "report" by what was seen since the last report; "fresh" by how many locks have more than half an hour
+// left; "release" and "destroy" by how long that took for
 // all locks; "callers" by how long the acquires of ten threads took for 20 s, while another extended lock 0 all the
 // time; "cycles" by what 100,000 acquires and releases cost in descriptors and memory. Ends with "end".
 #include "shedlock/shedlock.hpp"
@@ -195,6 +196,13 @@ public:
         used_ = used;
     }
 
+    void fresh()
+    {
+        auto const soon = clock::now() + std::chrono::minutes{30};
+        say() << "fresh locks " << std::ranges::count_if(all_, [&](kept &one) { return one.lock.deadline() > soon; })
+              << std::endl;
+    }
+
     void release()
     {
         for (auto &one : all_)
@@ -333,6 +341,8 @@ void obey(scene &here, std::string const &command)
         here.compare();
         return here.report();
     }
+    if (command == "fresh")
+        return here.fresh();
     if (command == "callers")
         return here.callers();
     if (command == "cycles")

@@ -26,11 +26,11 @@ $node->start;
 sub catalog
 {
 	my ($version, $update) = @_;
-	$node->safe_psql('postgres', 'CREATE DATABASE trial');
+	$node->safe_psql('postgres', 'CREATE DATABASE trial TEMPLATE template0');
 	$node->safe_psql('trial', "CREATE EXTENSION shedlock VERSION '$version'");
 	$node->safe_psql('trial', 'ALTER EXTENSION shedlock UPDATE') if $update;
 	my ($dump, $err) = PostgreSQL::Test::Utils::run_command([ 'pg_dump', '--schema-only', '--binary-upgrade', '-d', $node->connstr('trial') ]);
-	$node->safe_psql('postgres', 'DROP DATABASE trial');
+	$node->safe_psql('postgres', 'DROP DATABASE trial WITH (FORCE)');
 	$dump =~ s/^.*(binary_upgrade_set_next|relfrozenxid|\\(un)?restrict|-- For binary upgrade).*\n//mg;
 	$dump =~ s/'\{?\K\d{5,}(?=\}?')/OID/g;
 	return $dump;

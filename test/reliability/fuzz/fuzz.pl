@@ -9,10 +9,11 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use BootClock;
 use ShedLock;
 
 my $seed = $ENV{FUZZ_SEED} // time;
-my $calls = often(7_000, 260_000);
+my $calls = often(3_500, 260_000);
 my @encodings = qw(UTF8 SQL_ASCII LATIN1 EUC_JP);
 
 my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0', MALLOC_CHECK_ => 3, MALLOC_PERTURB_ => 165 };
@@ -123,7 +124,7 @@ BEGIN
 END $$;
 SQL
 	my ($json, $complaint);
-	my $ok = IPC::Run::run([ $tool, 'list', '--json', '--dsn', $primary->connstr("fuzz_\L$encoding\E") ], '>', \$json, '2>', \$complaint);
+	my $ok = IPC::Run::run([ slow_tool, 'list', '--json', '--dsn', $primary->connstr("fuzz_\L$encoding\E") ], '>', \$json, '2>', \$complaint);
 	ok($ok, "$encoding: shedlock list --json") or diag($complaint);
 	my $list = eval { JSON::PP->new->utf8->decode($json) };
 	my @locks = $list ? (ref $list eq 'ARRAY' ? @$list : @{ $list->{locks} }) : ();

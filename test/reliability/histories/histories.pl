@@ -7,10 +7,10 @@ use ShedLock;
 
 my $node = new_server('server', crowd_settings());
 # Several groups of clients run at once, because clients also sleep. Each group has its own table, not always with the same indexes.
-$node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
+copies($node, map { "crowd$_" } 1 .. 4);
 my @crowds = map {
-	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(50, 2_500),
-		seconds => seconds(is_portable() ? 15 : 30, 1200))
+	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(20, 2_500),
+		seconds => seconds(is_portable() ? 10 : 15, 1200))
 } 1 .. 4;
 my %saw;
 for my $crowd (@crowds)

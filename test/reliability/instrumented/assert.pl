@@ -57,7 +57,7 @@ if ($ENV{ASSERT_SHORT})
 }
 
 # As in histories.pl, each kind of history has its own table.
-$node->safe_psql('postgres', "CREATE DATABASE crowd$_ TEMPLATE postgres") for 1 .. 4;
+copies($node, map { "crowd$_" } 1 .. 4);
 my @crowds = map { start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => 50) } 1 .. 4;
 my %saw;
 for my $crowd (@crowds)

@@ -88,8 +88,8 @@ my $errors = '';
 for my $name (sort keys %scenario)
 {
 	my $step = { views => 10, doctor => 100 }->{$name} // 1; # these two make thousands of allocations, most of them in the planner
-	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(8, $step) * $_ } 1 .. often(24, 600));
-	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(23, 3) * $_ } 1 .. often(5, 1000));
+	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(17, $step) * $_ } 1 .. often(11, 600));
+	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(37, 3) * $_ } 1 .. often(3, 1000));
 }
 like($errors, qr/ERROR:  53200/, 'control: memory ran out');
 
@@ -128,7 +128,7 @@ is("@trouble[0 .. ($#trouble < 4 ? $#trouble : 4)]", '', 'nothing leaked, nothin
 
 # The client.
 my $client_out = '';
-IPC::Run::run([ program('starved_client'), $node->connstr('postgres'), 1, often(3, 1) ], '>', \$client_out, '2>&1');
+IPC::Run::run([ program('starved_client'), $node->connstr('postgres'), 1, often(5, 1) ], '>', \$client_out, '2>&1');
 note($client_out);
 my @wrong = grep { /^allocation/ } split /\n/, $client_out;
 is("@wrong", '', 'the client does not crash, forgets no lock, and notices when its lease ends');
