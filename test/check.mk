@@ -1,9 +1,9 @@
 # The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
 # that go on. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
 # the order of this list. First are those that need the longest chain of builds, and those that take long. The last ones only
-# compute; they are niced, and use the processors when nothing else does.
+# compute; they are niced most, and use the processors when nothing else does. Builds are not niced, because most parts wait for them.
 built = @test/part $@
-part = -@test/part $@
+part = -@nice -n 5 test/part $@
 cores := $(shell nproc)
 done = && echo "ok - built, no warnings"
 server = test/with-server
