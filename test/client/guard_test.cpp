@@ -67,7 +67,8 @@ TEST_F(guard_test, needs_no_connection_of_the_client)
     pqxx::connection connection{server::connection()};
     network.cut();
     network.refuse_newcomers();
-    EXPECT_THROW((void) through.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
+    auto acquiring = std::async(std::launch::async, [&] { return through.try_acquire(name, {.at_most = 1min}); });
+    EXPECT_THROW((void) as_time_passes(acquiring), shedlock::connection_error);
     pqxx::work transaction{connection};
     transaction.exec(mine->complete_statement());
     transaction.commit();
