@@ -14,15 +14,16 @@ protected:
     std::mutex mutex;
     std::vector<seen> all;
     std::vector<activity> last; // at most one; its reference is invalid after the callback
-    shedlock::client counting{server::connection(),
-                              {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](activity const &one) {
-                                   std::lock_guard const hold{mutex};
-                                   EXPECT_EQ(one.lock.list().front(), name);
-                                   EXPECT_GE(one.took, 0s);
-                                   all.push_back({one.what, one.how});
-                                   last.clear();
-                                   last.push_back(one);
-                               }}};
+    shedlock::client counting{
+        server::connection(),
+        {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](activity const &one) {
+             std::lock_guard const hold{mutex};
+             EXPECT_EQ(one.lock.list().front(), name);
+             EXPECT_GE(one.took, 0s);
+             all.push_back({one.what, one.how});
+             last.clear();
+             last.push_back(one);
+         }}};
     std::vector<seen> now()
     {
         std::lock_guard const hold{mutex};

@@ -152,9 +152,9 @@ TEST_F(event_test, the_handler_may_use_the_client)
     std::atomic<bool> is_done = false;
     std::optional<shedlock::client> busy;
     busy.emplace(server::connection(), shedlock::client_settings{.timeout = 1min, .on_event = [&](event const &) {
-                     busy->force_release("nobody's");
-                     is_done = true;
-                 }});
+                                                                     busy->force_release("nobody's");
+                                                                     is_done = true;
+                                                                 }});
     auto mine = busy->try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);
     advance_clock(21min);

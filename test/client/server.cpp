@@ -172,7 +172,8 @@ missing_standby::missing_standby()
 {
     ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     ask("SELECT pg_reload_conf()");
-    // Commits wait when the checkpointer has read the configuration, too. So a session commits until it is seen to wait.
+    // Commits wait when the checkpointer has read the configuration, too. So a session commits until it is seen to
+    // wait.
     auto const commits = std::async(std::launch::async, [] {
         try {
             pqxx::connection own{"application_name=commits"};

@@ -60,7 +60,7 @@ int keep(std::optional<shedlock::lock> const &lock)
 int run_static(char const *name)
 {
     static shedlock::client locks{[witness = std::shared_ptr<void>{nullptr, last_word}] { return std::string{}; },
-                                 {.timeout = 1min}};
+                                  {.timeout = 1min}};
     return keep(locks.try_acquire(name, {.at_most = 1min, .keep_alive = true}));
 }
 

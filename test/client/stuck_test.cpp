@@ -266,8 +266,8 @@ TEST_F(blocked_test, gives_up_with_nothing_on_its_way)
     std::optional<row_locks> other{std::in_place, name};
     frozen_clock const stopped;
     auto const until = clock::now() + 8s; // it gives up when two of these seconds are left
-    auto releasing = std::async(std::launch::async,
-                                [&] { release(one, mine.names(), mine.token(), outcome::done, until, until); });
+    auto releasing =
+        std::async(std::launch::async, [&] { release(one, mine.names(), mine.token(), outcome::done, until, until); });
     pass_time(6s);
     try {
         releasing.get();

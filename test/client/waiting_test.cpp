@@ -487,7 +487,8 @@ TEST_F(waiting_test, bears_a_statement_timeout)
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     auto least = attempts_in_a_while(name);
-    for (int i = 0; i < 10 && least > few; ++i) // on a busy machine the timeout may end a wait, and then it polls for a while
+    for (int i = 0; i < 10 && least > few;
+         ++i) // on a busy machine the timeout may end a wait, and then it polls for a while
         least = std::min(least, attempts_in_a_while(name));
     EXPECT_LE(least, few);
     held->release();

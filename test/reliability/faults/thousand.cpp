@@ -4,10 +4,10 @@
 //
 // Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
 // each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
-// begins with it: "report" by what was seen since the last report; "fresh" by how many locks have more than half an hour
-// left; "release" and "destroy" by how long that took for
-// all locks; "callers" by how long the acquires of ten threads took for 20 s, while another extended lock 0 all the
-// time; "cycles" by what 100,000 acquires and releases cost in descriptors and memory. Ends with "end".
+// begins with it: "report" by what was seen since the last report; "fresh" by how many locks have more than half an
+// hour left; "release" and "destroy" by how long that took for all locks; "callers" by how long the acquires of ten
+// threads took for 20 s, while another extended lock 0 all the time; "cycles" by what 100,000 acquires and releases
+// cost in descriptors and memory. Ends with "end".
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>
