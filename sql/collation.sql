@@ -38,8 +38,8 @@ BEGIN
 END $$;
 \set VERBOSITY terse
 CALL all_calls();
--- The table of a Java client has the database's collation.
-ALTER TABLE shedlock ALTER name TYPE varchar(64) COLLATE "default";
+-- The table of a Java client has the database's collation, and could have any other for the holder.
+ALTER TABLE shedlock ALTER name TYPE varchar(64) COLLATE "default", ALTER locked_by TYPE varchar(255) COLLATE caseless;
 CALL all_calls();
 SELECT count(*) FROM shedlock;
 
@@ -57,7 +57,7 @@ CALL run(2);
 SELECT name, state FROM shedlock_locks ORDER BY name COLLATE "C";
 DROP PROCEDURE run, all_calls;
 DROP FUNCTION calls;
-SELECT format('ALTER TABLE shedlock ALTER name TYPE varchar(255) COLLATE "C", %s', string_agg(format('DROP %I', name), ', ')) FROM further \gexec
+SELECT format('ALTER TABLE shedlock ALTER name TYPE varchar(255) COLLATE "C", ALTER locked_by TYPE varchar(255) COLLATE "default", %s', string_agg(format('DROP %I', name), ', ')) FROM further \gexec
 DROP TABLE jobs, further;
 DROP COLLATION caseless;
 DELETE FROM shedlock;

@@ -727,15 +727,16 @@ BEGIN
            locked_at = acquired_at,
            locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
            lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
-           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text, s.locked_at)),
-           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
+           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text COLLATE "default", s.locked_at)),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
     RETURN token;
 END
 $$;
 
--- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
--- lock is refused, has no row, or is unusual. Columns that do not hold every microsecond or every character are unusual, too.
+-- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing, but keeps the row locked if it is
+-- there: shedlock__try finds out whether the lock is refused, has no row, or is unusual. For columns that do not hold every
+-- microsecond or every character it raises string_data_right_truncation.
 CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -746,39 +747,33 @@ DECLARE
     ending text;
     is_exact boolean;
 BEGIN
-    IF to_regclass('pg_catalog.pg_dist_local_group') IS NOT NULL THEN -- Citus
-        RETURN NULL;
-    END IF;
     IF kind <> '#' THEN
         session := @extschema@.shedlock__session();
     END IF;
-    BEGIN -- as in shedlock__try
-        PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            RAISE SQLSTATE 'SL0NO';
-        END IF;
-        now := clock_timestamp() AT TIME ZONE interval '0';
-        token := @extschema@.shedlock__number(now);
-        ending := concat(session, kind, token);
-        UPDATE @extschema@.shedlock s
-           SET lock_until = now + at_most,
-               locked_at = now,
-               locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
-                                         '@', COALESCE(host(inet_client_addr()), '[local]'))), 255 - length(ending)) || ending,
-               lock_at_least_until = now + at_least,
-               last_tick = COALESCE(asked_tick, GREATEST(s.last_tick, now)),
-               last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
-                                     ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at) END
-         WHERE s.name = shedlock__take_one.name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
-           AND (asked_tick IS NULL OR asked_tick > GREATEST(s.last_tick, s.locked_at) AND asked_tick <> now)
-        RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now + at_least INTO is_exact;
-        IF is_exact IS NOT TRUE THEN
-            RAISE SQLSTATE 'SL0NO';
-        END IF;
-    EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation THEN
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
         RETURN NULL;
-    END;
-    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+    END IF;
+    now := clock_timestamp() AT TIME ZONE interval '0';
+    token := @extschema@.shedlock__number(now);
+    ending := concat(session, kind, token);
+    UPDATE @extschema@.shedlock s
+       SET lock_until = now + at_most,
+           locked_at = now,
+           locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                                     '@', COALESCE(host(inet_client_addr()), '[local]'))), 255 - length(ending)) || ending,
+           lock_at_least_until = now + at_least,
+           last_tick = COALESCE(asked_tick, GREATEST(s.last_tick, now)),
+           last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
+                                 ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END
+     WHERE s.name = shedlock__take_one.name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
+       AND (asked_tick IS NULL OR asked_tick > GREATEST(s.last_tick, s.locked_at) AND asked_tick <> now)
+    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now + at_least INTO is_exact;
+    IF is_exact IS NULL THEN
+        RETURN NULL;
+    ELSIF NOT is_exact THEN
+        RAISE string_data_right_truncation;
+    ELSIF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
     RETURN token;
@@ -794,6 +789,7 @@ DECLARE
     now timestamp;
     seen @extschema@.shedlock__row;
     seized @extschema@.shedlock__row[];
+    is_usual boolean;
 BEGIN
     for_good := false;
     -- Look first, so that a refused caller has not locked or written anything.
@@ -806,46 +802,58 @@ BEGIN
         END IF;
     END LOOP;
 
-    IF cardinality(names) = 1 AND kind <> '*' THEN
-        token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
-        IF token IS NOT NULL THEN
-            RETURN;
-        END IF;
-    END IF;
-    PERFORM @extschema@.shedlock__require_one_truth();
-    BEGIN -- so that a refusal gives back at once what it has locked or inserted; SL0NO never leaves this block
-        seized := @extschema@.shedlock__seize(names);
-        IF seized IS NULL THEN
-            PERFORM @extschema@.shedlock__make_rows(names);
+    is_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL; -- which is Citus's
+    LOOP
+        -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. What decides keeps the
+        -- row locked until then. Otherwise a third session could take the lock, and one that had found the row locked would
+        -- have been refused because of one that was refused.
+        BEGIN
+            IF is_usual THEN
+                token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
+                IF token IS NOT NULL THEN
+                    RETURN;
+                END IF;
+            END IF;
+            PERFORM @extschema@.shedlock__require_one_truth();
             seized := @extschema@.shedlock__seize(names);
-        END IF;
-        IF seized IS NULL OR current_setting('citus.version', true) IS NOT NULL AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
-            RAISE SQLSTATE 'SL0NO';
-        END IF;
-
-        -- Read the clock now that we have locked all rows.
-        now := clock_timestamp() AT TIME ZONE 'UTC';
-        FOREACH seen IN ARRAY seized LOOP
-            for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
-            IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+            IF seized IS NULL THEN
+                PERFORM @extschema@.shedlock__make_rows(names);
+                seized := @extschema@.shedlock__seize(names);
+            END IF;
+            IF seized IS NULL OR current_setting('citus.version', true) IS NOT NULL AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
                 RAISE SQLSTATE 'SL0NO';
-            ELSIF seen.locked_at = timestamp 'infinity' THEN
-                RAISE object_not_in_prerequisite_state
-                    USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
-                          HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
             END IF;
-            IF seen.lock_until > now THEN -- ended with its session
-                PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
-            END IF;
-        END LOOP;
-        token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
-    EXCEPTION
-        -- It was refused; or a Java client's first insert is not committed yet; or the row has changed since this
-        -- transaction's snapshot.
-        WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
-            token := NULL;
-            RETURN;
-    END;
+
+            -- Read the clock now that we have locked all rows.
+            now := clock_timestamp() AT TIME ZONE 'UTC';
+            FOREACH seen IN ARRAY seized LOOP
+                for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
+                IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
+                    RAISE SQLSTATE 'SL0NO';
+                ELSIF seen.locked_at = timestamp 'infinity' THEN
+                    RAISE object_not_in_prerequisite_state
+                        USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
+                              HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
+                END IF;
+                IF seen.lock_until > now THEN -- ended with its session
+                    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+                END IF;
+            END LOOP;
+            token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
+            EXIT;
+        EXCEPTION
+            -- It was refused; or a Java client's first insert is not committed yet; or the row has changed since this
+            -- transaction's snapshot.
+            WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
+                token := NULL;
+                RETURN;
+            WHEN string_data_right_truncation THEN
+                IF NOT is_usual THEN
+                    RAISE;
+                END IF;
+                is_usual := false;
+        END;
+    END LOOP;
     PERFORM @extschema@.shedlock__require_durability();
 END
 $$;
@@ -924,7 +932,7 @@ BEGIN
     -- microsecond.
     IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%' INTO is_refused
+        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE '%!%' AND s.locked_by COLLATE "default" NOT LIKE '%&%' INTO is_refused
           FROM @extschema@.shedlock s
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
@@ -948,6 +956,9 @@ BEGIN
                     ELSIF is_exact THEN
                         PERFORM @extschema@.shedlock__require_durability();
                         RETURN is_exact;
+                    ELSIF is_exact IS NULL AND @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry, ':'::text, NULL::text)
+                              IS NOT NULL THEN
+                        RETURN true; -- the row was locked all the time (see shedlock__try)
                     END IF;
                 END IF;
                 RAISE SQLSTATE 'SL0NO';
@@ -1004,7 +1015,7 @@ BEGIN
     -- The usual call, as in shedlock_acquire.
     IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by NOT LIKE '%!%' AND s.locked_by NOT LIKE '%&%' INTO is_refused
+        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE '%!%' AND s.locked_by COLLATE "default" NOT LIKE '%&%' INTO is_refused
           FROM @extschema@.shedlock s
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
@@ -1028,6 +1039,11 @@ BEGIN
                     ELSIF is_exact THEN
                         PERFORM @extschema@.shedlock__require_durability();
                         RETURN token;
+                    ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
+                        token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry, '#'::text, holder);
+                        IF token IS NOT NULL THEN
+                            RETURN token;
+                        END IF;
                     END IF;
                 END IF;
                 RAISE SQLSTATE 'SL0NO';
@@ -1255,9 +1271,9 @@ BEGIN
         UPDATE @extschema@.shedlock s SET lock_until = new_end
          WHERE s.name = shedlock__extend_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
            AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
-           AND right(s.locked_by, 16) = @extschema@.shedlock__token_of(s.locked_at)::text
-           AND CASE WHEN session <> '' THEN right(left(s.locked_by, -16), length(session) + 1) IN (session || ':', session || '!')
-                    ELSE right(s.locked_by, 17) = '#' || token END
+           AND right(s.locked_by COLLATE "default", 16) = @extschema@.shedlock__token_of(s.locked_at)::text
+           AND CASE WHEN session <> '' THEN right(left(s.locked_by COLLATE "default", -16), length(session) + 1) IN (session || ':', session || '!')
+                    ELSE right(s.locked_by COLLATE "default", 17) = '#' || token END
         RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < LEAST(soon, new_end) INTO is_exact;
         IF is_exact IS NOT TRUE THEN
             RAISE SQLSTATE 'SL0NO';
@@ -1350,7 +1366,7 @@ BEGIN
                    last_done_at = now
              WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
                AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
-               AND s.locked_by LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+               AND s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)
             RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
                 s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
@@ -1400,7 +1416,7 @@ BEGIN
                    last_done_at = now
              WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
                AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
-               AND s.locked_by LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token
+               AND s.locked_by COLLATE "default" LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token
             RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
                 s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
             IF is_exact AND NOT had_tick THEN
@@ -1805,8 +1821,8 @@ BEGIN
            locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '*' || @extschema@.shedlock__number(freed_at),
                                                        columns.locked_by_limit),
            lock_at_least_until = NULL,
-           last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text, s.locked_at),
-           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text, s.locked_at)
+           last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text COLLATE "default", s.locked_at),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = lock_name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;

@@ -39,8 +39,7 @@ bool overlap(world const &world, operation const &one, operation const &other)
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
-        return (op->by == maker::java || op->what == action::revoke || op->what == action::force ||
-                may_overtake(world, *op)) &&
+        return (op->by == maker::java || op->what == action::revoke || op->what == action::force) &&
                overlap(world, *op, taker) && world.settled_at(*op) >= refused.called.at;
     });
 }

@@ -167,21 +167,6 @@ TEST(checker, lets_the_portable_edition_refuse_a_lock_that_it_cannot_see_as_free
     EXPECT_EQ(broken(refused("", " level=repeatable")), "unexplained");
 }
 
-TEST(checker, lets_the_portable_edition_refuse_because_of_a_caller_that_is_overtaken)
-{
-    auto const refused = [](std::string const &head, std::string const &how) {
-        return head + first.substr(first.find('\n')) +
-               "call 5 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=1190\n"
-               "call 6 client=4 do=acquire by=token names=a at_most=10 at_least=0 at=1200\ndone 6 result=no at=1210\n"
-               "call 7 client=5 do=acquire by=token names=a at_most=1000 at_least=0 at=1300\ndone 7 result=" +
-               how + " at=1320\ndone 5 result=no at=2000\n";
-    };
-    EXPECT_EQ(broken(refused("history seed=1 edition=portable", "yes token=1310")), "");
-    EXPECT_EQ(broken(refused("history seed=1 edition=portable", "no")), "unexplained") << "nobody got the lock";
-    EXPECT_EQ(broken(refused("history seed=1", "yes token=1310")), "unexplained")
-        << "the extension decides while it has the row";
-}
-
 TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
 {
     auto const refused = [](char const *head, char const *kept, int at) {

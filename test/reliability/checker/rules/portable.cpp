@@ -25,13 +25,6 @@ bool may_still_be_extended(world const &world, acquisition const &one, operation
            });
 }
 
-// An acquire that takes the slower way has locked the row, has given it back, and locks it again. In between another
-// acquire may take the lock. Callers that found the row locked before that have been refused for no lasting reason.
-bool may_overtake(world const &world, operation const &acquire)
-{
-    return world.is_portable() && acquire.what == action::acquire && acquire.result == history::result::yes;
-}
-
 // At REPEATABLE READ and above, a call that changes or guards a row fails if another transaction has changed the row
 // since the snapshot, and an acquire is refused. SERIALIZABLE also takes reads into account, and can fail at any time.
 // Calls wait for a guard until its transaction ends, which may itself be waiting, so deadlocks are possible.

@@ -35,7 +35,6 @@ history::record with_completions_taken_apart(history::record const &);
 // What may differ on the portable edition.
 bool may_be_out_of_date(world const &, history::operation const &);
 bool may_still_be_extended(world const &, acquisition const &, history::operation const &refused);
-bool may_overtake(world const &, history::operation const &acquire);
 bool is_expected_of_portable(world const &, history::operation const &);
 bool is_let_pass_by_portable(world const &, history::operation const &acquire, history::operation const &commit);
 
