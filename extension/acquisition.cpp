@@ -44,7 +44,7 @@ void require_finite(const lock_name &name, const lease &times)
     if (times.locked_at == forever)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("locked_at of lock \"%.*s\" is infinity, and no token is greater", SV(name.bytes)),
-                        errhint("Somebody edited the row by hand. Set its locked_at to the current time in UTC.")));
+                        errhint("The row was probably edited by hand. Set its locked_at to the current time in UTC.")));
 }
 
 // Judges at one instant what was seen of all names. `granted` means that they may be taken with this token.

@@ -541,7 +541,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('column "%s" of the lock table is NULL in a row',
                                    CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
-                  HINT = 'Somebody edited the table by hand. Set it, or delete the row.';
+                  HINT = 'The table was probably edited by hand. Set it, or delete the row.';
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
        AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
@@ -833,7 +833,7 @@ BEGIN
                 ELSIF seen.locked_at = timestamp 'infinity' THEN
                     RAISE object_not_in_prerequisite_state
                         USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
-                              HINT = 'Somebody edited the row by hand. Set its locked_at to the current time in UTC.';
+                              HINT = 'The row was probably edited by hand. Set its locked_at to the current time in UTC.';
                 END IF;
                 IF seen.lock_until > now THEN -- ended with its session
                     PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
@@ -1968,7 +1968,7 @@ BEGIN
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
         UNION ALL SELECT 2, 'it belongs to another role than the functions, which would run whatever that role attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
-        UNION ALL SELECT 3, 'it is a partition, a typed table or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
+        UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys',
@@ -1984,7 +1984,7 @@ BEGIN
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
-                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Convert them back in the time zone of the JVMs: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Set TimeZone to the time zone of the JVMs, and convert the column back: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
                      ELSE 'It must be timestamp without time zone, in UTC.' END
             FROM wanted w JOIN columns USING (attname)
             WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
@@ -1994,15 +1994,15 @@ BEGIN
                 format('It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 5 AND attnotnull
         UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
-                format('It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                format('It needs microsecond precision: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atttypmod NOT IN (-1, 6)
-        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
+        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('It must be NULL in a new row: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atthasdef AND attgenerated = ''
-        UNION ALL SELECT 70, format('column "locked_by" holds %s characters only', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
+        UNION ALL SELECT 70, format('column "locked_by" holds only %s characters', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
             FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
         UNION ALL SELECT 71, format('column "%s" is generated', attname), 'Make it an ordinary column.'
             FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
-        UNION ALL SELECT 72, format('the further column "%s" is NOT NULL, has a default or is generated', attname), 'Further columns must be nullable and without default.'
+        UNION ALL SELECT 72, format('the additional column "%s" is NOT NULL, has a default or is generated', attname), 'Additional columns must be nullable and have no default.'
             FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
         UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
             FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL

@@ -6,7 +6,7 @@ namespace shedlock {
 
 namespace {
 
-// For columns of type text, which have no length limit.
+// For columns without a length limit.
 constexpr int usual_limit = 255;
 
 void check_kind(Relation table)
@@ -16,13 +16,13 @@ void check_kind(Relation table)
     if (table->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
         report_unusable(table, "it is temporary", "A lock must be seen by all sessions: create an ordinary table.");
     if (table->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
-        ereport(WARNING, (errmsg("lock table \"%s\" is UNLOGGED: a crash of the server forgets every lock",
+        ereport(WARNING, (errmsg("lock table \"%s\" is UNLOGGED: a server crash loses every lock",
                                  RelationGetRelationName(table)),
                           errhint("ALTER TABLE %s SET LOGGED.", RelationGetRelationName(table))));
     if (table->rd_rel->relispartition || table->rd_rel->relhassubclass || has_superclass(RelationGetRelid(table)) ||
         OidIsValid(table->rd_rel->reloftype))
         report_unusable(
-            table, "it is a partition, a typed table or takes part in inheritance",
+            table, "it is a partition or a typed table, or takes part in inheritance",
             "Detach it: a lock's row must be in exactly one table, with columns of its own. If its child tables "
             "have been dropped, ANALYZE it: until then the catalog says that it has some.");
     if (table->rd_rel->relam != HEAP_TABLE_AM_OID)
@@ -133,13 +133,13 @@ int length_limit(Form_pg_attribute column)
                                                             : column->atttypmod - static_cast<int32>(VARHDRSZ);
 }
 
-void require_timestamp(Relation table, Form_pg_attribute column)
+void require_timestamp_type(Relation table, Form_pg_attribute column)
 {
     if (column->atttypid == TIMESTAMPTZOID)
         report_unusable(
             table, psprintf("column \"%s\" is timestamp with time zone", NameStr(column->attname)),
             psprintf("Java ShedLock writes UTC times without a zone, and this type takes them for times in the "
-                     "session's time zone. Convert them back in the time zone of the JVMs: "
+                     "session's time zone. Set TimeZone to the time zone of the JVMs, and convert the column back: "
                      "SET TimeZone = '...'; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.",
                      NameStr(column->attname)));
     if (column->atttypid != TIMESTAMPOID)
@@ -148,10 +148,10 @@ void require_timestamp(Relation table, Form_pg_attribute column)
                         "It must be timestamp without time zone, in UTC.");
 }
 
-Form_pg_attribute require_time(Relation table, const char *name)
+Form_pg_attribute require_time_column(Relation table, const char *name)
 {
     const Form_pg_attribute column = require_column(table, name);
-    require_timestamp(table, column);
+    require_timestamp_type(table, column);
     require_not_null(table, column);
     return column;
 }
@@ -162,9 +162,9 @@ bool is_built_in(pg::cache_identifier cache, AttrNumber schema_column, Oid objec
     return GetSysCacheOid1(cache, schema_column, ObjectIdGetDatum(object)) == PG_CATALOG_NAMESPACE;
 }
 
-// Further columns keep their values in an UPDATE. A first acquire leaves them NULL, so an INSERT in SQL must do the
-// same.
-void check_further_columns(Relation table, const table_shape &shape)
+// We keep the values of additional columns when we write a row, and leave them NULL in a new one. So there must be
+// nothing that an INSERT in SQL would fill in or check.
+void check_additional_columns(Relation table, const table_shape &shape)
 {
     const TupleDesc columns = RelationGetDescr(table);
     for (int i = 0; i < columns->natts; i++) {
@@ -176,17 +176,16 @@ void check_further_columns(Relation table, const table_shape &shape)
             continue;
         if (column->attnotnull || column->atthasdef || column->attgenerated || column->attidentity)
             report_unusable(table,
-                            psprintf("the further column \"%s\" is NOT NULL, has a default or is generated",
+                            psprintf("the additional column \"%s\" is NOT NULL, has a default or is generated",
                                      NameStr(column->attname)),
-                            "Further columns must be nullable and without default.");
-        // The functions of a type belong to its owner, which may be any role, and a domain has checks and defaults.
+                            "Additional columns must be nullable and have no default.");
+        // Any role may have written the functions of a type that is not built in, and a domain has checks and defaults.
         if (!is_built_in(TYPEOID, Anum_pg_type_typnamespace, column->atttypid) ||
             get_typtype(column->atttypid) == TYPTYPE_DOMAIN)
-            report_unusable(
-                table,
-                psprintf("the further column \"%s\" is of type %s, which is a domain or not PostgreSQL's own",
-                         NameStr(column->attname), format_type_be(column->atttypid)),
-                "Give it a built-in type, or keep it in another table.");
+            report_unusable(table,
+                            psprintf("the additional column \"%s\" is of type %s, which is a domain or not built in",
+                                     NameStr(column->attname), format_type_be(column->atttypid)),
+                            "Give it a built-in type, or keep it in another table.");
     }
 }
 
@@ -225,13 +224,13 @@ void check_index(Relation table, Relation index, AttrNumber name)
                         "Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE \"C\".");
     for (int i = 0; i < form->indnkeyatts; i++)
         if (!is_compared_as_usual(index, i))
-            refuse("has an operator class or a collation that is not PostgreSQL's own default",
+            refuse("has an operator class that is not the default, or a collation that did not come with PostgreSQL",
                    "Drop the index, or create it again without them.");
 }
 
-// The index that makes names unique, if there is one. Invalid indexes are allowed, because REINDEX CONCURRENTLY creates
-// them; while it runs there are two unique indexes.
-Oid find_index(Relation table, AttrNumber name)
+// Returns the index that makes names unique, if there is one. Invalid indexes are allowed, because REINDEX CONCURRENTLY
+// creates them; while it runs there are two unique indexes.
+Oid check_indexes(Relation table, AttrNumber name)
 {
     Oid chosen = InvalidOid;
     List *const indexes = RelationGetIndexList(table);
@@ -255,9 +254,10 @@ void check_publications(Relation table)
     RelationBuildPublicationDesc(table, &published);
     if (!published.rf_valid_for_update || !published.cols_valid_for_update || !published.rf_valid_for_delete ||
         !published.cols_valid_for_delete)
-        report_unusable(
-            table, "a publication filters it by columns outside its replica identity, or leaves out columns of that",
-            "ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.");
+        report_unusable(table,
+                        "a publication filters it by columns outside its replica identity, or leaves out columns of "
+                        "the replica identity",
+                        "ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.");
     if ((published.pubactions.pubupdate || published.pubactions.pubdelete) &&
         table->rd_rel->relreplident != REPLICA_IDENTITY_FULL && !OidIsValid(RelationGetReplicaIndex(table)))
         report_unusable(table, "it is published, but has no replica identity",
@@ -270,7 +270,7 @@ Form_pg_attribute find_own(Relation table, purposes purpose, const char *name)
     if (purpose == purposes::adoption && !find_column(table, name))
         return nullptr;
     const Form_pg_attribute column = require_column(table, name);
-    require_timestamp(table, column);
+    require_timestamp_type(table, column);
     if (column->attnotnull)
         report_unusable(table, psprintf("column \"%s\" is NOT NULL", name),
                         psprintf("It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.", name));
@@ -282,17 +282,17 @@ AttrNumber number_of(Form_pg_attribute column)
     return column ? column->attnum : InvalidAttrNumber;
 }
 
-// One of the columns about runs. They need microseconds, because a rounded tick would be another tick.
-AttrNumber find_of_runs(Relation table, purposes purpose, const char *name)
+// One of the columns about runs. They need microsecond precision, because rounding would make a tick another one.
+AttrNumber find_run_column(Relation table, purposes purpose, const char *name)
 {
     const Form_pg_attribute column = find_own(table, purpose, name);
     if (column && unit_of(column->atttypmod) > duration{1})
         report_unusable(
             table, psprintf("column \"%s\" is %s", name, format_type_with_typemod(column->atttypid, column->atttypmod)),
-            psprintf("It must have microseconds: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.", name));
+            psprintf("It needs microsecond precision: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.", name));
     if (column && column->atthasdef)
         report_unusable(table, psprintf("column \"%s\" has a default", name),
-                        psprintf("A new row has none: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.", name));
+                        psprintf("It must be NULL in a new row: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.", name));
     return number_of(column);
 }
 
@@ -300,11 +300,11 @@ table_shape read_columns(Relation table, purposes purpose)
 {
     const Form_pg_attribute name = require_text(table, "name");
     const Form_pg_attribute locked_by = require_text(table, "locked_by");
-    const Form_pg_attribute lock_until = require_time(table, "lock_until");
-    const Form_pg_attribute locked_at = require_time(table, "locked_at");
+    const Form_pg_attribute lock_until = require_time_column(table, "lock_until");
+    const Form_pg_attribute locked_at = require_time_column(table, "locked_at");
     const Form_pg_attribute at_least = find_own(table, purpose, "lock_at_least_until");
     if (length_limit(locked_by) < shortest_locked_by)
-        report_unusable(table, psprintf("column \"locked_by\" holds %d characters only", length_limit(locked_by)),
+        report_unusable(table, psprintf("column \"locked_by\" holds only %d characters", length_limit(locked_by)),
                         "ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).");
 
     table_shape shape{};
@@ -314,9 +314,9 @@ table_shape read_columns(Relation table, purposes purpose)
     shape.locked_at = locked_at->attnum;
     shape.locked_by = locked_by->attnum;
     shape.lock_at_least_until = number_of(at_least);
-    shape.last_tick = find_of_runs(table, purpose, "last_tick");
-    shape.last_done_tick = find_of_runs(table, purpose, "last_done_tick");
-    shape.last_done_at = find_of_runs(table, purpose, "last_done_at");
+    shape.last_tick = find_run_column(table, purpose, "last_tick");
+    shape.last_done_tick = find_run_column(table, purpose, "last_done_tick");
+    shape.last_done_at = find_run_column(table, purpose, "last_done_at");
     shape.name_limit = length_limit(name);
     shape.locked_by_limit = length_limit(locked_by);
     shape.unit = std::max(
@@ -342,7 +342,7 @@ void require_value(bool is_null, const char *column)
     if (is_null)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("column \"%s\" of the lock table is NULL in a row", column),
-                        errhint("Somebody edited the table by hand. Set it, or delete the row.")));
+                        errhint("The table was probably edited by hand. Set it, or delete the row.")));
 }
 
 table_shape inspect(Relation table, purposes purpose)
@@ -351,10 +351,10 @@ table_shape inspect(Relation table, purposes purpose)
     check_no_code_attached(table);
     check_statistics(table);
     auto shape = read_columns(table, purpose);
-    check_further_columns(table, shape);
+    check_additional_columns(table, shape);
     if (purpose == purposes::use)
         check_publications(table);
-    shape.index = find_index(table, shape.name);
+    shape.index = check_indexes(table, shape.name);
     if (!OidIsValid(shape.index) && purpose == purposes::use)
         report_unusable(table, "it has no unique index on (name)", "ALTER TABLE ... ADD PRIMARY KEY (name).");
     return shape;

@@ -222,7 +222,7 @@ FROM shedlock_rows() l
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
-$q$ SELECT 'error', format('table %s is UNLOGGED: a crash of the server forgets every lock', $1),
+$q$ SELECT 'error', format('table %s is UNLOGGED: a server crash loses every lock', $1),
            format('ALTER TABLE %s SET LOGGED', $1)
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 

@@ -1,4 +1,4 @@
--- Names that come from a column with a collation of its own, even one that takes a name for a similar one; and a lock table with further columns
+-- Names that come from a column with a collation of its own, even one that takes a name for a similar one; and a lock table with additional columns
 -- that have the names of parameters and variables of the portable edition.
 CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 CREATE TABLE jobs (n int, job text COLLATE caseless, jobs text[] COLLATE caseless, note text COLLATE "POSIX");

@@ -49,9 +49,9 @@ public:
           tick_{options.tick}
     {
         if (options.tick && options.every)
-            throw usage_error{"give a tick, or every, from which the server computes it; not both", "22023"};
+            throw usage_error{"give either tick or every, not both", "22023"};
         if (!options.every && !options.zone.empty())
-            throw usage_error{"zone is the time zone of every: give both", "22023"};
+            throw usage_error{"zone needs every, whose time zone it is", "22023"};
     }
 
     std::optional<grant> ask_until_the_end()
@@ -139,7 +139,8 @@ private:
         outage_.end(names_);
     }
 
-    // Called in a handler. Returns if the call should try again; otherwise throws what the caller should get.
+    // Called in an exception handler. Returns if the call should try again; otherwise throws what the caller should
+    // get.
     void unreached(connection_error const &failure)
     {
         if (!server_end_)
@@ -217,13 +218,13 @@ private:
     }
 
     // The row is ours, but perhaps only on this server: the backend may have been terminated, or its wait for the
-    // synchronous standby cancelled, after the commit. (A notice says so, but in any language, so any notice counts.) A
-    // fail-over would then forget the lock. An extend that succeeds without a notice is on the standby, and so is
-    // everything that was written before.
+    // synchronous standby cancelled, after the commit. (A notice says so, but in the server's language, so any notice
+    // counts.) A fail-over would then forget the lock. An extend that succeeds without a notice is on the standby, and
+    // so is everything that was written before.
     grant confirm(token number, std::string const &why)
     {
         auto const end = time_limit();
-        auto const half = clock::now() + (end - clock::now()) / 2; // the rest is for a release
+        auto const half = clock::now() + (end - clock::now()) / 2; // the other half is for a release
         try {
             auto const sent = persist(half, names_.to_text() + " was extended",
                                       [&] { return extend(session_, names_, number, options_.at_most, {}, half); });
@@ -239,7 +240,7 @@ private:
         }
     }
 
-    // Waiting is useless for a tick that has had its run; with retry, for one that was done. The view and its table are
+    // It is useless to wait for a tick that has had its run or, with retry, that was done. The view and its table are
     // locked one after the other, and DROP EXTENSION may lock them in the opposite order. If the server ends such a
     // deadlock by failing our query, we have learned nothing.
     bool tick_has_run()
@@ -272,6 +273,7 @@ private:
     fields const arguments_;
     std::optional<instant> tick_;
     clock::time_point const called_ = clock::now();
+    // When the whole call must return.
     clock::time_point over_ = later(limits_.end, session_.patience());
 
     bool in_doubt_ = false;

@@ -21,11 +21,11 @@ void dispose(core *one) noexcept
 try {
     if (!one->is_ours())
         return;
-    if (this_is_ours) // a callback was the last owner, and the thread that it runs on would wait for itself
+    if (on_library_thread) // a callback was the last owner, and the thread that it runs on would wait for itself
         quietly([one] { return std::thread{[one] { delete one; }}; }).detach();
     else
         delete one;
-} catch (std::exception const &) { // no thread can be started, so it stays
+} catch (std::exception const &) { // no thread can be started, so it is leaked
 }
 
 void print(event const &what)
@@ -73,7 +73,8 @@ try {
 core &core::require()
 {
     if (!is_ours())
-        throw usage_error{"this process was forked from the one that made the client: make a client of its own"};
+        throw usage_error{
+            "this process was forked from the one that made the client: make another client in this process"};
     return *this;
 }
 
@@ -83,7 +84,7 @@ try {
     shared.count_busy(false);
     if (!released.unclear.empty())
         report(event::kind::release_unclear, what,
-               [&] { return released.unclear + " (asked twice, for the first reply was lost)"; });
+               [&] { return released.unclear + " (asked again, because an earlier reply was lost)"; });
     return released.was_done;
 } catch (busy const &) {
     shared.count_busy(true);

@@ -60,7 +60,7 @@ void keeper::look_again() noexcept
 // After any failure, even running out of memory, it tries again.
 void keeper::work(std::stop_token const &end)
 {
-    this_is_ours = true;
+    on_library_thread = true;
     while (!end.stop_requested())
         try {
             connect(end);

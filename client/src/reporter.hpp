@@ -12,7 +12,7 @@ public:
     // Default: a line on stderr for events, and nothing for activities.
     explicit reporter(client_settings const &);
 
-    // words() returns the text; there may be no memory for it.
+    // words() returns the text. If there is no memory for that, a fixed text is reported.
     template <std::invocable Words>
     void operator()(event::kind what, names const &lock, Words const &words) const noexcept
     try {

@@ -112,7 +112,7 @@ void session::open(clock::time_point until, std::stop_token const &stop)
         if (!is_old)
             opening_ = quietly([this] {
                 return std::async(std::launch::async, [this] {
-                    this_is_ours = true;
+                    on_library_thread = true;
                     bool const is_unproven = source_.is_unproven();
                     auto opened = std::make_unique<connection>(source_.string(), patience_, to_write_, is_unproven);
                     source_.prove();

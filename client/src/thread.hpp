@@ -28,7 +28,7 @@ private:
 };
 
 // True in the library's own threads, which run callbacks of the application.
-inline thread_local bool this_is_ours = false;
+inline thread_local bool on_library_thread = false;
 
 // start() starts a thread and returns it.
 template <std::invocable Start> auto quietly(Start const &start)

@@ -13,7 +13,7 @@ timer::~timer()
 {
     {
         std::lock_guard const hold{mutex_};
-        has_ended_ = true;
+        is_ending_ = true;
         changed_.notify_all();
     }
     for (auto &one : watchers_) // no more are added, because there are no alarms
@@ -22,9 +22,9 @@ timer::~timer()
 
 void timer::watch()
 {
-    this_is_ours = true;
+    on_library_thread = true;
     std::unique_lock hold{mutex_};
-    while (!has_ended_) {
+    while (!is_ending_) {
         auto const first = alarms_.begin();
         if (first == alarms_.end()) {
             changed_.wait(hold);
@@ -35,7 +35,7 @@ void timer::watch()
             alarms_.erase(first);
             --watching_;
             if (!alarms_.empty())
-                have_watcher();
+                ensure_watcher();
             hold.unlock();
             source.request_stop(); // runs the owner's callbacks, which may take long
             hold.lock();
@@ -52,7 +52,7 @@ void timer::add_watcher()
 }
 
 // If no watcher can be added (no memory, no thread), the next stop is requested only after a callback has returned.
-void timer::have_watcher() noexcept
+void timer::ensure_watcher() noexcept
 try {
     if (watching_ == 0)
         add_watcher();
@@ -64,7 +64,7 @@ timer::key timer::add(clock::time_point at, std::stop_source const &source)
     std::lock_guard const hold{mutex_};
     key const number{at, ++last_number_};
     alarms_.emplace(number, source);
-    have_watcher();
+    ensure_watcher();
     changed_.notify_all();
     return number;
 }
@@ -85,7 +85,7 @@ bool timer::move(key &number, clock::time_point at) noexcept
     number = {at, ++last_number_};
     entry.key() = number;
     alarms_.insert(std::move(entry));
-    have_watcher();
+    ensure_watcher();
     changed_.notify_all();
     return true;
 }

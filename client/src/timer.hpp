@@ -15,8 +15,8 @@ public:
 
     using key = std::pair<clock::time_point, std::uint64_t>; // the number distinguishes alarms of the same instant
 
-    // Cancelled by its destructor. The stop may still be in progress then; the destructor of a std::stop_callback waits
-    // for that.
+    // The destructor cancels it. If its time had already come, request_stop() may still be running afterwards, and the
+    // destructor of a std::stop_callback waits for its callback.
     class alarm {
     public:
         alarm(timer &, clock::time_point, std::stop_source const &);
@@ -37,13 +37,13 @@ private:
     bool move(key &, clock::time_point) noexcept;
     void watch();
     void add_watcher();
-    void have_watcher() noexcept;
+    void ensure_watcher() noexcept;
 
     std::mutex mutex_; // for what follows
     std::condition_variable changed_;
     std::map<key, std::stop_source> alarms_;
     std::uint64_t last_number_ = 0;
-    bool has_ended_ = false;
+    bool is_ending_ = false;
     int watching_ = 0;                  // threads that are not in a callback of the application
     std::vector<std::thread> watchers_; // at most one more than were ever in callbacks at the same time
 };

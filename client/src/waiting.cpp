@@ -66,11 +66,11 @@ void waiting::caller::wait(clock::time_point until, std::stop_token const &stop)
         owner_.wait(*this, stop);
     } catch (std::exception const &) { // no thread, no memory, no answer
         owner_.leave(*this);
-        state_ = sent_away;
+        state_ = must_poll;
     }
-    bool const is_short = state_ == told && clock::now() - began < short_wait;
+    bool const is_short = state_ == may_ask && clock::now() - began < short_wait;
     in_vain_ = is_short ? std::min(in_vain_ + 1, 9) : 0;
-    if (state_ == sent_away)
+    if (state_ == must_poll)
         rest(until, stop);
 }
 
@@ -81,8 +81,8 @@ void waiting::wait(caller &one, std::stop_token const &stop)
                                               one.changed_.notify_all();
                                           }};
     std::unique_lock hold{mutex_};
-    one.state_ = caller::sent_away;
-    if (clock::now() < no_use_until_ || !shared_.is_direct() || !has_room_for(one.names_))
+    one.state_ = caller::must_poll;
+    if (clock::now() < poll_until_ || !shared_.is_direct() || !has_room_for(one.names_))
         return;
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
@@ -92,7 +92,7 @@ void waiting::wait(caller &one, std::stop_token const &stop)
     one.state_ = caller::waits;
     changed_.notify_all();
     while (one.state_ == caller::waits && clock::now() < one.until_ && !stop.stop_requested())
-        if (!ends_it_ && is_missing(one))
+        if (!ends_it_ && is_not_in_slice(one))
             end_slice_for(one, hold);
         else
             one.changed_.wait_for(hold, nap(one.until_));
@@ -108,7 +108,7 @@ void waiting::leave(caller &one) noexcept
     if (one.number_ == 0)
         return;
     std::lock_guard const hold{mutex_};
-    one.state_ = caller::elsewhere;
+    one.state_ = caller::idle;
     remove(one);
     for (auto const &name : one.names_.list())
         if (auto const found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
@@ -116,7 +116,8 @@ void waiting::leave(caller &one) noexcept
     if (ends_it_ == &one)
         ends_it_ = nullptr;
     changed_.notify_all();
-    auto const next = std::ranges::find_if(callers_, [this](auto const &other) { return is_missing(*other.second); });
+    auto const next =
+        std::ranges::find_if(callers_, [this](auto const &other) { return is_not_in_slice(*other.second); });
     if (next != callers_.end())
         next->second->changed_.notify_all();
 }
@@ -161,7 +162,7 @@ bool waiting::may_be_told(caller const &one) const
     });
 }
 
-bool waiting::is_missing(caller const &one) const
+bool waiting::is_not_in_slice(caller const &one) const
 {
     return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
 }
@@ -184,7 +185,7 @@ void waiting::end_slice_for(caller &one, std::unique_lock<std::mutex> &hold)
 
 void waiting::work(std::stop_token const &end)
 {
-    this_is_ours = true;
+    on_library_thread = true;
     while (!end.stop_requested())
         try {
             if (wait_for_callers(end))
@@ -200,7 +201,7 @@ bool waiting::wait_for_callers(std::stop_token const &end)
     bool const are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
         return std::ranges::any_of(callers_, [this](auto const &one) { return may_be_told(*one.second); });
     });
-    if (callers_.empty() && clock::now() >= later(no_use_until_, without))
+    if (callers_.empty() && clock::now() >= later(poll_until_, without))
         session_.close();
     return are_there;
 }
@@ -218,7 +219,7 @@ void waiting::run_slice(std::stop_token const &end)
                      {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), wait_id_},
                      later(clock::now(), mine.wait + grace_), end);
     auto const &free = answer.rows.at(0)[0];
-    if (!free || !end_slice(mine, clock::now() - answer.sent, *free))
+    if (!free || !finish_slice(mine, clock::now() - answer.sent, *free))
         send_away();
 }
 
@@ -246,7 +247,7 @@ waiting::slice waiting::begin_slice()
 
 // Returns false if the slice took too long (busy server, or a pooler in between), or was too short although no caller
 // ended it.
-bool waiting::end_slice(slice const &mine, clock::duration took, std::string const &free)
+bool waiting::finish_slice(slice const &mine, clock::duration took, std::string const &free)
 {
     std::lock_guard const hold{mutex_};
     bool const is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
@@ -271,7 +272,7 @@ void waiting::tell(slice const &mine, std::string const &free)
         auto &one = *found->second;
         for (auto const &name : list)
             claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
-        one.state_ = caller::told;
+        one.state_ = caller::may_ask;
         one.changed_.notify_all();
         remove(one);
     }
@@ -282,14 +283,14 @@ void waiting::send_away() noexcept
 {
     std::lock_guard const hold{mutex_};
     for (auto const &[number, one] : callers_) {
-        one->state_ = caller::sent_away;
+        one->state_ = caller::must_poll;
         one->changed_.notify_all();
     }
     callers_.clear();
     lists_.clear();
     names_count_ = 0;
     running_.clear();
-    no_use_until_ = later(clock::now(), without);
+    poll_until_ = later(clock::now(), without);
 }
 
 } // namespace shedlock::internal

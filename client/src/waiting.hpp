@@ -9,9 +9,9 @@
 
 namespace shedlock::internal {
 
-// The thread asks the server, in slices of at most five seconds, which callers may find all their locks free. When the
-// server cannot wait for them, the callers pause briefly between requests. So do callers that come while the others
-// already wait for as many names as one statement may have.
+// The thread asks the server which callers may find all their locks free. Each of its statements, a slice, waits for at
+// most five seconds. When the server cannot wait for the callers, they pause briefly between requests. So do callers
+// whose names do not fit any more into one statement.
 class waiting {
 public:
     waiting(session::source, session &shared); // the connection of the callers, with which they end a slice
@@ -26,24 +26,24 @@ public:
         caller &operator=(caller const &) = delete;
 
         // Called after a refusal. Returns when the caller should ask again: all of the locks may be free, the time is
-        // over, a stop was requested, or the last request was long ago. Until this caller waits again or leaves, no
-        // other is told that these locks are free.
+        // over, a stop was requested, or the last request was long ago. Until this caller waits again or leaves, but
+        // for at most a second, no other is told that these locks are free.
         void wait(clock::time_point until, std::stop_token const & = {});
 
     private:
         friend class waiting;
         waiting &owner_;
         names const &names_;
-        int in_vain_ = 0; // short waits in a row after which it was told that they may be free, and was refused
+        int in_vain_ = 0; // how many short waits in a row ended with "may be free" and then a refusal
 
         std::condition_variable changed_; // guarded by the owner's mutex, like the members below
-        enum { elsewhere, waits, told, sent_away } state_ = elsewhere;
+        enum { idle, waits, may_ask, must_poll } state_ = idle;
         clock::time_point until_{};
         std::uint64_t number_ = 0;
     };
 
 private:
-    struct slice { // names[i] is in lists[which[i] - 1]; callers wait for all names of a list
+    struct slice { // names[i] is in the list number which[i], from 1; callers wait for all names of a list
         std::vector<std::vector<std::string>> lists;
         std::vector<std::string> names;
         std::vector<std::string> which;
@@ -61,19 +61,19 @@ private:
     void remove(caller const &) noexcept;
     void end_slice_for(caller &, std::unique_lock<std::mutex> &);
     [[nodiscard]] bool may_be_told(caller const &) const;
-    [[nodiscard]] bool is_missing(caller const &) const;
+    [[nodiscard]] bool is_not_in_slice(caller const &) const;
 
     void work(std::stop_token const &);
     bool wait_for_callers(std::stop_token const &);
     void run_slice(std::stop_token const &);
     slice begin_slice();
-    bool end_slice(slice const &, clock::duration took, std::string const &free);
+    bool finish_slice(slice const &, clock::duration took, std::string const &free);
     void tell(slice const &, std::string const &free);
     void send_away() noexcept;
 
     session &shared_;
     session session_;
-    clock::duration const grace_;
+    clock::duration const grace_; // how much later than the end of its slice an answer may come
     std::string const wait_id_;
 
     std::mutex mutex_; // for what follows
@@ -86,8 +86,8 @@ private:
     std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
     clock::time_point began_{};                  // when this slice began
     caller const *ends_it_ = nullptr;            // the caller that is asking the server to end it
-    clock::time_point no_use_until_ = clock::time_point::min();
-    std::jthread thread_; // the last member, because it uses the others
+    clock::time_point poll_until_ = clock::time_point::min(); // after a slice that failed
+    std::jthread thread_;                                     // the last member, because it uses the others
 };
 
 } // namespace shedlock::internal

@@ -102,7 +102,7 @@ try {
     return static_cast<int>(health::unknown);
 }
 
-int fail_check(request const &asked)
+int answer_unknown(request const &asked)
 {
     std::cout << unchecked(asked.check_failed) << '\n';
     return static_cast<int>(health::unknown);

@@ -8,7 +8,7 @@ struct request;
 int run(request const &);
 int list(request const &);
 int check(request const &);
-int fail_check(request const &); // for a wrong command line: UNKNOWN
+int answer_unknown(request const &); // what `check` does if its command line is wrong
 int acquire(request const &);
 int extend(request const &);
 int release(request const &);

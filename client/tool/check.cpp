@@ -12,11 +12,11 @@ namespace shedlock::tool {
 
 namespace {
 
-// Ages are numbers of seconds, because an interval cannot express every instant that the row may contain.
+// Ages are numbers of seconds, because an interval cannot express the age of every instant that the row may contain.
 //
-// A Java client does not record whether its run was done, so the row counts it as done, for the instant at which it
-// began. Our own runs are never done for an instant more than a minute ahead of the clock, so such an instant shows a
-// Java run. A Java run ended before the next acquisition, or by lock_until if there was none.
+// A Java client does not record whether its run was done. Such a run counts as done, and its tick is the time at which
+// it began. The tick of a run of ours is at most a minute later than its last_done_at, so a last_done_tick that is
+// later still is that of a Java run. A Java run ended before the next acquisition, or by lock_until if there was none.
 constexpr auto check_query = R"(
     SELECT l.name, l.state, l.last_outcome,
            c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.last_done_at),
@@ -33,10 +33,10 @@ constexpr auto check_query = R"(
                                       AS is_last OFFSET 0) j
      WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
 
-struct sight {
+struct lock_row {
     std::string name, state, last_outcome;
-    // How many seconds ago; nullopt: never.
-    std::optional<double> done, acquired, java_may_have_done;
+    // How many seconds ago; nullopt: never, or the lock is not held.
+    std::optional<double> done, held_since, java_may_have_done;
 };
 
 struct judgement {
@@ -61,20 +61,20 @@ bool is_worse(health a, health b)
     return badness.at(a) > badness.at(b);
 }
 
-sight to_sight(internal::fields const &row)
+lock_row to_lock_row(internal::fields const &row)
 {
     auto const number = [](auto const &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
     return {row[0].value_or(""), row[1].value_or(""), row[2].value_or(""),
             number(row[3]),      number(row[4]),      number(row[5])};
 }
 
-std::string when_done(sight const &lock)
+std::string when_done(lock_row const &lock)
 {
     bool const was_never = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
     return was_never ? "was never done" : "was done " + ago(*lock.done);
 }
 
-judgement judge_age(sight const &lock, double max_age)
+judgement judge_age(lock_row const &lock, double max_age)
 {
     bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
     if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
@@ -89,22 +89,22 @@ judgement judge_age(sight const &lock, double max_age)
     return {is_in_the_future(*lock.done) ? health::unknown : health::ok, when};
 }
 
-judgement judge_hold(sight const &lock, double max_held)
+judgement judge_hold(lock_row const &lock, double max_held)
 {
     if (lock.state == "paused")
         return {health::warning, "is paused"};
-    if (!lock.acquired)
+    if (!lock.held_since)
         return {health::ok, "is not held"};
-    if (!std::isfinite(*lock.acquired) || is_in_the_future(*lock.acquired))
+    if (!std::isfinite(*lock.held_since) || is_in_the_future(*lock.held_since))
         return {health::unknown, "is held, but it is not known since when"};
-    return {*lock.acquired > max_held ? health::critical : health::ok,
-            "has been held for " + duration(std::max(*lock.acquired, 0.0))};
+    return {*lock.held_since > max_held ? health::critical : health::ok,
+            "has been held for " + duration(std::max(*lock.held_since, 0.0))};
 }
 
-judgement judge(sight const *lock, limits const &allowed)
+judgement judge(lock_row const *lock, limits const &allowed)
 {
     if (!lock)
-        return {health::critical, "was never acquired"};
+        return {health::critical, "has no row: never acquired, or forgotten"};
     std::optional<judgement> by_age, by_hold;
     if (allowed.max_age)
         by_age = judge_age(*lock, seconds(*allowed.max_age));
@@ -135,13 +135,13 @@ std::string measure(std::string const &label, std::optional<double> value, doubl
     return " '" + quoted + "'=" + whole(*value) + "s;;" + whole(limit) + ";0";
 }
 
-std::string measures(sight const &lock, limits const &allowed)
+std::string measures(lock_row const &lock, limits const &allowed)
 {
     std::string all;
     if (allowed.max_age)
         all += measure(lock.name + "_age", lock.done, seconds(*allowed.max_age));
     if (allowed.max_held)
-        all += measure(lock.name + "_held", lock.acquired.value_or(0), seconds(*allowed.max_held));
+        all += measure(lock.name + "_held", lock.held_since.value_or(0), seconds(*allowed.max_held));
     return all;
 }
 
@@ -160,9 +160,9 @@ std::string headline(health of, std::string const &text)
 
 diagnosis check(internal::session &session, std::vector<std::string> const &names, limits const &allowed)
 {
-    std::map<std::string, sight> seen;
+    std::map<std::string, lock_row> seen;
     for (auto const &row : session.ask(check_query, {internal::array_literal(names)}).rows)
-        seen.emplace(row[0].value_or(""), to_sight(row));
+        seen.emplace(row[0].value_or(""), to_lock_row(row));
     diagnosis all;
     std::string text, data;
     for (auto const &name : names) {

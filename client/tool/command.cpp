@@ -42,8 +42,8 @@ bool is_among(std::string_view variable, std::vector<std::string> const &variabl
                        [&](auto const &one) { return name_of(one) == name_of(variable); });
 }
 
-// Returns 0, or the error that exec would return.
-int why_not(std::string const &file)
+// Returns 0, or the errno with which an exec would probably fail.
+int exec_error(std::string const &file)
 {
     struct stat about {};
     if (::stat(file.c_str(), &about) != 0)
@@ -53,16 +53,16 @@ int why_not(std::string const &file)
     return ::eaccess(file.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
-int why_not_in_path(std::string const &name)
+int exec_error_in_path(std::string const &name)
 {
     auto const *const path = std::getenv("PATH");
     int failure = ENOENT;
     for (std::string_view rest = path ? path : "/bin:/usr/bin";;) {
         auto const end = std::min(rest.find(':'), rest.size());
-        auto const here = why_not(end == 0 ? name : std::string{rest.substr(0, end)} + '/' + name);
+        auto const here = exec_error(end == 0 ? name : std::string{rest.substr(0, end)} + '/' + name);
         if (here == 0)
             return 0;
-        if (here == EACCES) // there may be a better one
+        if (here == EACCES) // a later directory may have one that can be run
             failure = here;
         if (end == rest.size())
             return failure;
@@ -76,7 +76,8 @@ int cannot_run(std::string const &program, int failure)
     return failure == ENOENT ? 127 : 126;
 }
 
-// In the new process, which has only this thread, so nothing here may lock a mutex or allocate memory.
+// Runs in the new process. A mutex that another thread had locked at the fork, such as malloc's, stays locked here for
+// ever. So nothing here may lock a mutex or allocate memory.
 [[noreturn]] void become(std::vector<char *> const &words, std::vector<char *> const &environment, events const &events,
                          bool take_terminal, pid_t parent, int report)
 {
@@ -99,7 +100,7 @@ int cannot_run(std::string const &program, int failure)
 int look_for(std::string const &program)
 {
     bool const is_path = program.empty() || program.find('/') != program.npos;
-    int const failure = is_path ? why_not(program) : why_not_in_path(program);
+    int const failure = is_path ? exec_error(program) : exec_error_in_path(program);
     return failure == 0 ? 0 : cannot_run(program, failure);
 }
 
@@ -117,7 +118,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
             environment.push_back(*variable);
     environment.push_back(nullptr);
 
-    int report[2]; // an exec that fails writes its error; one that succeeds closes it
+    int report[2]; // if the exec fails, its errno comes here; if not, it closes the other end
     if (::pipe2(report, O_CLOEXEC) != 0)
         throw std::system_error{errno, std::generic_category(), "pipe"};
     auto const parent = ::getpid();
@@ -136,7 +137,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
     if (failure == 0)
         return;
     ::waitpid(pid_, nullptr, 0);
-    end(cannot_run(words.front(), failure));
+    note_end(cannot_run(words.front(), failure));
 }
 
 void command::signal_group(int number) const noexcept
@@ -169,7 +170,7 @@ int command::wait(std::stop_token const &stop)
     return exit_status_;
 }
 
-// Waits for every child, because as process 1 of a container we inherit orphans.
+// Reaps every child that has ended, because as process 1 of a container we inherit orphans.
 void command::reap(bool stopping)
 {
     siginfo_t next{};
@@ -182,7 +183,7 @@ void command::reap(bool stopping)
         int status = 0;
         ::waitpid(next.si_pid, &status, WUNTRACED | WNOHANG);
         if (is_ours && is_over) {
-            end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+            note_end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
         } else if (is_ours && next.si_status != SIGSTOP) { // the sender of a SIGSTOP will also continue it
             stop_with_it();
         }
@@ -190,7 +191,7 @@ void command::reap(bool stopping)
     }
 }
 
-void command::end(int exit_status) noexcept
+void command::note_end(int exit_status) noexcept
 {
     pid_ = 0;
     exit_status_ = exit_status;

@@ -29,7 +29,7 @@ public:
 private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
-    void end(int exit_status) noexcept;
+    void note_end(int exit_status) noexcept;
     void stop_with_it() noexcept;
 
     events &events_;

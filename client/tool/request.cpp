@@ -317,7 +317,7 @@ request read_request(std::vector<std::string> words)
         if (!app.got_subcommand("check"))
             throw usage_error{complaint(app, failure)};
         asked.check_failed = complaint(app, failure);
-        asked.action = fail_check;
+        asked.action = answer_unknown;
         return asked;
     }
     if (app.got_subcommand("run") && asked.run.command.empty())

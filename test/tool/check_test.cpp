@@ -105,8 +105,10 @@ TEST(check, is_2_when_it_was_never_done_or_never_acquired)
     expect(check({name(), "--max-age", "25h"}), 2,
            "SHEDLOCK CRITICAL - " + name() + " was never done, and the last run failed\n");
     auto const other = name() + ".2";
-    expect(check({other, "--max-age", "25h"}), 2, "SHEDLOCK CRITICAL - " + other + " was never acquired\n");
-    expect(check({other, "--max-held", "1h"}), 2, "SHEDLOCK CRITICAL - " + other + " was never acquired\n");
+    expect(check({other, "--max-age", "25h"}), 2,
+           "SHEDLOCK CRITICAL - " + other + " has no row: never acquired, or forgotten\n");
+    expect(check({other, "--max-held", "1h"}), 2,
+           "SHEDLOCK CRITICAL - " + other + " has no row: never acquired, or forgotten\n");
 }
 
 TEST(check, is_2_when_it_is_held_for_too_long)
@@ -202,8 +204,9 @@ TEST(check, ends_with_the_worst_of_several)
     EXPECT_EQ(check({name() + ".good", failed, java, "--max-age", "25h"}).status, 1);
     auto const all = check({never, name() + ".good", failed, java, "--max-age", "25h"});
     expect(all, 2,
-           "SHEDLOCK CRITICAL - " + never + " was never acquired; " + name() + ".good was done .*; " + failed +
-               " was done .*, and the last run failed; " + java + " was last run by .*_age'=.* '.*_age'=.*\n");
+           "SHEDLOCK CRITICAL - " + never + " has no row: never acquired, or forgotten; " + name() +
+               ".good was done .*; " + failed + " was done .*, and the last run failed; " + java +
+               " was last run by .*_age'=.* '.*_age'=.*\n");
 }
 
 TEST(check, takes_both_limits)

@@ -13,13 +13,13 @@ using namespace shedlock::test;
 namespace {
 
 // Prints which process got a signal: the command, or its child, for which it waits.
-words const two_who_tell = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
-                              "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
-                              "       echo ready; while :; do sleep 0.1; done'\n"
-                              "echo not reached");
+words const parent_and_child = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
+                                  "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
+                                  "       echo ready; while :; do sleep 0.1; done'\n"
+                                  "echo not reached");
 // More than a third of a lease of an hour, so keep-alive extends it.
-constexpr std::chrono::minutes a_third{21};
-std::string const both_told = "ready\nchild\nparent\n";
+constexpr std::chrono::minutes past_a_third{21};
+std::string const both_reported = "ready\nchild\nparent\n";
 
 void lose_lock()
 {
@@ -27,7 +27,7 @@ void lose_lock()
 }
 
 // The number that the command prints first.
-pid_t said_pid(process &tool)
+pid_t printed_pid(process &tool)
 {
     EXPECT_TRUE(tool.says("\n"));
     return std::stoi(tool.out());
@@ -45,8 +45,8 @@ bool has_namespaces()
     return run(as_process_1({"true"})).status == 0;
 }
 
-// The signals that end a process by default, except KILL, those that report its own faults, and those that its own
-// writes cause.
+// These end a process by default. Left out: KILL, faults of the process itself (SEGV and others), what its own writes
+// cause (PIPE, XFSZ), and all but two of the real-time signals.
 int const signals_that_end[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,  SIGTERM, SIGSTKFLT,
                                 SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,  SIGXCPU, SIGRTMIN, SIGRTMAX};
 
@@ -60,17 +60,15 @@ pid_t child_of(pid_t pid)
 
 } // namespace
 
-// Signals
-
 TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
 {
     for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}) {
-        process tool{under_lock(two_who_tell)};
+        process tool{under_lock(parent_and_child)};
         ASSERT_TRUE(tool.says("ready"));
         tool.signal(number);
         auto const seen = tool.wait();
         EXPECT_EQ(seen.status, 7) << number;
-        EXPECT_EQ(seen.out, both_told);
+        EXPECT_EQ(seen.out, both_reported);
         EXPECT_EQ(state(), "free");
     }
 }
@@ -87,7 +85,7 @@ TEST(signal, that_kills_the_command_is_reported)
     }
 }
 
-TEST(signal, that_no_command_would_notice_changes_nothing)
+TEST(signal, that_is_not_passed_on_changes_nothing)
 {
     process tool{under_lock(sh("echo ready; until [ -e go ]; do sleep 0.1; done; exit 7"))};
     ASSERT_TRUE(tool.says("ready"));
@@ -98,7 +96,7 @@ TEST(signal, that_no_command_would_notice_changes_nothing)
 }
 
 // The tool reports that the lease is about to end, but that message cannot be written.
-TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
+TEST(signal, PIPE_from_its_own_message_does_not_prevent_the_release)
 {
     process tool{
         sh("{ shedlock run \"$1\" --at-most 1h --no-keep-alive -- sh -c 'echo ready >started; exec sleep 3600'\n"
@@ -113,7 +111,7 @@ TEST(signal, PIPE_of_its_own_message_does_not_keep_it_from_releasing)
 TEST(signal, reaches_a_command_that_is_stopped)
 {
     process tool{under_lock(sh("trap 'exit 7' TERM; echo $$; while :; do sleep 0.1; done"))};
-    auto const command = said_pid(tool);
+    auto const command = printed_pid(tool);
     ::kill(command, SIGSTOP);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     tool.signal(SIGTERM);
@@ -124,7 +122,7 @@ TEST(signal, reaches_a_command_that_is_stopped)
 TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
 {
     process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
-    auto const command = said_pid(tool);
+    auto const command = printed_pid(tool);
     ::kill(command, SIGSTOP);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     ::usleep(100'000); // time for the tool to notice
@@ -177,7 +175,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         process tool{command};
         EXPECT_TRUE(comes_true([&] { return ask(locked) != "0"; }));
         tool.signal(SIGTERM);
-        ::usleep(300'000); // time to be refused
+        ::usleep(300'000); // time to notice the signal before the grant
         table.commit();
         auto const seen = tool.wait();
         EXPECT_EQ(seen.status, 128 + SIGTERM);
@@ -190,7 +188,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
 TEST(signal, ends_the_waiting_for_a_server)
 {
     process tool{sh("PGPORT=1 exec shedlock run \"$1\" --at-most 1h --wait 10m -- echo ran", {name()})};
-    ::usleep(300'000); // time to be refused, and then to wait
+    ::usleep(300'000); // time for the connection to be refused, and for the tool to wait
     tool.signal(SIGTERM);
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.err;
@@ -214,13 +212,13 @@ TEST(signal, HUP_is_ignored_under_nohup)
 
 TEST(lost_lease, ends_the_command_and_its_children)
 {
-    process tool{under_lock(two_who_tell)};
+    process tool{under_lock(parent_and_child)};
     ASSERT_TRUE(tool.says("ready"));
     lose_lock();
-    advance_clock(a_third);
+    advance_clock(past_a_third);
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
-    EXPECT_EQ(seen.out, both_told);
+    EXPECT_EQ(seen.out, both_reported);
     EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
 }
 
@@ -243,8 +241,9 @@ TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
         frozen_clock const clock;
         process tool{under_lock(sh("trap 'echo told' TERM; echo $$; while :; do sleep 0.1; done"),
                                 an_hour({"--no-keep-alive"}))};
-        auto const command = said_pid(tool);
-        advance_clock(std::chrono::minutes{59} + std::chrono::seconds{51}); // nine seconds before its lease ends
+        auto const command = printed_pid(tool);
+        advance_clock(std::chrono::minutes{59} +
+                      std::chrono::seconds{51}); // less than the margin of 9.6 s before the lease ends
         ASSERT_TRUE(tool.says("told"));
         ::usleep(200'000);
         EXPECT_TRUE(is_running(command));
@@ -253,7 +252,7 @@ TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
             ::usleep(100'000);
         is_killed = !is_running(tool.pid());
         if (!is_killed) {
-            std::clog << "too early, perhaps: the tool had not looked at its clock after SIGTERM; once more\n";
+            std::clog << "the tool may have read its clock only after we had moved it; trying again\n";
             ask("SELECT shedlock_force_release(" + literal(name()) + ')');
             continue;
         }
@@ -266,9 +265,9 @@ TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
 TEST(lost_lease, leaves_nothing_of_the_group_behind)
 {
     process tool{under_lock(sh("sh -c \"trap '' TERM; echo \\$\\$; sleep 3600; sleep 3600\" & wait"))};
-    auto const child = said_pid(tool);
+    auto const child = printed_pid(tool);
     lose_lock();
-    advance_clock(a_third);
+    advance_clock(past_a_third);
     EXPECT_EQ(tool.wait().status, 124);
     EXPECT_TRUE(comes_true([&] { return !is_running(child); }));
 }
@@ -277,7 +276,7 @@ TEST(lost_lease, ends_a_command_that_is_stopped)
 {
     process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo $$; kill -STOP $$; sleep 3600 & wait"),
                             an_hour({"--no-keep-alive"}))};
-    auto const command = said_pid(tool);
+    auto const command = printed_pid(tool);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     advance_clock(std::chrono::hours{1});
     auto const seen = tool.wait();
@@ -287,7 +286,7 @@ TEST(lost_lease, ends_a_command_that_is_stopped)
 
 TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
 {
-    process tool{under_lock(two_who_tell)};
+    process tool{under_lock(parent_and_child)};
     ASSERT_TRUE(tool.says("ready"));
     tool.signal(SIGSTOP);
     end_lease(name());
@@ -296,16 +295,16 @@ TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
     tool.signal(SIGCONT);
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
-    EXPECT_EQ(seen.out, both_told);
+    EXPECT_EQ(seen.out, both_reported);
     EXPECT_EQ(state(), "held") << "by the successor";
 }
 
 // The death of the tool
 
-TEST(killed_tool, takes_the_command_along_and_its_lease_ends_by_itself)
+TEST(killed_tool, takes_the_command_with_it_and_its_lease_ends_by_itself)
 {
     process tool{under_lock(sh("echo $$; exec sleep 3600"))};
-    auto const command = said_pid(tool);
+    auto const command = printed_pid(tool);
     tool.signal(SIGKILL);
     EXPECT_EQ(tool.wait().status, 128 + SIGKILL);
     EXPECT_EQ(state(), "held");
@@ -319,7 +318,7 @@ TEST(killed_tool, is_followed_by_one_that_waits)
 {
     auto const leader = under_lock(sh("echo $$; exec sleep 3600"), an_hour({"--wait", "1d"}));
     process first{leader};
-    auto const old = said_pid(first);
+    auto const old = printed_pid(first);
     process second{leader}, third{leader};
     first.signal(SIGKILL);
     EXPECT_TRUE(comes_true([&] { return !is_running(old); }));
@@ -340,12 +339,12 @@ TEST(process_1, passes_signals_and_the_status_on)
 {
     if (!has_namespaces())
         GTEST_SKIP() << "no namespaces here";
-    process container{as_process_1(under_lock(two_who_tell))};
+    process container{as_process_1(under_lock(parent_and_child))};
     ASSERT_TRUE(container.says("ready"));
     ::kill(child_of(container.pid()), SIGTERM);
     auto const seen = container.wait();
     EXPECT_EQ(seen.status, 7);
-    EXPECT_EQ(seen.out, both_told);
+    EXPECT_EQ(seen.out, both_reported);
     EXPECT_EQ(state(), "free");
 }
 

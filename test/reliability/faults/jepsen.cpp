@@ -1,13 +1,14 @@
 // jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS: what Jepsen did to etcd's locks
 // (https://jepsen.io/analyses/etcd-3.4.3; the program is lock.clj of github.com/jepsen-io/etcd). Five clients add
 // elements to one set under a lock whose lease of 2 s is kept alive: they read the set, sleep for up to 2 s, and write
-// it back with one more element. They do not check whether the lock is still held. For 5 s out of every 10, processes
-// are stopped: with `sessions` the server processes that hold the locks of one client or of all, as in the original;
-// with `clients` one of the clients. The set is a row that can be read and written all the time.
+// it back with one more element. They never ask whether they still hold the lock; with `guarded` the transaction that
+// writes is guarded. For 5 s out of every 10, processes are stopped: with `sessions` the server processes of the lock
+// connections of one client or of all clients, as in the original; with `clients` one of the clients. The clients read
+// and write the set over connections of their own, which are never stopped.
 //
-// A second lasts SECOND ms, so that a short test keeps the proportions; the test lasts SECONDS of these. Prints "added
-// N lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the set, commits
-// that the guard refused, and how often processes were stopped.
+// A second lasts SECOND ms, so that a short test keeps the proportions; the test lasts at least SECONDS of these.
+// Prints "added N lost L refused R pauses P": elements whose commit was acknowledged, how many of them are not in the
+// set, attempts that the guard refused, and how often processes were stopped.
 #include "libpqxx.hpp"
 #include "processes.hpp"
 
@@ -42,7 +43,7 @@ struct setting {
 
 // Shared by the processes. An element is the number of the attempt to add it.
 struct tally {
-    std::atomic<std::size_t> elements{0};
+    std::atomic<std::size_t> attempts{0};
     std::atomic<int> refused{0};
     std::array<std::atomic<bool>, 1 << 16> acknowledged{};
 };
@@ -51,9 +52,9 @@ std::mt19937 random_bits{std::random_device{}()};
 
 // ---- A client ----
 
-class member {
+class client_process {
 public:
-    member(setting const &how, int number, tally &all)
+    client_process(setting const &how, int number, tally &all)
         : how_{how}, all_{all}, locks_{how.connection_of("locks" + std::to_string(number)),
                                        {.on_event = [](shedlock::event const &) {}}},
           data_{how.connection_of("data")}
@@ -70,14 +71,14 @@ public:
         std::this_thread::sleep_for(how_.second * std::uniform_int_distribution{0, 1999}(random_bits) / 1000);
         write(*lock, before);
         lock->release();
-    } catch (shedlock::lock_lost const &) {        // lost by the time of the release, when nothing can be done
+    } catch (shedlock::lock_lost const &) {        // the guard refused it, or the release reported it
     } catch (shedlock::connection_error const &) { // our session was stopped
     }
 
 private:
     void write(shedlock::lock const &lock, std::string const &before)
     try {
-        auto const element = all_.elements++;
+        auto const element = all_.attempts++;
         pqxx::work work{data_};
         work.exec("UPDATE added SET elements = '" + before + "'::int[] || " + std::to_string(element) +
                   how_.at_my_row());
@@ -101,14 +102,14 @@ private:
 [[noreturn]] void be_client(setting const &how, int number, tally &all)
 try {
     random_bits.seed(std::random_device{}());
-    for (member one{how, number, all};;)
+    for (client_process one{how, number, all};;)
         one.add_one();
 } catch (std::exception const &failure) {
     std::cerr << failure.what() << std::endl;
     ::_exit(1);
 }
 
-// ---- What stops them ----
+// ---- Stopping processes ----
 
 class stopper {
 public:
@@ -181,16 +182,16 @@ try {
             be_client(how, i, all);
 
     int pauses = 0;
-    stopper fate{how, clients};
+    stopper stops{how, clients};
     for (auto const end = std::chrono::steady_clock::now() + std::stoi(given[5]) * how.second;
          std::chrono::steady_clock::now() < end; ++pauses) {
         std::this_thread::sleep_for(5 * how.second);
-        fate.stop();
+        stops.stop();
         std::this_thread::sleep_for(5 * how.second);
-        fate.resume();
+        stops.resume();
     }
     bool const all_well = processes::end_all(clients);
-    while (!fate.sessions("%").empty()) // until the server has carried out the last requests
+    while (!stops.sessions("%").empty()) // until the server has carried out the last requests
         std::this_thread::sleep_for(50ms);
     report(how, all, pauses);
     return all_well ? 0 : 1;

@@ -45,7 +45,7 @@ $parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
 for my $encoding (@encodings)
 {
 	$primary->safe_psql('postgres', "CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
-	# One database has a Java team's table, with short names, a further column that is TOASTed, and updates that are not HOT.
+	# One database has a Java team's table, with short names, an additional column that is TOASTed, and updates that are not HOT.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'LATIN1';
 CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
 ALTER TABLE shedlock ALTER note SET STORAGE EXTERNAL;

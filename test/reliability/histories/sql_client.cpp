@@ -44,10 +44,10 @@ struct link {
     shedlock::libpqxx::notices notices{to_server};
 };
 
-// How many acquisitions a client remembers, to extend or release them; most of them have long been lost.
-constexpr std::size_t memory = 8;
+// How many acquisitions a client remembers, to extend or release them; most of them were lost long ago.
+constexpr std::size_t most_remembered = 8;
 
-bool is_lost(pqxx::failure const &failure, link const *connection)
+bool is_reply_lost(pqxx::failure const &failure, link const *connection)
 {
     auto const state = shedlock::libpqxx::sqlstate(failure);
     return state.empty() || state.starts_with("08") || state.starts_with("57P") || !connection ||
@@ -71,7 +71,7 @@ public:
     }
 
 private:
-    // A client holds its locks only as long as its connection lasts. After that it is another session and another host.
+    // A client forgets its locks when its connection ends. Then it is another session and another host.
     bool connect()
     try {
         held_.clear();
@@ -113,7 +113,7 @@ private:
             transact();
     }
 
-    // Uses the token of another client's acquisition.
+    // Remembers the token that was last shared for a name, which is usually another client's.
     void take_part()
     {
         auto const index = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
@@ -133,18 +133,19 @@ private:
     void set_timeouts()
     {
         auto const time = [&] { return random_.one_in(3) ? "0" : std::to_string(random_.between(1, 50)); };
-        if (!plain("SET statement_timeout = " + time()))
+        if (!send_unrecorded("SET statement_timeout = " + time()))
             return;
-        plain("SET lock_timeout = " + time());
+        send_unrecorded("SET lock_timeout = " + time());
     }
 
-    // Sends a statement that is not part of the history. Returns false if it failed; then the transaction has ended.
-    bool plain(std::string const &sql)
+    // Sends a statement that is not part of the history. Returns false if it failed; a transaction must be rolled back
+    // then.
+    bool send_unrecorded(std::string const &sql)
     try {
         send(sql);
         return true;
     } catch (pqxx::failure const &failure) {
-        if (is_lost(failure, connection_.get()))
+        if (is_reply_lost(failure, connection_.get()))
             connection_.reset();
         return false;
     }
@@ -165,7 +166,7 @@ private:
             op.result = result::yes;
             ask();
         } catch (pqxx::failure const &failure) {
-            op.result = is_lost(failure, connection_.get()) ? result::lost : result::error;
+            op.result = is_reply_lost(failure, connection_.get()) ? result::lost : result::error;
             op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
         }
         hear(op);
@@ -175,7 +176,7 @@ private:
         return op.result == result::yes || op.result == result::no;
     }
 
-    // The command of a run reports its begin and its end in notices, which arrive even if the run fails.
+    // The command of a run reports in notices when it begins and ends, which arrive even if the run fails.
     void hear(operation &op)
     {
         long long time = 0, token = 0;
@@ -222,8 +223,8 @@ private:
         return went_well;
     }
 
-    // In a history without guards, sessions do not wait for the disk. Then only runs with a tick survive a crash, so no
-    // others are made.
+    // Histories without guards have sessions that do not wait for the disk (Crowd.pm). A crash can lose any run of
+    // theirs without a tick, so none is made.
     void run_something()
     {
         auto op = random_acquire(random_, scene_, maker::session, !scene_.has_guards || random_.one_in(2));
@@ -279,11 +280,14 @@ private:
     void hold(held const &one)
     {
         held_.push_back(one);
-        if (held_.size() > memory)
+        if (held_.size() > most_remembered)
             held_.erase(held_.begin());
     }
 
-    bool extends() { return scene_.is_shared ? !random_.one_in(50) : random_.one_in(scene_.needs_leases ? 2 : 4); }
+    bool chooses_to_extend()
+    {
+        return scene_.is_shared ? !random_.one_in(50) : random_.one_in(scene_.needs_leases ? 2 : 4);
+    }
 
     held one_of_mine() { return random_.one_in(3) ? random_.one_of(held_) : held_.back(); }
 
@@ -300,7 +304,7 @@ private:
         if (held_.empty())
             return true;
         auto const mine = one_of_mine();
-        operation op{.tx = tx, .what = extends() ? action::extend : action::release, .by = by_};
+        operation op{.tx = tx, .what = chooses_to_extend() ? action::extend : action::release, .by = by_};
         if (op.what == action::release && by_ != maker::java && random_.one_in(3))
             op.as = history::outcome::failed;
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
@@ -341,7 +345,7 @@ private:
         operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         bool const went_well = statement_of(op, mine.token, {});
-        // Some clients complete again later, and the answer must be that the lock was released as done.
+        // Sometimes the client completes it again later, and the answer must be that the lock was released as done.
         if (went_well && op.names == mine.names && !random_.one_in(4))
             std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
         forget_lost(op);
@@ -360,11 +364,11 @@ private:
         auto const before = held_;
         int const tx = ++transactions_;
         if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name, level.level)) {
-            if (connection_ && !plain("ROLLBACK")) // a cancelled BEGIN may have begun a transaction
+            if (connection_ && !send_unrecorded("ROLLBACK")) // a cancelled BEGIN may have begun a transaction
                 connection_.reset();
             return;
         }
-        bool went_well = !random_.one_in(20) || plain("SELECT many_subtransactions()");
+        bool went_well = !random_.one_in(20) || send_unrecorded("SELECT many_subtransactions()");
         for (auto count = random_.between(1, 4); went_well && count > 0; --count)
             went_well = act_within(tx, level);
         if (!connection_)
@@ -407,8 +411,8 @@ private:
         return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
     }
 
-    // A session or a Java host owns its previous acquisition of the name again. A token that was rolled back is not
-    // used either: if the clock does not advance, the next acquisition may get the same one.
+    // After a rollback, a session or a Java host owns its previous acquisition again. A token that was rolled back is
+    // forgotten: if the clock does not advance, the next acquisition may get the same one.
     void restore(std::vector<held> const &before)
     {
         if (connection_)
@@ -428,13 +432,14 @@ private:
             return prepare(tx, before);
         // Makes the commit slow.
         if (random_.one_in(2) && !scene_.through_pooler &&
-            !plain("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0")) {
+            !send_unrecorded("SET LOCAL commit_delay = 1000; SET LOCAL commit_siblings = 0")) {
             if (connection_)
                 roll_back(tx, before);
             return;
         }
         if (connection_ && !control(tx, action::commit, "COMMIT")) {
-            if (connection_ && !plain("ROLLBACK")) // a COMMIT cancelled before it began leaves a failed transaction
+            if (connection_ &&
+                !send_unrecorded("ROLLBACK")) // a COMMIT cancelled before it began leaves a failed transaction
                 connection_.reset();
             restore(before);
         }
@@ -504,7 +509,7 @@ private:
     std::string host_;
     std::vector<held> held_;
     std::map<std::string, int> latest_seen_; // by name: the number of the last shared acquisition we used
-    std::map<std::string, bool> known_;      // names whose row this Java client has inserted or updated before
+    std::map<std::string, bool> known_;      // names for which an acquire was answered, so there is a row
 };
 
 unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
