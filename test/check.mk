@@ -84,7 +84,7 @@ portable_faults: | programs
 	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
 	  test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
 pairs: | programs
-	$(part) 'every interleaving of two calls' nice -n 15 test/pairs/check
+	$(part) 'every interleaving of two calls' test/pairs/check
 planted: | programs
 	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
 
