@@ -3,8 +3,9 @@
 # the order of this list. First are those that need the longest chain of builds, and those that take long. The last ones only
 # compute; they are niced most, and use the processors when nothing else does. Builds are not niced, because most parts wait for them.
 built = @test/part $@
-part = -@nice -n 5 test/part $@
+part = @nice -n 5 test/part $@
 cores := $(shell nproc)
+comma := ,
 done = && echo "ok - built, no warnings"
 server = test/with-server
 
@@ -15,7 +16,7 @@ all: $(parts)
 quick: rules extension_tests
 .PHONY: all quick extension client programs thread $(parts)
 .DEFAULT:
-	@echo "There is no part $@. The parts: quick $(parts)"; false
+	@echo "There is no part $@. The parts: quick $(parts)"; exit 2
 # A race that waits for longer than this many seconds hangs.
 export PGISOLATIONTIMEOUT = 360
 
@@ -94,7 +95,7 @@ exports: | programs
 installed: | programs
 	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
 dist: | programs
-	$(if $(wildcard .git),$(part) 'archives of a release, built by clang' nice -n 15 dev/dist)
+	$(if $(wildcard .git),$(part) 'archives of a release$(comma) built by clang' nice -n 15 dev/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs
