@@ -1,7 +1,7 @@
 # The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
 # that go on. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
-# the order of this list. First are those that need the longest chain of builds, and those that take long. The last ones only
-# compute; they are niced most, and use the processors when nothing else does. Builds are not niced, because most parts wait for them.
+# the order of this list. First are those that need the longest chain of builds, and those that take long. Builds have
+# priority, because most parts wait for them.
 built = @test/part $@
 part = @nice -n 5 test/part $@
 cores := $(shell nproc)
@@ -91,11 +91,11 @@ planted: | programs
 
 # What is shipped.
 exports: | programs
-	$(part) 'symbols of the libraries' nice -n 15 sh -c 'make --no-print-directory check-abi && test/exports'
+	$(part) 'symbols of the libraries' sh -c 'make --no-print-directory check-abi && test/exports'
 installed: | programs
-	$(part) 'installed: CMake, pkg-config, docs/examples' nice -n 15 test/installed
+	$(part) 'installed: CMake, pkg-config, docs/examples' test/installed
 dist: | programs
-	$(if $(wildcard .git),$(part) 'archives of a release$(comma) built by clang' nice -n 15 dev/dist)
+	$(if $(wildcard .git),$(part) 'archives of a release$(comma) built by clang' dev/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs
@@ -103,4 +103,4 @@ languages_portable: | programs
 monitoring:
 	$(part) 'alert rules (promtool)' test/monitoring/rules
 docs: | programs
-	$(part) 'examples and pictures in README.md and docs/' sh -c 'test/docs && nice -n 15 test/pictures'
+	$(part) 'examples and pictures in README.md and docs/' sh -c 'test/docs && test/pictures'
