@@ -442,7 +442,7 @@ is(sql('adopted', q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attr
 database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
 refuses('odd', 'team', qr/column "lock_until" is timestamp with time zone/, 'a table with a column of the wrong type is refused');
 my $java_columns = 'name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL';
-for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without time zone\nHINT:  It must have microseconds/ ], [ 'last_done_at timestamptz', qr/column "last_done_at" is timestamp with time zone/ ],
+for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without time zone\nHINT:  It needs microsecond precision/ ], [ 'last_done_at timestamptz', qr/column "last_done_at" is timestamp with time zone/ ],
 	[ 'last_done_tick timestamp NOT NULL', qr/column "last_done_tick" is NOT NULL/ ], [ 'last_done_at timestamp DEFAULT now()', qr/column "last_done_at" has a default/ ],
 	[ 'last_tick timestamp GENERATED ALWAYS AS (locked_at) STORED', qr/column "last_tick" is generated/ ])
 {

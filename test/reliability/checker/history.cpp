@@ -139,6 +139,7 @@ void read_done(operation &call, values const &all)
     call.trust = number(all, "trust");
     call.begun = number(all, "begun");
     call.ended = number(all, "ended");
+    call.is_kept = word(all, "kept") == "yes";
     if (all.contains("ledger"))
         call.ledger = static_cast<int>(*number(all, "ledger"));
     read_rows(call, word(all, "rows"));
@@ -214,6 +215,8 @@ std::string done_line(operation const &call)
         line.add("state", call.state);
     line.add("token", call.token).add("before", call.before).add("after", call.after).add("until", call.until);
     line.add("trust", call.trust).add("ledger", call.ledger).add("begun", call.begun).add("ended", call.ended);
+    if (call.is_kept)
+        line.add("kept", std::string{"yes"});
     std::vector<std::string> rows;
     for (auto const &one : call.rows)
         rows.push_back(row_text(one));

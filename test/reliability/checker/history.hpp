@@ -33,6 +33,7 @@
 //                 on the lock
 //     begun,      run: the server's clock at the beginning and at the end of its command, whatever its outcome
 //     ended
+//     kept        yes: a run that failed warned that its lock was not released
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
 #pragma once
 
@@ -113,6 +114,7 @@ struct operation {
     std::optional<int> ledger{};
     std::optional<microseconds> begun{};
     std::optional<microseconds> ended{};
+    bool is_kept = false;
     std::vector<row> rows{};
     moment done{};
 
@@ -125,7 +127,7 @@ struct record {
     bool standby_missing = false;
     bool has_crashes = false;
     bool is_portable = false;
-    bool has_timeouts = false; // of the library's requests, which wait two seconds for a reply
+    bool has_timeouts = false;           // of the library's requests, which wait two seconds for a reply
     std::vector<operation> operations{}; // in the order of their calls
 
     // If so, the library's answer may be that to the last of several requests.

@@ -187,6 +187,8 @@ private:
                     op.token = token;
             } else if (std::sscanf(text.c_str(), "INFO:  ended %lld", &time) == 1) {
                 op.ended = time;
+            } else if (text.find(" was not released") != text.npos) {
+                op.is_kept = true;
             }
     }
 

@@ -97,14 +97,15 @@ private:
         return made;
     }
 
-    // A run whose command failed on purpose has released the lock. After another error it may not have released it. If
-    // its session is gone, that counts as a release.
+    // A run whose command failed on purpose has released the lock, unless it warned that it had not (while the
+    // extension is dropped and created again, for example). After another error it may not have released it. If its
+    // session is gone, that counts as a release.
     [[nodiscard]] operation release_of(operation const &run, operation made) const
     {
         --made.number;
         made.what = action::release;
         bool const is_gone = gone_.contains(run.number);
-        bool const failed_as_told = run.as == outcome::failed && run.state == "22012";
+        bool const failed_as_told = run.as == outcome::failed && run.state == "22012" && !run.is_kept;
         made.result = is_done(run) || is_gone || failed_as_told ? result::yes : result::lost;
         made.state.clear();
         made.as = is_done(run)                                        ? outcome::done

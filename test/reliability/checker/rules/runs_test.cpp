@@ -50,6 +50,10 @@ TEST(checker, run_that_failed_is_due_again_at_once)
     auto const failed = run("result=error state=22012 token=110 begun=130 ended=180", " done=no");
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "yes token=225", 220) + left("")), "");
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "unexplained");
+    auto const kept = run("result=error state=22012 kept=yes token=110 begun=130 ended=180", " done=no");
+    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "") << "it warned of that";
+    EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 1200) + left("")), "unexplained")
+        << "but its lease has ended";
     EXPECT_EQ(broken(run("result=error state=22012 token=110 begun=130 ended=180") + left("")), "")
         << "the failure was not on purpose, but that does not matter";
     auto const cancelled = run("result=error state=57014 token=110 begun=130").replace(8, 0, "allow=57014 ");
