@@ -263,7 +263,8 @@ try {
 }
 
 // Rolls back prepared transactions of clients that were killed or lost their connections, as an administrator would.
-// The transaction of a client that is only slow must not be ended.
+// The transaction of a client that is only slow must not be ended. If there is no standby, the nemesis cancels waits
+// for it; the waits that are left when the nemesis has finished are cancelled here.
 void trial::clean_up()
 {
     pqxx::connection connection{given_.at("admin")};
@@ -275,6 +276,8 @@ void trial::clean_up()
         direct.exec("ROLLBACK PREPARED '" + std::string{row[0].c_str()} + "'");
         ++counts_["prepared transaction left over"];
     }
+    if (given_.contains("standby"))
+        direct.exec("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
 }
 
 // prepared: SEED.CLIENT.TRANSACTION
