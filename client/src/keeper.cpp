@@ -12,10 +12,10 @@ using namespace std::chrono_literals;
 namespace {
 
 // How long to wait for a lock of the whole table. It is shorter than the default of deadlock_timeout, so that in a
-// deadlock our statement gives up, and not the other one.
+// deadlock it is usually our statement that gives up.
 constexpr clock::duration longest_lock_wait = 500ms;
 
-// If a lease is due sooner than this, there would be no time to open a connection then.
+// If an extend is due sooner than this, the connection is opened now, because at that time it would be too late.
 constexpr clock::duration soon = 1s;
 
 // If the server grants no second connection, how long to use the shared one before asking again.
@@ -117,7 +117,7 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
 {
     auto const now = clock::now();
     auto const lost = std::ranges::find_if(
-        kept_, [&](auto const &one) { return now >= one->what->deadline() && one->what->lose_at_deadline(); });
+        kept_, [&](auto const &one) { return now >= one->what->deadline() && one->what->note_deadline_passed(); });
     if (lost == kept_.end())
         return nullptr;
     auto one = *lost;
@@ -125,7 +125,7 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
     return one;
 }
 
-// Whether the outage that was reported still concerns one of the locks: it is due, and may yet be lost.
+// Whether an extend of one of the locks for which the outage was reported is overdue, so that it is not over yet.
 bool keeper::is_any_overdue() const
 {
     auto const now = clock::now();
@@ -225,7 +225,7 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
             report_(event::kind::lost, lease.names, [&] { return how.refused->text; });
         return;
     }
-    lease.end_extend(each.at_most, sent);
+    lease.confirm_extend(each.at_most, sent);
     report_(activity_of(activity::kind::extended, lease, sent));
     one.not_before = clock::time_point::min();
     one.is_suspect = false;
@@ -279,7 +279,7 @@ void keeper::report_stuck(kept &one, std::string_view why)
 {
     auto const &lease = *one.what;
     pause(one);
-    // While it completes, the application's own transaction may have locked the row.
+    // During a completion it is the application's own transaction that has locked the row, which is no trouble.
     if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_stuck, true))
         report_(event::kind::extend_failing, lease.names,
                 [&] { return lease.names.to_text() + " could not be extended yet: " + std::string{why}; });

@@ -45,7 +45,7 @@ void lease::extend(clock::duration at_most, request const &ask)
             if (at_most >= 1ms) // the server refuses less
                 begin_extend(at_most);
         });
-        end_extend(at_most, sent);
+        confirm_extend(at_most, sent);
     } catch (lock_lost const &failure) {
         lose(failure.sqlstate());
         throw;
@@ -77,7 +77,7 @@ void lease::forget_extend(clock::time_point before)
     trust(before);
 }
 
-void lease::end_extend(clock::duration at_most, clock::time_point sent)
+void lease::confirm_extend(clock::duration at_most, clock::time_point sent)
 {
     std::lock_guard const hold{mutex_};
     at_most_ = at_most;
@@ -104,7 +104,7 @@ bool lease::lose(std::string_view state) noexcept
     return is_loss && !was_over;
 }
 
-bool lease::lose_at_deadline() noexcept
+bool lease::note_deadline_passed() noexcept
 {
     std::lock_guard const hold{mutex_};
     return !is_over_ && !was_lost_at_deadline_.exchange(true);

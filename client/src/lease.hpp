@@ -35,7 +35,7 @@ public:
     // The steps of extend(), for the thread that has the mutex.
     timed_mutex extending;
     void begin_extend(clock::duration at_most); // before the request is sent
-    void end_extend(clock::duration at_most, clock::time_point sent);
+    void confirm_extend(clock::duration at_most, clock::time_point sent);
     void doubt_extend(clock::duration at_most) noexcept; // it may still happen
     // The server has reported, by this SQLSTATE, that the lock is not ours any more. If it was released as done, or may
     // have been, that is no loss; otherwise a stop is requested. Returns true if it is a loss, and the lease was not
@@ -43,7 +43,7 @@ public:
     bool lose(std::string_view sqlstate) noexcept;
     // For keep-alive, once the deadline has passed. The server may still have the lock, so the lease is not over.
     // Returns false if it is over, or if this was called before.
-    bool lose_at_deadline() noexcept;
+    bool note_deadline_passed() noexcept;
     [[nodiscard]] bool was_lost_at_deadline() const noexcept { return was_lost_at_deadline_; }
 
     // For keep-alive: what to extend by, how much of that is certain, and when a third of that has passed.

@@ -13,7 +13,7 @@ namespace {
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
 
-// what: its name in the message. update: what an administrator must do if it is too old.
+// what: how the message names what has this version. update: what an administrator must do if it is too old.
 void require_version(std::string const &what, std::string const &version, char const *update)
 {
     int major = 0, minor = 0;
@@ -40,7 +40,7 @@ constexpr char const *edition_query =
     "  LEFT JOIN pg_catalog.pg_namespace n"
     "    ON n.oid OPERATOR(pg_catalog.=) COALESCE(e.extnamespace, f.pronamespace)";
 
-std::string is_missing(std::string const &database, std::string const &search_path)
+std::string not_installed(std::string const &database, std::string const &search_path)
 {
     return "shedlock is not installed in database \"" + database +
            "\": an administrator must run CREATE EXTENSION shedlock there. Or, if it is the portable edition "
@@ -48,7 +48,7 @@ std::string is_missing(std::string const &database, std::string const &search_pa
            search_path + ", and this role must be allowed to use that schema";
 }
 
-bool names_nothing(std::string_view state)
+bool is_undefined_object(std::string_view state)
 {
     return state == "3F000" || state == "42883" || state == "42P01";
 }
@@ -144,7 +144,7 @@ void session::find_functions(clock::time_point until, std::stop_token const &sto
 try {
     auto const found = send(edition_query, {}, until, stop).rows.at(0);
     if (!found[0])
-        throw usage_error{is_missing(*found[2], *found[5])};
+        throw usage_error{not_installed(*found[2], *found[5])};
     if (found[1])
         require_version("extension shedlock", *found[1], "ALTER EXTENSION shedlock UPDATE");
     else
@@ -194,7 +194,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     try {
         return send(in_schema(sql), values, until, stop);
     } catch (usage_error const &failure) {
-        if (!names_nothing(failure.sqlstate()))
+        if (!is_undefined_object(failure.sqlstate()))
             throw;
     }
     // The functions are no longer there: ALTER EXTENSION ... SET SCHEMA has moved them while we were connected, or

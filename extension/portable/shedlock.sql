@@ -635,8 +635,8 @@ $$;
 -- another transaction that has inserted the same name. But lock_timeout also ends a wait for room in the table or for
 -- VACUUM, which says nothing about the name. So the name counts as another transaction's only if the same transaction was
 -- writing the table at the end of two consecutive waits. An advisory lock shows whether that transaction may be one of
--- ours, for which a shorter wait is enough; it decides nothing else, since any role can take it. The minute is for
--- servers whose pg_locks does not show which transactions write.
+-- ours, for which a shorter wait is enough; it decides nothing else, since any role can take it. The tries end after
+-- lock_timeout or, if that is 0, after a minute, even where pg_locks does not show which transactions write.
 CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -672,7 +672,8 @@ BEGIN
 END
 $$;
 
--- Locks all of the rows, or gives NULL if one is missing or another transaction has locked it. Never waits.
+-- Locks all of the rows. Gives NULL if one is missing or another transaction has locked it; the others stay locked then.
+-- Never waits.
 CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -686,8 +687,8 @@ BEGIN
 END
 $$;
 
--- Lets the next UPDATE of these rows pass shedlock_protect_row, because it will change lock_at_least_until (see there).
-CREATE OR REPLACE FUNCTION shedlock__knock(names text[]) RETURNS void
+-- Marks these rows, so that the next UPDATE changes lock_at_least_until and passes shedlock_protect_row (see there).
+CREATE OR REPLACE FUNCTION shedlock__mark(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 BEGIN
@@ -695,7 +696,7 @@ BEGIN
 END
 $$;
 
--- Each Citus worker would grant locks of its own table. This catalog exists only with Citus.
+-- Each Citus worker would grant locks of its own table. pg_dist_local_group exists only with Citus.
 CREATE OR REPLACE FUNCTION shedlock__require_one_truth() RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -709,7 +710,7 @@ END
 $$;
 
 -- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
--- shedlock__origin. A pause has no at_most and no at_least; it is no run, so the ticks stay as they are.
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a Java run before it.
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
                                           tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -720,22 +721,22 @@ DECLARE
         @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
     session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
-    without_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
+    implied_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
 BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
            locked_at = acquired_at,
            locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
            lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
-           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, without_tick), s.locked_by::text COLLATE "default", s.locked_at)),
+           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, implied_tick), s.locked_by::text COLLATE "default", s.locked_at)),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
     RETURN token;
 END
 $$;
 
--- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing, but keeps the row locked if it is
--- there: shedlock__try finds out whether the lock is refused, has no row, or is unusual. For columns that do not hold every
+-- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
+-- lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it or it is missing. For columns that do not hold every
 -- microsecond or every character it raises string_data_right_truncation.
 CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -789,7 +790,7 @@ DECLARE
     now timestamp;
     seen @extschema@.shedlock__row;
     seized @extschema@.shedlock__row[];
-    is_usual boolean;
+    may_be_usual boolean;
 BEGIN
     for_good := false;
     -- Look first, so that a refused caller has not locked or written anything.
@@ -802,13 +803,13 @@ BEGIN
         END IF;
     END LOOP;
 
-    is_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL; -- which is Citus's
+    may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL; -- a table that exists only with Citus
     LOOP
-        -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. What decides keeps the
-        -- row locked until then. Otherwise a third session could take the lock, and one that had found the row locked would
-        -- have been refused because of one that was refused.
+        -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays locked until
+        -- we have decided. If we gave it back in between, another session could take the lock. We would be refused, and so
+        -- would a third session that had found the row locked by us, although neither of us got the lock.
         BEGIN
-            IF is_usual THEN
+            IF may_be_usual THEN
                 token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
                 IF token IS NOT NULL THEN
                     RETURN;
@@ -836,22 +837,22 @@ BEGIN
                               HINT = 'The row was probably edited by hand. Set its locked_at to the current time in UTC.';
                 END IF;
                 IF seen.lock_until > now THEN -- ended with its session
-                    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+                    PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
                 END IF;
             END LOOP;
             token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
             EXIT;
         EXCEPTION
-            -- It was refused; or a Java client's first insert is not committed yet; or the row has changed since this
+            -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has changed since this
             -- transaction's snapshot.
             WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
                 token := NULL;
                 RETURN;
             WHEN string_data_right_truncation THEN
-                IF NOT is_usual THEN
+                IF NOT may_be_usual THEN
                     RAISE;
                 END IF;
-                is_usual := false;
+                may_be_usual := false;
         END;
     END LOOP;
     PERFORM @extschema@.shedlock__require_durability();
@@ -925,7 +926,7 @@ DECLARE
     ending text COLLATE "default";
     is_exact boolean;
 BEGIN
-    -- The usual call: one name, no tick, no at_least, and the last run was done. It is written out here, because in PL/pgSQL
+    -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here, because in PL/pgSQL
     -- the call of a function costs as much as five operators. It decides only what is beyond doubt. shedlock__acquire decides
     -- the rest and reports what is wrong. It also knows months, whose length depends on the date; days and hours of different
     -- signs that overflow when they are added one after the other; rows that are missing; and columns that do not hold every
@@ -949,7 +950,7 @@ BEGIN
                            lock_at_least_until = now,
                            last_tick = GREATEST(s.last_tick, now)
                      WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_at <= s.last_done_tick
-                       AND s.locked_by IS NOT NULL AND ending NOT LIKE '%._________________' -- where the setting is empty
+                       AND s.locked_by IS NOT NULL AND ending NOT LIKE '%._________________' -- is false if the setting is empty: ".", ":", sixteen digits
                     RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now INTO is_exact;
                     IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
                         RETURN is_exact;
@@ -966,7 +967,7 @@ BEGIN
                  OR read_only_sql_transaction THEN
                 NULL;
             END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- otherwise the lease may end with a session that is gone
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- is_refused is false if the lease may have ended with its session
             RETURN false;
         END IF;
     END IF;
@@ -1051,7 +1052,7 @@ BEGIN
                  OR read_only_sql_transaction THEN
                 NULL;
             END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- otherwise the lease may end with a session that is gone
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- is_refused is false if the lease may have ended with its session
             RETURN NULL;
         END IF;
     END IF;
@@ -1218,7 +1219,7 @@ BEGIN
                    last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
              WHERE s.name = ANY (names);
         ELSE
-            PERFORM @extschema@.shedlock__knock(names);
+            PERFORM @extschema@.shedlock__mark(names);
             UPDATE @extschema@.shedlock s
                SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
                    lock_at_least_until = k.keep
@@ -1814,7 +1815,7 @@ BEGIN
     now := clock_timestamp() AT TIME ZONE 'UTC';
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
-    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+    PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
            locked_at = freed_at,
@@ -1901,7 +1902,7 @@ BEGIN
         RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
         RETURN false;
     END IF;
-    PERFORM @extschema@.shedlock__knock(ARRAY[seen.name]);
+    PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until

@@ -102,12 +102,12 @@ TEST_F(lease_test, is_lost_or_released_but_not_both)
     lease released{time, name, granted, 1h}, lost{time, name, granted, 1h}, late{time, name, granted, 1h};
     EXPECT_TRUE(released.end());
     EXPECT_FALSE(released.lose(sqlstate::lost));
-    EXPECT_FALSE(released.lose_at_deadline());
+    EXPECT_FALSE(released.note_deadline_passed());
     EXPECT_TRUE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.end());
-    EXPECT_TRUE(late.lose_at_deadline());
-    EXPECT_FALSE(late.lose_at_deadline());
+    EXPECT_TRUE(late.note_deadline_passed());
+    EXPECT_FALSE(late.note_deadline_passed());
     EXPECT_TRUE(late.end()) << "the server may still have it";
 }
 
