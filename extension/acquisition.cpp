@@ -10,8 +10,8 @@ namespace shedlock {
 
 namespace {
 
-// How often an attempt starts again because a row changed between the look and the write. Each time another caller made
-// progress. After this many times in a row so many callers compete that it is right to refuse.
+// How many attempts a call makes. An attempt starts again when a row has changed between the look and the write. After
+// this many, so many callers compete that it is right to refuse.
 constexpr int max_rounds = 10;
 
 struct attempt_result {
@@ -34,7 +34,7 @@ constexpr attempt_result not_granted(outcomes outcome, const outlook &next = {})
     return {outcome, never, never, next};
 }
 
-text *signature(const owner &who, instant token, const lock_table &table)
+text *locked_by_of(const owner &who, instant token, const lock_table &table)
 {
     return make_locked_by(who.holder, end_of(who.kind, token, who.ends_with_session), table.shape().locked_by_limit);
 }
@@ -82,7 +82,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
     return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, {}};
 }
 
-// Inserts the rows that are missing. Returns false if another caller is inserting one.
+// Inserts the rows that are missing. Returns false if another caller is inserting one, or was first.
 bool make_rows(const lock_table &table, std::span<sighting> all)
 {
     for (auto &seen : all) {
@@ -95,7 +95,6 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
     return true;
 }
 
-// Judges what was seen, and takes the locks if they are granted.
 attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
                       const owner &who)
 {
@@ -116,7 +115,7 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
     auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
     if (!is_run)
         times.lock_at_least_until = std::nullopt;
-    text *const locked_by = signature(who, result.token, table);
+    text *const locked_by = locked_by_of(who, result.token, table);
     for (auto &seen : all) {
         const auto from = table.row_of(seen).from;
         auto past = history_of(seen.stored.past, seen.times(), from);

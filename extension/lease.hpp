@@ -1,5 +1,6 @@
-// The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no memory, nothing that fails.
-// This file alone says when a lock is free, whose it is, and what an acquire, an extend or a release writes.
+// The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no allocation, nothing that
+// fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. That a lease
+// may end with its session is lock_table's part.
 #pragma once
 
 #include <chrono>
@@ -22,19 +23,19 @@ inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 struct lease {
     instant lock_until;
     instant locked_at;
-    std::optional<instant>
-        lock_at_least_until; // a time: not released; absent: released, done; never: released, not done
+    std::optional<instant> lock_at_least_until; // not released: a time; released: absent if done, `never` if not done
 };
 
 // What a row records of its runs.
 struct history {
-    std::optional<instant> last_tick; // the tick of the last run, or, without a tick, the time of its acquisition
+    // The tick of the last run. Without a tick, the time of its acquisition, or the tick before if that is later.
+    std::optional<instant> last_tick;
     std::optional<instant> last_done_tick;
     std::optional<instant> last_done_at; // when the last run that was done was released
 };
 
-// How an acquisition was made, which determines its owner. A Java row is any row that we have not written. Pauses and
-// releases by force are not runs, and have no owner.
+// How an acquisition was made, which determines its owner. A Java row is any row whose locked_by does not have our
+// ending. Pauses and releases by force are not runs, and have no owner.
 struct origin {
     enum class kinds { java, token, session, administrator };
     kinds kind = kinds::java;
@@ -63,7 +64,7 @@ struct tick_request {
     bool retry;
 };
 
-// The claim to own an acquisition, by a session, by the owner of its token, or, for a run, by a session with the token.
+// Who claims to own an acquisition: a session, whoever has its token, or, in a run, a session together with the token.
 struct claim {
     std::string_view session; // empty: by the token alone
     std::optional<instant> token;
@@ -88,15 +89,15 @@ enum class standing {
 availability availability_of(const lease &current, instant now, const tick_request &asked = {},
                              const history &past = {});
 
-// The history with the row's latest run included if that is a Java run, which counts as done, for the tick at which it
-// acquired the lock.
+// The stored history plus, if a Java client ran last, that run. It counts as done, and the time at which it acquired
+// the lock as its tick.
 history history_of(const history &stored, const lease &current, const origin &from);
 
-// What an acquire writes, and what a release as done writes.
+// What an acquire and a release as done write into the history.
 history begun(const history &past, std::optional<instant> tick, instant now, duration unit);
 history done(const history &past, instant now);
 
-// Whether the acquisition has a tick. (new_token and begun keep the two apart.)
+// False only if the acquisition certainly has no tick. It may be true without one, after a tick ahead of the clock.
 bool has_tick(const history &past, const lease &current);
 
 // What is left of a lease that ends with its session, when the session is gone: its at_least, unless it was released.
@@ -107,12 +108,12 @@ lease ended(const lease &current);
 // latest_previous < forever.
 instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
 
-// What an acquire writes; without at_most it is a lock_until of forever. Leases are rounded up to the unit, so that a
-// coarse column shortens no promise.
+// What an acquire writes into the times; without at_most, lock_until is `forever`. Leases are rounded up to the unit,
+// so that a coarse column never shortens one.
 lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit);
 
 // An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (An
-// acquisition without a tick records its token as its tick.)
+// acquisition without a tick usually records its token as its tick.)
 standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
 
 // What an extend writes over a live lease of ours. Without at_least the old one stays.
@@ -127,11 +128,11 @@ lease released(const lease &current, instant now, bool done, duration unit);
 // What force_release writes, whoever holds the lock: free now, with a new token, so that the old holder has lost it.
 lease freed(const lease &current, instant now, duration unit);
 
-// What resume writes over a pause: free now.
 bool is_paused(const lease &current);
+// What resume writes over a pause: free now.
 lease resumed(const lease &current, instant now, duration unit);
 
-// Whether the row may be deleted: the lock is free, and later tokens and ticks will be greater than those in the row.
+// Whether the row may be deleted: the lock is free, later tokens will be greater, and its last tick is past.
 bool is_past(const lease &current, const history &past, instant now, duration unit);
 
 } // namespace shedlock

@@ -9,9 +9,9 @@ namespace {
 // is room for about eight sessions with the longest arrays.
 constexpr uint32 places_for_several = 8192;
 
-// A walk along a bucket holds the one lock of all queues, so it must be short. When all places are taken, a bucket has
-// about eight on average, whatever the names are, because the hash is salted. A bucket has more if many sessions wait
-// for the same lock.
+// A bucket is walked under the one LWLock of all queues, so the walk must be short. When all places are taken, a bucket
+// has about eight on average, whatever the names are, because the hash is salted. A bucket has more if many sessions
+// wait for the same lock.
 constexpr uint32 bucket_count = 1024;
 
 // If the first in a queue has not looked for longer than this, it may be suspended, and the next one looks instead.
@@ -36,7 +36,7 @@ struct bucket {
 
 // The places follow it in memory.
 struct shared_state {
-    LWLock lock; // for everything but the salt; held for no longer than a walk along the buckets of one session
+    LWLock lock; // for all but the salt and flags that are read on the way; held for one session's buckets at most
     uint64 salt; // for the keys, so that no user can choose names that share a bucket
     uint32 vacant;
     uint32 vacant_count;
@@ -53,7 +53,7 @@ struct ticket {
 ticket *mine = nullptr;
 size_t mine_count = 0;
 
-// A lock whose row this transaction has written.
+// A lock whose waiters are woken when this transaction ends.
 struct wakeup {
     key what;
     ends when;

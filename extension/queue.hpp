@@ -47,7 +47,7 @@ bool is_looked_after(size_t i); // another session is first and has looked latel
 // Wakes the next session in the queue if was_woken(i) has just returned true. For a session that was woken and has no
 // use for the lock.
 void pass_on(size_t i);
-// This session has taken the lock, so no other need be woken when it leaves.
+// This session, or a caller of it, has taken or will take the lock, so no other need be woken when it leaves.
 void satisfy(size_t i);
 
 // Keeps the places while `work` runs, and leaves them even if `work` fails.

@@ -255,7 +255,7 @@ $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
 
 -- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
 $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
-           'If Java clients use it, all must: see docs/migrating-from-java.md. If nobody does, drop it'
+           'If Java clients use that table, all clients must: see docs/migrating-from-java.md. If nobody does, drop it'
       FROM pg_class c
      WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
        AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
@@ -273,7 +273,7 @@ $q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java client
      WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
 
 $q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
-           'Look for transactions that have been open for long, here and on standbys, then VACUUM it'
+           'Look for transactions that have been open for a long time, here and on standbys, then VACUUM the table'
       FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
 
 $q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
@@ -299,7 +299,7 @@ $q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', na
            'Another run may start then. Choose a longer at_most, or extend in time'
       FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
 
--- Such a job runs at every tick, but never gets its work done.
+-- Such a job may run at every tick, and never get its work done.
 $q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
                              CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
@@ -314,7 +314,7 @@ $q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name,
       FROM locks WHERE state = 'paused' ORDER BY name $q$,
 
 $q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
-           'Two names that differ in blanks only are two locks'
+           'Two names that differ only in blanks are two locks'
       FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$,
 
 $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
@@ -324,7 +324,7 @@ $q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this tim
 $q$ SELECT 'warning', format('lock "%s" ', name)
                || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
                                       CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
-           'Holders died, ran longer than at_most, or were released by force. Call shedlock_stats_reset() once the cause is mended'
+           'Holders died or ran longer than at_most, or locks were released by force. Call shedlock_stats_reset() once the cause is fixed'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
 
 -- Others are refused, Java clients wait, and VACUUM cannot clean up.
@@ -346,9 +346,9 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s, and nothing of its locks is known there',
+($q$ SELECT 'notice', format('this Citus coordinator has %s, which know nothing of its locks',
                             count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
-           'All clients must connect to the coordinator, Java clients, too'
+           'All clients must connect to the coordinator, including Java clients'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
@@ -414,8 +414,8 @@ BEGIN
                 NULL; -- there are no counters, or the table has the wrong shape (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := 'error';
-                finding := format('not all could be looked at: %s', SQLERRM);
-                hint := format('Look there yourself, or let role "%s" read it', current_user);
+                finding := format('one check could not be made: %s', SQLERRM);
+                hint := format('Check it yourself, or let role "%s" read it', current_user);
                 RETURN NEXT;
         END;
     END LOOP;
@@ -522,7 +522,7 @@ BEGIN
     END IF;
     FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
         IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot look into schema % yet', shedlock_grant.role, needed
+            RAISE NOTICE 'role "%" cannot use schema % yet', shedlock_grant.role, needed
                 USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
         END IF;
     END LOOP;
@@ -543,7 +543,7 @@ BEGIN
                                                             UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
         -- shedlock_grant did not give these rights, and without them the functions would fail for all roles.
         RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
-            HINT = 'Only roles that shedlock_grant has named can be named here.';
+            HINT = 'The rights of the owner cannot be revoked.';
     END IF;
     FOR revoked IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
                      USING shedlock_revoke.admin LOOP
@@ -567,11 +567,11 @@ $$;
 -- Comments ------------------------------------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, once at_least has passed.';
+'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is any text, which the view shows, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, once at_least has passed.';
+'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is any text, which the view shows, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, but not before at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
 'Acquires several locks, all or none, with one common token.';
 COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
@@ -583,7 +583,7 @@ COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
 COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
 'Extends several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over or others have the lock. If another transaction has locked the row, it waits; with nowait it returns NULL and changes nothing.';
+'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, others have the lock, or it was released. If another transaction has locked the row, it waits; with nowait it returns NULL and changes nothing.';
 COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
 'Extends several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_release(text, boolean) IS
@@ -591,7 +591,7 @@ COMMENT ON FUNCTION shedlock_release(text, boolean) IS
 COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
 'Releases several locks of this session: all or none.';
 COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, if its lease is over or others have the lock.';
+'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, if its lease is over, others have the lock, or it was released.';
 COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
 'Releases several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_guard(text) IS
@@ -607,13 +607,13 @@ COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or a time (by the wall clock of zone: an hour that it shows twice has two ticks, and a tick that it skips is due at that instant).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Runs a command under a lock: acquires and commits; then one transaction has the command, guarded as by shedlock_guard, and the release. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lock ends with the session. Not inside a transaction block.';
+'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lease ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
-'Frees a lock, whoever holds it; true if it was held. The old holder has lost it, and its guarded transactions fail. Waits for a transaction in progress that has changed or locked the row.';
+'Frees a lock, whoever holds it; true if it was not free. The old holder has lost it, and its guarded transactions fail. Waits for a transaction in progress that has changed or locked the row.';
 COMMENT ON FUNCTION shedlock_forget(text) IS
 'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has changed or locked the row. Never waits for another transaction. All ticks of that name are due again.';
 COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
@@ -627,9 +627,9 @@ COMMENT ON FUNCTION shedlock_protect_row() IS
 COMMENT ON FUNCTION shedlock_doctor() IS
 'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found.';
 COMMENT ON VIEW shedlock__findings IS
-'For shedlock_doctor: the queries that make its findings.';
+'For shedlock_doctor: the queries that produce its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that created the extension may do any of that.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
@@ -641,8 +641,8 @@ COMMENT ON VIEW shedlock__rights IS
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often another session found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late. Needs shared_preload_libraries up to PostgreSQL 16.';
+'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often an acquire found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late, or from a session that did not hold the lock. Needs shared_preload_libraries up to PostgreSQL 16. The portable edition has no counters.';
 COMMENT ON VIEW shedlock_locks IS
-'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, where the lock knows its session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, Java runs apart; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';

@@ -14,14 +14,15 @@ using namespace std::chrono_literals;
 constexpr duration longest_nap_alone = 50ms; // when no session will wake us
 constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in an int
 
-// A lock that a waiter waits for. Its number is also its index in `queue`.
+// A lock that at least one caller waits for. Its index in wishes::locks is also its index for the functions of
+// queue.hpp.
 struct wanted {
     lock_name name;
     bool is_known;
     bool is_free;   // at the last look
     bool is_of_use; // it is free, and so are all the other locks of one of its waiters
     naps pauses;
-    duration due; // the next look
+    duration due; // when to look next, since the wait began
 };
 
 struct wish {

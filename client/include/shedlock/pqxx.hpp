@@ -157,9 +157,10 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
 } // namespace pqxx_details
 
 // An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed it is
-// inert: names, token and tick can be read, release() does nothing, everything else throws usage_error. If it is
-// destroyed or assigned to before that, it is released as FAILED: only release() and commit() report the work as done.
-// The destructor never throws. It reports a failure to connection.process_notice(), and the lease ends by itself.
+// inert: names, token and tick can be read, release() and completed() do nothing, everything else throws usage_error.
+// If it is destroyed or assigned to before that, it is released as FAILED: only release() and commit() report the work
+// as done. The destructor never throws. It reports a failure to connection.process_notice(), and the lease ends by
+// itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.

@@ -94,7 +94,7 @@ struct event {
         extend_recovered, // keep-alive can extend them again
         lost,             // the lease is not ours any more, or about to end: the work under it must stop
         not_released,     // the request could not be sent, or its reply was lost: the lease ends by itself
-        release_unclear,  // it is free, but perhaps we did not release it: the reply to the first request was lost
+        release_unclear,  // we do not hold it any more, but perhaps did not release it: the first reply was lost
         // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
         acquire_recovered, // the server can be reached again
@@ -129,11 +129,11 @@ struct edition {
 };
 
 struct client_settings {
-    // How long a call may take, including its wait for other callers; an acquire may take its own wait as well. If the
-    // server has not answered by then, the connection is closed. A connection that broke is opened again within this
-    // time. Opening cannot be interrupted. A call stops waiting for it after this time, but the destructor of the last
-    // owner of a client and its locks waits for connect_timeout at most. Default of connect_timeout: this time for all
-    // hosts together, but at least 2 s for each.
+    // How long a call may take, including the time it waits for other calls of this client; acquire and pause may take
+    // their wait as well. If the server has not answered by then, the connection is closed. A connection that broke is
+    // opened again within this time. Opening cannot be interrupted. A call stops waiting for it after this time, but
+    // the destructor of the last owner of a client and its locks waits for connect_timeout per address at most, and for
+    // name lookups. Default of connect_timeout: this time for all hosts together, but at least 2 s for each.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
@@ -187,16 +187,15 @@ public:
 
     // The lease lasts for at_most from now, and the lock is kept for at_least from now if that is given. From now on
     // keep-alive extends by at_most, too. Throws lock_lost, with SQLSTATE SL002 if the lock was released as done
-    // before; connection_error if the extend is not known to have happened; in_doubt if a reply was lost. After
-    // connection_error or in_doubt, the shorter of the old and the new lease is trusted. Because the request may still
-    // be carried out, even after later ones, no later extend is trusted for longer than this at_most, and keep-alive
-    // extends often enough for that.
+    // before; connection_error if it did not happen; in_doubt if it may have. If the request may have been sent, the
+    // shorter of the old and the new lease is trusted. Because the request may still be carried out, even after later
+    // ones, no later extend is trusted for longer than this at_most, and keep-alive extends often enough for that.
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
     // Throws lock_lost if the lease had ended or another caller has acquired the lock. Throws connection_error if the
-    // request could not be sent, and in_doubt if its reply was lost; the lease then ends by itself. If the lock was
-    // already released as done, the call succeeds, and the lock stays done whatever outcome is given. The lock is inert
-    // in any case.
+    // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost;
+    // the lease then ends by itself. If the lock was already released as done, the call succeeds, and the lock stays
+    // done whatever outcome is given. The lock is inert in any case.
     void release(outcome = outcome::done);
 
     // Statements that the application executes in its own transactions, with any driver. (For libpqxx,
@@ -235,11 +234,11 @@ private:
 
 // ---- Client ----
 
-// A client has one connection, which is opened when it is first needed and again whenever it broke; a second one while
-// leases are extended, and a third one while a caller waits for a lock. Nothing depends on their sessions, so they may
-// go through PgBouncer in any pooling mode. Any thread may call anything at any time. Requests are sent one after the
-// other, but a call that waits for a lock does not hold up the others. Once the client is moved from, every function
-// throws usage_error.
+// A client has one connection, which is opened when it is first needed and again whenever it has broken; a second one
+// while leases are extended, and a third one while a caller waits for a lock. Nothing depends on their sessions, so
+// they may go through PgBouncer in any pooling mode. Any thread may call anything at any time, but not while another
+// moves or destroys the client. Requests are sent one after the other, but a call that waits for a lock does not hold
+// up the others. Once the client is moved from, every function throws usage_error.
 //
 // Every function can throw connection_error, usage_error (the server checks the arguments) and error.
 class SHEDLOCK_EXPORT client {
@@ -265,7 +264,8 @@ public:
     // connection, with next to no load, serves all callers that wait through this client. Where the server cannot wake
     // them (behind a pooler; on the portable edition; up to PostgreSQL 16 without shared_preload_libraries), each asks
     // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
-    // passed. A tick that has had its run is refused at once; with retry, only if that run is known to be done.
+    // passed or a stop was requested. A tick that has had its run is refused at once; with retry, only if that run is
+    // known to be done.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
@@ -288,8 +288,8 @@ public:
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
     void release(names const &, token, outcome = outcome::done);
 
-    // For administrators. force_release: true if the lock was held; its holder's token is then lost. pause: false if
-    // the lock is still held after wait, or is paused already; throws in_doubt, too. resume: false if it was not
+    // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
+    // if the lock is still held after wait, or is paused already; throws in_doubt, too. resume: false if it was not
     // paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,

@@ -48,8 +48,8 @@ public:
     using connection_error::connection_error;
 };
 
-// The lock is not ours any more: the lease ended or another caller took over (SQLSTATE SL001), or the lock was already
-// released as done (SL002).
+// The caller does not hold the lock any more: the lease ended or another caller took over (SQLSTATE SL001), or the lock
+// was already released as done (SL002; a pqxx_lock gives SL001 here, too, and the server's WARNING says which it was).
 class SHEDLOCK_EXPORT lock_lost : public error {
 public:
     using error::error;
