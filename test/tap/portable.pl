@@ -203,6 +203,30 @@ sub gone
 	$_->quit for $holder, $locker;
 }
 
+# An acquire that its fast path, or shedlock__take_one, cannot decide keeps the row locked until the slower way has decided. Functions
+# that are called in between wait here for the test: number 1 by every acquire, number 2 after shedlock__take_one.
+database('deciding');
+run_file('deciding', $file);
+sql('deciding', q[CREATE OR REPLACE FUNCTION jobs.shedlock__at_most(at_most interval) RETURNS interval LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN at_most; END';
+	CREATE OR REPLACE FUNCTION jobs.shedlock__require_one_truth() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(2); END']);
+my $failed = q[SELECT shedlock_acquire('row', '1 h'), shedlock_release('row', false)];
+my $ahead = q[UPDATE shedlock SET locked_at = timezone('UTC', now()) + interval '1 h', lock_until = '-infinity'];
+for ([ 1, $failed, q[shedlock_acquire('row', '1 h')] ], [ 1, $failed, q[shedlock_acquire_token('row', '1 h') > 0] ], [ 2, $ahead, q[shedlock_acquire('row', '1 h', '1 ms')] ])
+{
+	my ($number, $before, $call) = @$_;
+	my ($gate, $caller) = (session('deciding'), session('deciding'));
+	sql('deciding', $before);
+	$gate->query_safe("SELECT pg_advisory_lock($number)");
+	$caller->query_until(qr/begun/, "\\echo begun\nSELECT $call;\n");
+	$node->poll_query_until('deciding', q[SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted]) or die 'the acquire does not wait';
+	is(sql('deciding', q[SELECT name FROM shedlock FOR UPDATE SKIP LOCKED]), '', "an acquire keeps the row locked until it has decided: $call");
+	is(sql('deciding', 'SELECT count(*) FROM shedlock'), 1, '... which is there');
+	$gate->query_safe("SELECT pg_advisory_unlock($number)");
+	is(answer($caller, ''), 't', '... and gets the lock');
+	sql('deciding', q[UPDATE shedlock SET lock_until = '-infinity']);
+	$_->quit for $gate, $caller;
+}
+
 # Leases that end with their session. The team cannot see when the sessions of other roles started. If the start of a session is not
 # visible to the team, its mark has a comma instead of a dot.
 database('ends');
