@@ -710,7 +710,8 @@ END
 $$;
 
 -- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
--- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a Java run before it.
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a Java
+-- run before it.
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
                                           tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -736,8 +737,8 @@ END
 $$;
 
 -- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
--- lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it or it is missing. For columns that do not hold every
--- microsecond or every character it raises string_data_right_truncation.
+-- lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it or it is missing.
+-- For columns that do not hold every microsecond or every character it raises string_data_right_truncation.
 CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -803,7 +804,8 @@ BEGIN
         END IF;
     END LOOP;
 
-    may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL; -- a table that exists only with Citus
+    -- pg_dist_local_group exists only with Citus.
+    may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL;
     LOOP
         -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays locked until
         -- we have decided. If we gave it back in between, another session could take the lock. We would be refused, and so
@@ -843,8 +845,8 @@ BEGIN
             token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
             EXIT;
         EXCEPTION
-            -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has changed since this
-            -- transaction's snapshot.
+            -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has changed
+            -- since this transaction's snapshot.
             WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
                 token := NULL;
                 RETURN;
@@ -926,11 +928,11 @@ DECLARE
     ending text COLLATE "default";
     is_exact boolean;
 BEGIN
-    -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here, because in PL/pgSQL
-    -- the call of a function costs as much as five operators. It decides only what is beyond doubt. shedlock__acquire decides
-    -- the rest and reports what is wrong. It also knows months, whose length depends on the date; days and hours of different
-    -- signs that overflow when they are added one after the other; rows that are missing; and columns that do not hold every
-    -- microsecond.
+    -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
+    -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
+    -- shedlock__acquire decides the rest and reports what is wrong. It also knows months, whose length depends on the date;
+    -- days and hours of different signs that overflow when they are added one after the other; rows that are missing; and
+    -- columns that do not hold every microsecond.
     IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
         SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE '%!%' AND s.locked_by COLLATE "default" NOT LIKE '%&%' INTO is_refused
@@ -967,7 +969,7 @@ BEGIN
                  OR read_only_sql_transaction THEN
                 NULL;
             END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- is_refused is false if the lease may have ended with its session
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
             RETURN false;
         END IF;
     END IF;
@@ -1052,7 +1054,7 @@ BEGIN
                  OR read_only_sql_transaction THEN
                 NULL;
             END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- is_refused is false if the lease may have ended with its session
+        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
             RETURN NULL;
         END IF;
     END IF;

@@ -125,7 +125,8 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
     return one;
 }
 
-// Whether an extend of one of the locks for which the outage was reported is overdue, so that it is not over yet.
+// Whether an extend of one of the locks for which the outage was reported is overdue, so that the outage is not over
+// yet.
 bool keeper::is_any_overdue() const
 {
     auto const now = clock::now();

@@ -36,7 +36,7 @@ constexpr auto check_query = R"(
 struct lock_row {
     std::string name, state, last_outcome;
     // How many seconds ago; nullopt: never, or the lock is not held.
-    std::optional<double> done, held_since, java_may_have_done;
+    std::optional<double> done, held_for, java_may_have_done;
 };
 
 struct judgement {
@@ -93,12 +93,12 @@ judgement judge_hold(lock_row const &lock, double max_held)
 {
     if (lock.state == "paused")
         return {health::warning, "is paused"};
-    if (!lock.held_since)
+    if (!lock.held_for)
         return {health::ok, "is not held"};
-    if (!std::isfinite(*lock.held_since) || is_in_the_future(*lock.held_since))
+    if (!std::isfinite(*lock.held_for) || is_in_the_future(*lock.held_for))
         return {health::unknown, "is held, but it is not known since when"};
-    return {*lock.held_since > max_held ? health::critical : health::ok,
-            "has been held for " + duration(std::max(*lock.held_since, 0.0))};
+    return {*lock.held_for > max_held ? health::critical : health::ok,
+            "has been held for " + duration(std::max(*lock.held_for, 0.0))};
 }
 
 judgement judge(lock_row const *lock, limits const &allowed)
@@ -141,7 +141,7 @@ std::string measures(lock_row const &lock, limits const &allowed)
     if (allowed.max_age)
         all += measure(lock.name + "_age", lock.done, seconds(*allowed.max_age));
     if (allowed.max_held)
-        all += measure(lock.name + "_held", lock.held_since.value_or(0), seconds(*allowed.max_held));
+        all += measure(lock.name + "_held", lock.held_for.value_or(0), seconds(*allowed.max_held));
     return all;
 }
 
