@@ -5,7 +5,6 @@
 built = @test/part $@
 part = @nice -n 5 test/part $@
 cores := $(shell nproc)
-comma := ,
 done = && echo "ok - built, no warnings"
 server = test/with-server
 
@@ -95,7 +94,7 @@ exports: | programs
 installed: | programs
 	$(part) 'installed: CMake, pkg-config, docs/examples' test/installed
 dist: | programs
-	$(if $(wildcard .git),$(part) 'archives of a release$(comma) built by clang' dev/dist)
+	$(if $(wildcard .git),$(part) 'archives of a release (built by clang)' dev/dist)
 languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs

@@ -176,6 +176,15 @@ bool is_stopped(pid_t pid)
     return state_of(pid) == 'T';
 }
 
+bool has_pending(pid_t pid, int signal)
+{
+    std::ifstream about{"/proc/" + std::to_string(pid) + "/status"};
+    for (std::string line; std::getline(about, line);)
+        if (line.starts_with("ShdPnd:"))
+            return std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1;
+    return false;
+}
+
 void adopt_orphans()
 {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);

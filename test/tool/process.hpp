@@ -56,6 +56,7 @@ words sh(std::string const &script, words const &arguments = {});
 
 bool is_running(pid_t);
 bool is_stopped(pid_t);
+bool has_pending(pid_t, int signal); // sent to the process, and not yet taken by any of its threads
 
 // Once adopt_orphans() has been called, end_children() also ends processes that have lost their parent.
 void adopt_orphans();

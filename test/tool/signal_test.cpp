@@ -175,7 +175,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         process tool{command};
         EXPECT_TRUE(comes_true([&] { return ask(locked) != "0"; }));
         tool.signal(SIGTERM);
-        ::usleep(300'000); // time to notice the signal before the grant
+        EXPECT_TRUE(comes_true([&] { return !has_pending(tool.pid(), SIGTERM); })); // noticed before the grant
         table.commit();
         auto const seen = tool.wait();
         EXPECT_EQ(seen.status, 128 + SIGTERM);
@@ -188,7 +188,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
 TEST(signal, ends_the_waiting_for_a_server)
 {
     process tool{sh("PGPORT=1 exec shedlock run \"$1\" --at-most 1h --wait 10m -- echo ran", {name()})};
-    ::usleep(300'000); // time for the connection to be refused, and for the tool to wait
+    EXPECT_TRUE(comes_true([&] { return !tool.err().empty(); })); // the connection was refused, so the tool waits
     tool.signal(SIGTERM);
     auto const seen = tool.wait();
     EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.err;
@@ -242,8 +242,8 @@ TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
         process tool{under_lock(sh("trap 'echo told' TERM; echo $$; while :; do sleep 0.1; done"),
                                 an_hour({"--no-keep-alive"}))};
         auto const command = printed_pid(tool);
-        advance_clock(std::chrono::minutes{59} +
-                      std::chrono::seconds{51}); // less than the margin of 9.6 s before the lease ends
+        // Less than the margin of 9.6 s before the lease ends.
+        advance_clock(std::chrono::minutes{59} + std::chrono::seconds{51});
         ASSERT_TRUE(tool.says("told"));
         ::usleep(200'000);
         EXPECT_TRUE(is_running(command));

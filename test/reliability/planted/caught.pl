@@ -8,7 +8,7 @@ use ShedLock;
 
 plan skip_all => 'run by test/reliability/planted/check' unless $ENV{PLANTED};
 
-my $node = new_server('broken', crowd_settings() . "wal_writer_delay = 10s\nwal_level = replica\nmax_wal_senders = 1\n"); # without senders no commit waits for a standby
+my $node = new_server('broken', crowd_settings() . "wal_writer_delay = 10s\n", allows_streaming => 1);
 my %histories = (histories => 200, until => 'violation');
 
 # The server crashes while sessions do not wait for the disk.
