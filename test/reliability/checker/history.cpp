@@ -1,5 +1,6 @@
 #include "history.hpp"
 
+#include <algorithm>
 #include <array>
 #include <istream>
 #include <map>
@@ -225,17 +226,29 @@ std::string done_line(operation const &call)
     return line.add(call.done).text();
 }
 
+// A client that is killed while it writes may leave a line without its end; the next one follows at once. The operation
+// had not been sent yet, or nobody learnt its result.
+std::string without_torn_line(std::string const &line)
+{
+    std::size_t begin = 0;
+    for (auto const *const kind : {"call ", "done "})
+        if (auto const at = line.rfind(kind); at != std::string::npos)
+            begin = std::max(begin, at);
+    return line.substr(begin);
+}
+
 record read(std::istream &in)
 {
     record made;
     std::unordered_map<int, std::size_t> index_of;
-    for (std::string line; std::getline(in, line);) {
+    for (std::string written; std::getline(in, written);) {
+        if (written.empty() || written[0] == '#')
+            continue;
+        auto const line = without_torn_line(written);
         std::istringstream words{line};
         std::string kind;
         int number_of = 0;
         words >> kind;
-        if (kind.empty() || kind[0] == '#')
-            continue;
         try {
             if (kind != "history")
                 words >> number_of;

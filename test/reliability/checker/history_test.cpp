@@ -33,6 +33,7 @@ TEST(history, reads_what_it_writes)
     op.ledger = 2;
     op.begun = 14;
     op.ended = 16;
+    op.is_kept = true;
     op.rows = {{"a", 12, 62}, {"b", 12, 62}};
     op.done = {20, 1020};
     std::istringstream in{
@@ -48,6 +49,17 @@ TEST(history, reads_what_it_writes)
     ASSERT_EQ(record.operations.size(), 1U);
     EXPECT_EQ(history::call_line(record.operations[0]), history::call_line(op));
     EXPECT_EQ(history::done_line(record.operations[0]), history::done_line(op));
+}
+
+TEST(history, leaves_out_what_a_killed_client_did_not_write_to_its_end)
+{
+    std::string const call = "call 1 client=1 do=look names=a at=1 wall=1\n";
+    for (auto const *const torn : {"c", "call 2 client=2 do=acquire names=b", "done 7 result=yes token=12"}) {
+        std::istringstream in{call + torn + "done 1 result=yes at=2 wall=2\n"};
+        auto const record = history::read(in);
+        ASSERT_EQ(record.operations.size(), 1U) << torn;
+        EXPECT_EQ(record.operations[0].result, history::result::yes) << torn;
+    }
 }
 
 TEST(history, rejects_what_it_cannot_read)
