@@ -67,7 +67,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
         switch (availability_of(times, now, request.asked, past)) {
         case availability::not_due:
             return not_granted(outcomes::refused_for_good);
-        case availability::held:
+        case availability::taken:
             if (!held || held->lease_ends < times.lock_until)
                 held = outlook{i, times.lock_until, is_waiting && table.row_of(all[i]).from.is_ours()};
             break;
@@ -143,7 +143,7 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
     PAUSE_POINT("looked");
     const auto result = decide(table, {seen, count}, request, who);
     for (size_t i = 0; i < count; i++)
-        table.forget(seen[i]);
+        table.unpin(seen[i]);
     return result;
 }
 

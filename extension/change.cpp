@@ -39,10 +39,10 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
     auto why = standing_of(current, who, now, seen.stored.past);
     // at_least still keeps others away, but the owner has lost the lock.
     const bool has_lost_its_session =
-        why == standing::ours && current.from.ends_with_session && is_session_alive(current.from.session) == false;
+        why == standing::live && current.from.ends_with_session && is_session_alive(current.from.session) == false;
     if (has_lost_its_session)
         why = standing::expired;
-    else if (why == standing::ours || (why == standing::expired && is_being_extended(table, seen)))
+    else if (why == standing::live || (why == standing::expired && is_being_extended(table, seen)))
         return std::nullopt;
     current.times = table.lease_of(seen, now);
     const auto holder = current.holder;
@@ -80,7 +80,7 @@ change_result rewrite_all(const lock_table &table, std::span<sighting> all, Chan
             if (nowait)
                 return change_result::busy;
             for (auto &each : all)
-                table.forget(each);
+                table.unpin(each);
             table.wait_for_other(seen);
             return change_result::again;
         }
@@ -105,7 +105,7 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
     found = find_complaint(table, all, who, now);
     const auto result = found ? change_result::not_ours : rewrite_all(table, all, change, now, nowait);
     for (auto &seen : all) {
-        table.forget(seen);
+        table.unpin(seen);
         if (result == change_result::done)
             count_change(seen.name, now - seen.times().locked_at);
     }
@@ -274,7 +274,7 @@ bool force_release(lock_table &table, const lock_name &name)
             return false;
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
-        const bool was_held = availability_of(table.lease_of(seen, now), now) == availability::held;
+        const bool was_held = availability_of(table.lease_of(seen, now), now) == availability::taken;
         const auto times = freed(seen.times(), now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());
         const auto end = end_of(origin::kinds::administrator, times.locked_at);
@@ -292,7 +292,7 @@ bool resume(lock_table &table, const lock_name &name)
         auto seen = look_until_decided(table, name);
         PAUSE_POINT("decided");
         if (seen.state == sighting::states::absent || !is_paused(seen.times())) {
-            table.forget(seen);
+            table.unpin(seen);
             ereport(WARNING, (errcode(ERRCODE_WARNING), errmsg("lock \"%.*s\" was not resumed", SV(name.bytes)),
                               errdetail("It is not paused.")));
             return false;

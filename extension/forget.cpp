@@ -27,7 +27,7 @@ bool forget(lock_table &table, const lock_name &name)
         const instant now = pg::clock_now();
         if (seen.state != sighting::states::settled ||
             !is_past(table.lease_of(seen, now), seen.stored.past, now, table.shape().unit)) {
-            table.forget(seen);
+            table.unpin(seen);
             return false;
         }
         const bool is_java = !table.row_of(seen).from.is_ours();

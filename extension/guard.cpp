@@ -116,7 +116,7 @@ bool keep_others_away(const lock_table &table, sighting &seen)
 {
     if (!lock_table::is_own(seen))
         return table.share_lock(seen);
-    table.forget(seen);
+    table.unpin(seen);
     return true;
 }
 
@@ -299,7 +299,7 @@ void add(const lock_table &table, const lock_name &name, const claim &who, bool 
     be_first_at_commit();
     join({nullptr, is_to_complete, GetCurrentSubTransactionId(), table.shape().table, name, current.times.locked_at,
           current.from});
-    table.forget(seen);
+    table.unpin(seen);
 }
 
 } // namespace

@@ -34,7 +34,7 @@ availability availability_of(const lease &current, instant now, const tick_reque
         if (!asked.retry || !is_last_and_not_done)
             return availability::not_due;
     }
-    return current.lock_until > now ? availability::held : availability::free;
+    return current.lock_until > now ? availability::taken : availability::free;
 }
 
 // An absent instant is less than any other.
@@ -96,7 +96,7 @@ standing standing_of(const row &current, const claim &who, instant now, const hi
         return standing::foreign;
     if (is_released(current.times))
         return current.times.lock_at_least_until ? standing::released : standing::done;
-    return current.times.lock_until > now ? standing::ours : standing::expired;
+    return current.times.lock_until > now ? standing::live : standing::expired;
 }
 
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit)

@@ -72,16 +72,17 @@ struct claim {
 
 enum class availability {
     free,
-    held,    // a holder has it, or its at_least has not passed
-    not_due, // held or free: this tick is not due any more, so waiting is useless
+    taken,   // a holder has it, or its at_least has not passed
+    not_due, // taken or free: this tick is not due any more, so waiting is useless
 };
 
+// Of the acquisition that a caller claims to own.
 enum class standing {
-    ours,     // and live
-    done,     // ours, but released as done, and perhaps acquired by others since
-    released, // ours, but released as failed
-    expired,  // ours, but lock_until has been reached
-    foreign,  // another owner's, or another acquisition; or a pause, which has no owner
+    live,
+    done,     // released as done, and perhaps acquired by others since
+    released, // released as failed
+    expired,  // lock_until has been reached
+    foreign,  // the row has another owner, or another acquisition; or a pause, which has no owner
 };
 
 // A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
@@ -116,13 +117,13 @@ lease granted(instant now, instant token, std::optional<duration> at_most, durat
 // acquisition without a tick usually records its token as its tick.)
 standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
 
-// What an extend writes over a live lease of ours. Without at_least the old one stays.
+// What an extend writes over a live lease. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);
 
-// Whether an acquisition of ours was released.
+// Whether an acquisition was released.
 bool is_released(const lease &current);
 
-// What a release writes over a lease of ours that was not released: free now, or when its at_least has passed.
+// What a release writes over a lease that was not released: free now, or when its at_least has passed.
 lease released(const lease &current, instant now, bool done, duration unit);
 
 // What force_release writes, whoever holds the lock: free now, with a new token, so that the old holder has lost it.

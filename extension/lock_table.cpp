@@ -70,7 +70,7 @@ void lock_table::close(bool keep_lock)
     table_close(table_, keep_lock ? NoLock : RowExclusiveLock);
 }
 
-void lock_table::forget(sighting &seen) const
+void lock_table::unpin(sighting &seen) const
 {
     if (BufferIsValid(seen.page))
         ReleaseBuffer(seen.page);
@@ -166,7 +166,7 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
         remember_written(seen, tuple->t_self);
         CommandCounterIncrement(); // lets the same statement release what it acquired
     }
-    forget(seen);
+    unpin(seen);
     if (locked)
         hold_until_workers_commit(seen.name);
     return locked;
@@ -183,7 +183,7 @@ bool lock_table::remove(sighting &seen) const
         queue::wake_at(queue::ends::any, RelationGetRelid(table_), seen.name);
         CommandCounterIncrement();
     }
-    forget(seen);
+    unpin(seen);
     return removed;
 }
 
@@ -207,7 +207,7 @@ bool lock_table::take(sighting &seen, const contents &written, text *locked_by) 
     const bool alone = lock.try_acquire();
     PAUSE_POINT("taker");
     const bool taken = alone && is_unchanged(seen) && rewrite(seen, written, locked_by);
-    forget(seen);
+    unpin(seen);
     if (alone)
         lock.release();
     return taken;
@@ -222,7 +222,7 @@ bool lock_table::insert(const lock_name &name) const
     PAUSE_POINT("inserter");
     auto again = glance(name);
     const bool inserted = again.state == sighting::states::absent && insert_speculatively(name);
-    forget(again);
+    unpin(again);
     lock.release();
     return inserted;
 }
@@ -329,7 +329,7 @@ bool lock_table::share_lock(sighting &seen) const
 {
     PAUSE_POINT("share lock");
     const bool locked = lock_row(seen, LockTupleShare);
-    forget(seen);
+    unpin(seen);
     if (locked)
         hold_until_workers_commit(seen.name);
     return locked;
@@ -361,7 +361,7 @@ void lock_table::wait_for_other(sighting &seen) const
 {
     PAUSE_POINT("wait");
     ItemPointerData tid = seen.tuple.t_self;
-    forget(seen);
+    unpin(seen);
     XactLockTableWait(seen.other, table_, &tid, XLTW_Update);
 }
 

@@ -12,7 +12,7 @@
 
 namespace shedlock {
 
-// What a look saw. Unless the state is absent, the row's page stays pinned until forget(): the row cannot be pruned,
+// What a look saw. Unless the state is absent, the row's page stays pinned until unpin(): the row cannot be pruned,
 // and no other row can take its place.
 struct sighting {
     enum class states {
@@ -58,7 +58,7 @@ public:
 
     // The same, but absent and new are certain: at some instant during this call no such row was committed.
     sighting look(const lock_name &name) const;
-    void forget(sighting &seen) const;
+    void unpin(sighting &seen) const;
 
     // What the transaction in progress is doing to an undecided row: extending or releasing the same acquisition,
     // making another one, or deleting the row; or it has just ended.

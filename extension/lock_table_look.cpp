@@ -87,7 +87,7 @@ sighting lock_table::look(const lock_name &name) const
 {
     auto seen = glance(name);
     while (seen.is_new() && is_committed(name)) {
-        forget(seen);
+        unpin(seen);
         CHECK_FOR_INTERRUPTS();
         seen = glance(name);
     }
@@ -150,7 +150,7 @@ sighting lock_table::look_up(const lock_name &name) const
             ReleaseBuffer(seen.page);
             return true;
         }
-        forget(result);
+        unpin(result);
         result = seen;
         // An uncommitted insertion may be the new version of a row whose committed version comes later in the index.
         return seen.is_new();
@@ -214,7 +214,7 @@ bool lock_table::revisit(sighting &seen) const
     }
     LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
     if (!found) {
-        forget(seen);
+        unpin(seen);
         return false;
     }
     if (!ItemPointerEquals(&seen.tuple.t_self, const_cast<ItemPointer>(&last.tid)) &&

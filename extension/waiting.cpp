@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr duration longest_nap_alone = 50ms; // when no session will wake us
 constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in an int
 
-// A lock that at least one caller waits for. Its index in wishes::locks is also its index for the functions of
+// A lock that at least one caller waits for. Its index in waiters::locks is also its index for the functions of
 // queue.hpp.
 struct wanted {
     lock_name name;
@@ -25,14 +25,14 @@ struct wanted {
     duration due; // when to look next, since the wait began
 };
 
-struct wish {
-    int32 which; // the number of the waiter
+struct need {
+    int32 waiter; // its number
     size_t lock;
 };
 
-struct wishes {
+struct waiters {
     std::span<wanted> locks;
-    std::span<wish> all; // grouped by waiter
+    std::span<need> needs; // grouped by waiter
 };
 
 void look_at(const lock_table &table, wanted &one, size_t index, duration elapsed)
@@ -45,10 +45,10 @@ void look_at(const lock_table &table, wanted &one, size_t index, duration elapse
         const auto now = pg::clock_now();
         const auto times = table.lease_of(seen, now);
         one.is_free =
-            availability_of(times, now) != availability::held && !table.is_held_until_workers_commit(one.name);
+            availability_of(times, now) != availability::taken && !table.is_held_until_workers_commit(one.name);
         next = {index, times.lock_until, table.row_of(seen).from.is_ours()};
     }
-    table.forget(seen);
+    table.unpin(seen);
     one.is_known = true;
     one.due = elapsed + one.pauses.next(next);
 }
@@ -80,46 +80,46 @@ void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
 
 // The waiters whose locks are all free. If this session was woken for a lock that it has no use for, it wakes the next
 // session in that queue.
-size_t collect(const wishes &what, Datum *found)
+size_t collect(const waiters &all, Datum *found)
 {
     size_t count = 0;
-    for (size_t begin = 0, end; begin < what.all.size(); begin = end) {
+    for (size_t begin = 0, end; begin < all.needs.size(); begin = end) {
         bool is_free = true;
-        for (end = begin; end < what.all.size() && what.all[end].which == what.all[begin].which; end++)
-            is_free = is_free && what.locks[what.all[end].lock].is_free;
+        for (end = begin; end < all.needs.size() && all.needs[end].waiter == all.needs[begin].waiter; end++)
+            is_free = is_free && all.locks[all.needs[end].lock].is_free;
         if (!is_free)
             continue;
-        found[count++] = Int32GetDatum(what.all[begin].which);
-        for (const auto &one : what.all.subspan(begin, end - begin))
-            what.locks[one.lock].is_of_use = true;
+        found[count++] = Int32GetDatum(all.needs[begin].waiter);
+        for (const auto &one : all.needs.subspan(begin, end - begin))
+            all.locks[one.lock].is_of_use = true;
     }
-    for (size_t i = 0; i < what.locks.size(); i++)
-        if (what.locks[i].is_of_use)
+    for (size_t i = 0; i < all.locks.size(); i++)
+        if (all.locks[i].is_of_use)
             queue::satisfy(i);
-        else if (what.locks[i].is_free)
+        else if (all.locks[i].is_free)
             queue::pass_on(i);
     return count;
 }
 
 // Lists each lock once, however many waiters it has, because a session takes only one place in the queue of a lock.
-wishes make_wishes(const wait_request &request)
+waiters make_waiters(const wait_request &request)
 {
     const auto &names = request.names;
     auto *const locks = static_cast<wanted *>(palloc(sizeof(wanted) * names.size()));
-    auto *const all = static_cast<wish *>(palloc(sizeof(wish) * names.size()));
+    auto *const needs = static_cast<need *>(palloc(sizeof(need) * names.size()));
     for (size_t i = 0; i < names.size(); i++)
-        all[i] = {request.which[i], i};
-    std::sort(all, all + names.size(),
-              [&](const wish &a, const wish &b) { return names[a.lock].bytes < names[b.lock].bytes; });
+        needs[i] = {request.which[i], i};
+    std::sort(needs, needs + names.size(),
+              [&](const need &a, const need &b) { return names[a.lock].bytes < names[b.lock].bytes; });
     size_t count = 0;
     for (size_t i = 0; i < names.size(); i++) {
-        const auto &name = names[all[i].lock];
+        const auto &name = names[needs[i].lock];
         if (count == 0 || locks[count - 1].name.bytes != name.bytes)
             locks[count++] = {name, false, false, false, {}, duration::zero()};
-        all[i].lock = count - 1;
+        needs[i].lock = count - 1;
     }
-    std::sort(all, all + names.size(), [](const wish &a, const wish &b) { return a.which < b.which; });
-    return {{locks, count}, {all, names.size()}};
+    std::sort(needs, needs + names.size(), [](const need &a, const need &b) { return a.waiter < b.waiter; });
+    return {{locks, count}, {needs, names.size()}};
 }
 
 // The keys of the locks, and last the one of shedlock_end_wait.
@@ -143,7 +143,7 @@ duration naps::next(const outlook &what)
     const auto nap = std::chrono::duration_cast<duration>(std::min(next_, longest) * spread);
     next_ = std::min(2 * next_, queue::longest_nap);
     const auto now = pg::clock_now();
-    return what.lease_ends > now ? std::min(nap, duration{what.lease_ends - now}) : nap;
+    return what.lease_ends > now ? std::min(nap, duration{*what.lease_ends - now}) : nap;
 }
 
 // The nap is negative if its end has already passed, because a look took longer than the nap. For WaitLatch a negative
@@ -168,32 +168,32 @@ std::span<queue::key> keys_of(Oid table, lock_names names)
 ArrayType *wait_for_any(Oid function, const wait_request &request)
 {
     const stopwatch watch;
-    const auto what = make_wishes(request);
-    const size_t end_of_wait = what.locks.size(); // its index
-    const auto keys = keys_of(find_table(function), what.locks, request.wait_id);
+    const auto all = make_waiters(request);
+    const size_t end_of_wait = all.locks.size(); // its index
+    const auto keys = keys_of(find_table(function), all.locks, request.wait_id);
     const MemoryContext caller = CurrentMemoryContext;
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
-    auto *const found = static_cast<Datum *>(palloc(sizeof(Datum) * what.all.size()));
+    auto *const found = static_cast<Datum *>(palloc(sizeof(Datum) * all.needs.size()));
     std::optional<size_t> count;
 
     queue::while_queued(keys, [&] {
         while (queue::is_queued()) {
             MemoryContextReset(scratch);
             MemoryContextSwitchTo(scratch);
-            look_where_due(function, what.locks, watch.elapsed());
+            look_where_due(function, all.locks, watch.elapsed());
             MemoryContextSwitchTo(caller);
-            count = collect(what, found);
+            count = collect(all, found);
             const auto elapsed = watch.elapsed();
             if (*count > 0 || queue::was_woken(end_of_wait) || elapsed >= request.wait)
                 return;
-            sleep(std::min(request.wait, next_due(what.locks)) - elapsed);
+            sleep(std::min(request.wait, next_due(all.locks)) - elapsed);
         }
     });
     if (!count)
         return nullptr;
     const auto waited = watch.elapsed();
-    for (const auto &one : what.all)
-        stats::record_wait(what.locks[one.lock].name, waited);
+    for (const auto &one : all.needs)
+        stats::record_wait(all.locks[one.lock].name, waited);
     return construct_array(found, static_cast<int>(*count), INT4OID, sizeof(int32), true, TYPALIGN_INT);
 }
 

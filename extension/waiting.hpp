@@ -17,9 +17,9 @@ private:
 
 // When to look again, according to a look that found a lock taken.
 struct outlook {
-    size_t index = 0;           // of that lock among those that are waited for
-    instant lease_ends = never; // never: unknown
-    bool will_wake = false;     // the holder is a caller of ours, whose release wakes us
+    size_t index = 0;                    // of that lock among those that are waited for
+    std::optional<instant> lease_ends{}; // if known
+    bool will_wake = false;              // the holder uses this extension, so its release wakes us
 };
 
 // How long to sleep between two looks. The first in a queue, and a session without a place, sleep until the lease ends,

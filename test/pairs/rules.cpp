@@ -226,7 +226,7 @@ private:
             return "Nobody ever acquired it, or its row has been deleted.";
         auto const who = claim();
         switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now, row->past)) {
-        case standing::ours:
+        case standing::live:
             return "";
         case standing::done:
             return who.token && row->times.locked_at > *who.token ? acquired_again : done_before;

@@ -19,8 +19,8 @@ constexpr origin java{};
 
 TEST(availability, I1_is_held_until_the_very_end_of_the_lease)
 {
-    EXPECT_EQ(availability_of(held_for_a_minute, noon, {}), availability::held);
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min - 1us, {}), availability::held);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon, {}), availability::taken);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1min - 1us, {}), availability::taken);
 }
 
 TEST(availability, I1_is_free_at_the_instant_when_the_lease_ends)
@@ -30,7 +30,7 @@ TEST(availability, I1_is_free_at_the_instant_when_the_lease_ends)
 
 TEST(availability, infinity_is_held)
 {
-    EXPECT_EQ(availability_of({forever, noon, {}}, noon + 24h, {}), availability::held);
+    EXPECT_EQ(availability_of({forever, noon, {}}, noon + 24h, {}), availability::taken);
 }
 
 TEST(availability, a_tick_has_one_turn)
@@ -64,7 +64,7 @@ TEST(availability, a_tick_that_is_running_has_had_its_turn)
     const history running{noon, {}, {}};
     EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, tick_request{noon, false}, running), availability::not_due);
     EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, tick_request{noon + 1s, false}, running),
-              availability::held);
+              availability::taken);
 }
 
 TEST(availability, with_retry_the_last_tick_is_due_until_it_is_done)
@@ -81,8 +81,8 @@ TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 {
     const tick_request again{noon, true};
     const history not_done{noon, {}, {}};
-    EXPECT_EQ(availability_of({noon + 5s, noon, never}, noon + 5s - 1us, again, not_done), availability::held);
-    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, again, not_done), availability::held);
+    EXPECT_EQ(availability_of({noon + 5s, noon, never}, noon + 5s - 1us, again, not_done), availability::taken);
+    EXPECT_EQ(availability_of(held_for_a_minute, noon + 1s, again, not_done), availability::taken);
 }
 
 // History
@@ -226,9 +226,9 @@ constexpr claim session{"/42.17", {}};
 
 TEST(standing, I4_a_session_owns_what_it_acquired)
 {
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::live);
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon),
-              standing::ours);
+              standing::live);
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
               standing::foreign);
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "/42.17"}, session, noon), standing::foreign);
@@ -238,7 +238,7 @@ TEST(standing, I4_a_session_owns_what_it_acquired)
 TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_has_this_one)
 {
     const claim holder{{}, noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::live);
     EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, ours, "job"}, holder, noon), standing::foreign);
     // A Java client took the row over and happened to write the same locked_at.
     EXPECT_EQ(standing_of({held_for_a_minute, java, "job"}, holder, noon), standing::foreign);
@@ -251,7 +251,7 @@ TEST(standing, a_run_is_owned_by_its_session_and_its_token)
 {
     const claim run{"/42.17", noon};
     EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
-              standing::ours);
+              standing::live);
     EXPECT_EQ(
         standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
         standing::foreign);
@@ -259,7 +259,7 @@ TEST(standing, a_run_is_owned_by_its_session_and_its_token)
 
 TEST(standing, I1_a_lease_that_has_ended_is_no_longer_ours)
 {
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), standing::live);
     EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min), standing::expired);
 }
 
@@ -279,14 +279,14 @@ TEST(standing, a_token_that_was_released_as_done_is_known_until_the_next_one_is)
     EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon - 1us, noon}), standing::foreign);
     EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, {}, {}}), standing::foreign);
     // The row still has the token, so its own state decides.
-    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), standing::ours);
+    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), standing::live);
 }
 
 TEST(standing, a_token_whose_lease_ends_with_a_session_is_not_owned_by_that_session)
 {
     const row current{held_for_a_minute, {origin::kinds::token, "/42.17", true}, "job"};
     EXPECT_EQ(standing_of(current, session, noon), standing::foreign);
-    EXPECT_EQ(standing_of(current, {{}, noon}, noon), standing::ours);
+    EXPECT_EQ(standing_of(current, {{}, noon}, noon), standing::live);
 }
 
 TEST(standing, nobody_can_release_a_pause)
@@ -319,7 +319,7 @@ TEST(pause, has_no_end)
 {
     const auto paused = granted(noon, noon, std::nullopt, 0s, 1s);
     EXPECT_TRUE(is_paused(paused));
-    EXPECT_EQ(availability_of(paused, noon + 24h * 365, {}), availability::held);
+    EXPECT_EQ(availability_of(paused, noon + 24h * 365, {}), availability::taken);
     EXPECT_EQ(availability_of(resumed(paused, noon + 1h, 1s), noon + 1h, {}), availability::free);
     EXPECT_FALSE(is_paused(held_for_a_minute));
 }
