@@ -88,7 +88,7 @@ SELECT * FROM after($x$CREATE STATISTICS s ON (trap('STATISTICS')), name FROM sh
 SELECT * FROM after($x$CREATE STATISTICS s ON name, locked_by FROM shedlock$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock ((trap('INDEX')))$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE trap('PREDICATE')$x$);
--- Types, operators and indexes that the owner has created.
+-- Additional columns and indexes that are refused: types, domains and collations that the owner has created, and other kinds of indexes.
 SELECT * FROM after($x$CREATE FUNCTION distance(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN trap($$SUBTYPE_DIFF$$) THEN $1 - $2 END; END';
     CREATE TYPE span AS RANGE (subtype = float8, subtype_diff = distance); ALTER TABLE shedlock ADD extra span; CREATE INDEX ON shedlock USING gist (extra); CREATE INDEX ON shedlock (lock_until);
     INSERT INTO shedlock (name, lock_until, locked_at, locked_by, extra) SELECT 'job' || i, '2026-01-01', '2026-01-01', 'host', span(i, i + 10) FROM generate_series(1, 2000) i; UPDATE shedlock SET extra = '[1,2]' WHERE name IN ('free', 'held');
@@ -112,7 +112,7 @@ SELECT * FROM after($x$CREATE COLLATION own FROM "POSIX"; CREATE INDEX ON shedlo
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (lock_until)$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name, locked_at)$x$);
 SELECT * FROM after($x$CREATE TYPE columns AS (name varchar(64), lock_until timestamp, locked_at timestamp, locked_by varchar(255), lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp); ALTER TABLE shedlock OF columns$x$);
--- Constraints that promise less than they seem to. (NOT NULL ... NOT VALID exists from 18 on.)
+-- Columns that may be NULL: NOT NULL was dropped or, from 18 on, is NOT VALID.
 SELECT * FROM after(CASE WHEN current_setting('server_version_num')::int < 180000 THEN 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL'
     ELSE 'ALTER TABLE shedlock ALTER locked_by DROP NOT NULL; INSERT INTO shedlock VALUES (''new'', ''2999-01-01'', ''2026-01-01'', NULL); ALTER TABLE shedlock ADD CONSTRAINT nn NOT NULL locked_by NOT VALID' END);
 SELECT * FROM after($x$ALTER TABLE shedlock ALTER lock_until DROP NOT NULL$x$);
@@ -142,9 +142,11 @@ SELECT * FROM after($x$ALTER TABLE shedlock SET (fillfactor = 10, toast_tuple_ta
 SELECT * FROM after($x$ALTER TABLE shedlock CLUSTER ON shedlock_pkey$x$);
 SELECT * FROM after($x$CREATE UNIQUE INDEX ON shedlock (name)$x$);
 SELECT * FROM after($x$UPDATE shedlock SET locked_by = repeat('/', 200) || '#', locked_at = 'infinity' WHERE name = 'old'$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
+-- The owner of the table cannot replace the extension's own objects.
 SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIEW')$x$);
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS $f$SELECT trap('FUNCTION')$f$$x$);
-SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
+-- Dropping the table with CASCADE drops the extension.
 SELECT * FROM after($x$DROP TABLE shedlock CASCADE$x$);
 -- The only trigger that is accepted is that of shedlock_protect, provided nobody has changed it.
 GRANT EXECUTE ON FUNCTION shedlock_protect_row() TO regress_java;
@@ -198,7 +200,7 @@ SELECT shedlock_acquire('old', '1 min');
 DROP TABLE regress_attached.shedlock;
 SELECT shedlock_release('old') AS alone_again;
 ALTER TABLE regress_attached_too.shedlock SET SCHEMA regress_attached;
--- A NULL in a column that cannot have one is an error, and causes no other harm.
+-- A NULL in a column that is declared NOT NULL is an error, and causes no other harm. (The catalog is edited to get there.)
 ALTER TABLE shedlock ALTER lock_until DROP NOT NULL, ALTER locked_at DROP NOT NULL, ALTER locked_by DROP NOT NULL;
 INSERT INTO shedlock VALUES ('no end', NULL, '2026-01-01', 'x'), ('no start', '2999-01-01', NULL, 'x'), ('nobody', '2026-01-01', '2026-01-01', NULL);
 UPDATE shedlock SET lock_at_least_until = '2026-01-01' WHERE name = 'nobody';

@@ -22,16 +22,17 @@ SELECT name, state, regexp_replace(holder, '@.*', '@…') AS holder, holder_pid 
 SELECT name, token FROM shedlock_locks WHERE name LIKE 'odd%' ORDER BY name;
 SELECT held_for >= '10 min' AS held_for FROM shedlock_locks WHERE name = 'java';
 SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
--- A pause and a release by force are no runs, so they do not say how long a run takes.
+-- A pause and a release by force are not runs, so they do not say how long a run takes.
 SELECT shedlock_pause('was paused') AND shedlock_resume('was paused') AS was_paused, shedlock_acquire('forced', '1 h') AND shedlock_force_release('forced') AS forced;
 SELECT name, last_duration, last_outcome FROM shedlock_locks WHERE name IN ('was paused', 'forced') ORDER BY name;
 -- One reading of the clock for the whole query: no row contradicts itself.
 SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
--- The token is the number that shedlock_acquire_token returned.
+-- The statement that acquires does not see its row in the view yet.
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token('t', '1 min') = (SELECT token FROM shedlock_locks) AS before_it_was_there;
+-- The token is the number that shedlock_acquire_token returned.
 SELECT shedlock_extend_token('t', token, '1 h') FROM shedlock_locks;
--- A Java host may have a name like this; a locked_by of ours ends with its own token.
+-- The name of a Java host may look like a locked_by of ours, but ours ends with the row's own token.
 INSERT INTO shedlock VALUES ('java 3', '2999-01-01', '2026-01-01', 'worker#3', NULL), ('java 4', '2999-01-01', '2026-01-01', 'worker/4', NULL), ('ours', '2999-01-01', '2026-01-01', 'worker#1767225600000000', NULL),
     ('java 5', '2020-01-01', '2020-01-01', 'worker#5', '2020-01-01');
 SELECT name, state, holder, held_for IS NOT NULL AS held_for FROM shedlock_locks WHERE holder LIKE 'worker%' ORDER BY name;

@@ -2,14 +2,14 @@
 # leader.sh [NAME [SECONDS]]: of all copies on all hosts, only one works at a time. Needs psql; the PG* variables name the database.
 # SECONDS is at_most, the lease, in whole seconds. The work is done in a table:
 # CREATE TABLE worked (n bigint, token bigint, leader text)
-# docs/other-languages.md explains why it is done this way. For a single command, use "shedlock run leader --wait 1d -- COMMAND".
+# docs/other-languages.md explains why it is done this way. For a single command, use "shedlock run leader --at-most 10s --wait 1d -- COMMAND".
 set -u
 
 name=${1:-leader}
 seconds=${2:-10}
 printf -v third '%d.%03d' $((seconds / 3)) $((seconds * 1000 / 3 % 1000))
 printf -v tenth '%d.%d' $((seconds / 10)) $((seconds % 10))
-trusted=$((seconds * 90)) # hundredths of a second; our clock may run slower than the server's
+trusted_for=$((seconds * 90)) # nine tenths of at_most, in hundredths of a second: our clock may run slower than the server's
 holder=$HOSTNAME:$$
 token=
 stopping=no
@@ -18,7 +18,7 @@ trap 'stopping=yes' TERM INT
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-sql() { # [COMMAND...]: psql runs the statements on stdin; COMMAND, if given, runs psql
+sql() { # [PREFIX...]: runs the statements on stdin in psql; PREFIX, such as timeout, runs psql
     "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
         -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder" -v last="$last"
 }
@@ -32,14 +32,14 @@ clock() { read -r now _ </proc/uptime && now=${now/./}; }
 trust() { echo "$1" >"$folder/new" && mv "$folder/new" "$folder/until"; }
 trusted() { clock && [ "$now" -lt "$(<"$folder/until")" ]; }
 
-# Runs alongside the work until it is killed. $$ is the leader: once it is dead, its lease must not be extended.
+# Runs alongside the work until lead kills it, or the lease is no longer trusted. $$ is the leader: once it is dead, its lease must not be extended.
 keep() {
     local sent pause=$third
     while sleep "$pause" && kill -0 $$ 2>/dev/null && trusted; do
         clock && sent=$now
         pause=$third
         case $(ask "SELECT shedlock_extend_token(:'name', :token, :'at_most')") in
-        t) trust $((sent + trusted)) ;;
+        t) trust $((sent + trusted_for)) ;;
         f) trust 0 ;; # lost, or just completed
         *) pause=$tenth ;; # no answer; there is time for a few more attempts
         esac
@@ -50,7 +50,7 @@ work() { # one transaction; the commit of the last one of the term releases the 
     sql <<'SQL' >/dev/null
 BEGIN;
 SELECT coalesce(max(n), 0) + 1 AS n FROM worked \gset
-\! sleep 0.1
+\! sleep 0.1 # the actual work
 INSERT INTO worked VALUES (:n, :token, :'holder');
 \if :last
 SELECT shedlock_complete_token(:'name', :token);
@@ -91,7 +91,7 @@ while [ $stopping = no ]; do
     clock && sent=$now # taken before the call: however long the reply takes, the lease ends later than we assume
     token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || exit 1
     if [ -n "$token" ]; then
-        trust $((sent + trusted))
+        trust $((sent + trusted_for))
         lead
     else
         sleep "$tenth"

@@ -2181,7 +2181,7 @@ SELECT
     END AS held_for,
     o.pid AS holder_pid,
     o.alive AS holder_alive,
-    -- A pause and a release by force are no runs.
+    -- A pause and a release by force are not runs.
     CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
               AND (o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text) IS NOT TRUE
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)

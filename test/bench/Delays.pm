@@ -55,12 +55,12 @@ sub targets
 		return (join(', ', map { defined $values[$_] ? sprintf("$format $who[$_][1]", $values[$_]) : () } 0 .. $#who) || 'not measured', @values);
 	};
 	return (
-		$row->('handed over, SQL, median', '≤ 2x advisory lock + a flush: ' . ms($limit), $limit, map({ (ms($_), $_) } $time->('ours', 0.5))),
-		$row->('handed over, SQL, median', '≤ 1 ms', 1000, map({ (ms($_), $_) } $time->('ours', 0.5))),
-		$row->('handed over, SQL, 99 %', '≤ 5 ms', 5000, map({ (ms($_), $_) } $time->('ours', 0.99))),
-		$row->('handed over, C++ library, median', '≤ 3 ms', 3000, map({ (ms($_), $_) } $time->('library', 0.5))),
-		$row->("$crowd wait in vain: of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
-		$row->("$crowd wait in vain: statements per second, each", '≤ 1', 1, $each->('statements', '%.2f')),
+		$row->('hand-over, SQL, median', '≤ 2x advisory lock + a flush: ' . ms($limit), $limit, map({ (ms($_), $_) } $time->('ours', 0.5))),
+		$row->('hand-over, SQL, median', '≤ 1 ms', 1000, map({ (ms($_), $_) } $time->('ours', 0.5))),
+		$row->('hand-over, SQL, 99 %', '≤ 5 ms', 5000, map({ (ms($_), $_) } $time->('ours', 0.99))),
+		$row->('hand-over, C++ library, median', '≤ 3 ms', 3000, map({ (ms($_), $_) } $time->('library', 0.5))),
+		$row->("$crowd waiters in vain: processor time, of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
+		$row->("$crowd waiters in vain: statements per second and waiter", '≤ 1', 1, $each->('statements', '%.2f')),
 		$row->("a queue of $queue: hand-overs of more than 10 ms", '0', 0, $late, $results->all("queue/$queue//ours") ? $late : undef),
 	);
 }
@@ -73,7 +73,7 @@ sub replicated
 		[ $title, map({ Format::number($results->value("standby_$_/$kind/ours")) . '/s' } qw(cycle/1 cycle/8 cycle/32 refused/8)),
 			map({ ms($results->quantile("standby_handover/2/$kind//ours", $_)) } 0.5, 0.99) ]
 	} [ async => 'asynchronous' ], [ sync => 'synchronous' ];
-	return Format::table([ 'the standby', 'cycle, 1 client', '8 clients', '32 clients', 'refused, 8 clients', 'handed over, median', '99 %' ], @rows);
+	return Format::table([ 'the standby', 'cycle, 1 client', '8 clients', '32 clients', 'refused, 8 clients', 'hand-over, median', '99 %' ], @rows);
 }
 
 1;

@@ -24,7 +24,7 @@ sub expect
 	return "$side->{acquire} \\gset\n\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
 }
 
-# The work under the lock is a line of the pgbench script.
+# $work is what is done under the lock: a line of the pgbench script, or empty.
 sub one_name
 {
 	my ($side, $work) = @_;
@@ -68,8 +68,8 @@ sub variables
 	return map { ('-D', "$_=$value{$_}") } sort keys %value;
 }
 
-# Writes files for test/bench/instructions into a folder: setup.sql, and for each workload and side a line in the list, the SQL that
-# fills the table for one name, and the script.
+# Writes files for test/bench/instructions into a folder: setup.sql; list, with a line for each workload and side; and for each of these
+# NAME.fill, the SQL that fills the table for one name, and NAME.run, the script.
 sub save
 {
 	my ($folder) = @_;
@@ -78,7 +78,7 @@ sub save
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if $side->{options}; # settings make no difference in instructions
+			next if $side->{options}; # a side that differs only in settings is not counted again
 			next if $workload eq 'refused' && !Sides::has_table($side); # there is no other session that could hold the lock
 			my $file = "$workload.$side->{key}";
 			$file{list} .= join("\t", $file, $workload, Sides::schema($side), $side->{title}) . "\n";

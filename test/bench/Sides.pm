@@ -82,7 +82,7 @@ our @sides = (
 	},
 	{
 		key => 'portable', title => 'the portable edition',
-		note => 'the same functions in PL/pgSQL, of `extension/portable/shedlock.sql`: every commit waits for the disk',
+		note => 'the same functions in PL/pgSQL, from `extension/portable/shedlock.sql`: every commit waits for the disk',
 		setup => "$portable CREATE TABLE work (done int);", only => [qw(cycle refused run)],
 		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
 		release => 'SELECT shedlock_release(:name)',

@@ -35,7 +35,7 @@ sub itself
 our @targets = (
 	{
 		what => 'refused / a statement that does nothing', asked => [ '≥', 0.9 ], of => [ against('refused', 'ours', 'nothing', 1, 8, 32) ],
-		because => 'see [there](#refused-attempts)'
+		because => 'see [Refused attempts](#refused-attempts)'
 	},
 	{ what => 'cycle, async_release off / two UPDATEs', asked => [ '≥', 1 ], of => [ against('cycle', 'ours_sync', 'plain', 1, 8, 32) ] },
 	{ what => 'cycle / two UPDATEs, second async', asked => [ '≥', 1 ], of => [ against('cycle', 'ours', 'plain_async', 1, 8, 32) ] },
@@ -48,7 +48,7 @@ our @targets = (
 	{
 		what => 'refused, 10,000 names / Java, steady state', asked => [ '≥', 1.2 ],
 		of => [ [ '', 'names_refused/8/10000/ours', 'names_refused/8/10000/java_again' ] ],
-		because => 'see [there](#ten-names-to-a-million)'
+		because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
 	{ what => 'cycle, async_release off, 32 clients / Java', asked => [ '≥', 1.3 ], of => [ against_java('cycle/32/', 'ours_sync') ] },
 	{ what => 'cycle, 32 clients / Java', asked => [ '≥', 1.5 ], of => [ against_java('cycle/32/', 'ours') ] },
@@ -60,11 +60,11 @@ our @targets = (
 	{ what => 'one name, 32 clients / Java', asked => [ '≥', 2.5 ], of => [ against_java('one/32/', 'ours') ] },
 	{
 		what => 'refused, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_refused/8/1000000', 'names_refused/8/10') ],
-		compared => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'), because => 'see [there](#ten-names-to-a-million)'
+		compared => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'), because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
 	{
 		what => 'cycle, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_cycle/8/1000000', 'names_cycle/8/10') ],
-		compared => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'), because => 'see [there](#ten-names-to-a-million)'
+		compared => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'), because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
 	map { { what => "$_, after 100,000 cycles under an old snapshot: times slower", asked => [ '≤', 1.3 ], of => [ itself('ours', "old_$_/8/0", "old_$_/8/100000") ] } } qw(refused cycle)
 );

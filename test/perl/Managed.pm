@@ -11,7 +11,7 @@ use Time::HiRes qw(time sleep);
 use Fleet;
 use ShedLock;
 
-our @EXPORT = qw(spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true until_granted settings run_rounds);
+our @EXPORT = qw(spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true settings run_rounds);
 
 # For postgresql.conf, by name.
 sub settings
@@ -126,7 +126,7 @@ sub until_granted
 }
 
 # Lets a fleet work while faults happen one after the other. Each fault is [what, code]; the code gets the primary and the other server,
-# causes the fault, and returns the time at which it did. The next fault follows when both servers work again.
+# causes the fault, and returns the time from which the recovery is counted. The next fault follows when both servers work again.
 sub run_rounds
 {
 	my ($row, $nodes, $folder, $is_well, @faults) = @_;

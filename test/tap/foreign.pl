@@ -1,5 +1,5 @@
 # I11 with postgres_fdw, which commits on the other server just before the local commit, and cannot undo that. The guard checks before
-# then, except in the session's first transaction that uses postgres_fdw after the guard: see docs/guarantees.md, "Limits".
+# that, except in the first transaction of a session that uses postgres_fdw, if it does so only after the guard: see docs/guarantees.md, "Limits".
 use strict;
 use warnings;
 use Test::More;
@@ -16,7 +16,7 @@ CREATE FOREIGN TABLE far_effects (who text) SERVER far OPTIONS (table_name 'effe
 SQL
 
 my $psql = "psql -XqAt -o /dev/null -d '" . $server->connstr('postgres') . "' -c";
-my ($status, $out, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
+my (undef, undef, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
 INSERT INTO far_effects VALUES ('connected');
 SELECT shedlock_acquire('job', '1 h');
 BEGIN;
@@ -35,7 +35,7 @@ is($server->safe_psql('postgres', 'SELECT string_agg(who, $$ $$ ORDER BY who) FR
 	'... and nothing of it is committed on the other server');
 
 # The session guards and commits once before it first connects to the other server, so postgres_fdw registers its callback after our
-# first guard did. So a guard in a later transaction must register its callback again.
+# first guard. Callbacks run in the reverse order of registration, so a guard in a later transaction must register its own again.
 (undef, undef, $err) = $server->psql('postgres', <<"SQL", on_error_stop => 0);
 SELECT shedlock_acquire('late', '1 h');
 BEGIN;
@@ -52,7 +52,7 @@ like($err, qr/lock "late" is lost/, 'the same in a session that guarded before i
 is($server->safe_psql('postgres', "SELECT string_agg(who, ' ') FROM effects WHERE who ~ 'after'"), 'connected after a guard',
 	'... and nothing of it is committed on the other server');
 
-# A run checks its lock when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
+# A run registers its callback again when its command has ended, so it is also safe in a session that has not used postgres_fdw before.
 $server->safe_psql('postgres', 'CREATE TABLE said (what text)');
 (undef, undef, $err) = $server->psql('postgres', <<"SQL");
 CALL shedlock_run('run', \$\$INSERT INTO far_effects VALUES ('lost in a run');

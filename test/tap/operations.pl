@@ -5,8 +5,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
 
-# pg_cron starts jobs at full minutes only, so its jobs are scheduled first, and the other tests run meanwhile. Two of the jobs have five
-# schedules each. (pg_cron is not packaged for a new version of PostgreSQL at once.)
+# pg_cron starts these jobs only at the beginning of a minute, so its jobs are scheduled first, and the other tests run meanwhile. Two of the jobs have five
+# schedules each. (For a new version of PostgreSQL there may be no package of pg_cron yet.)
 my ($share) = map { chomp; $_ } `pg_config --sharedir`;
 my $cron = -e "$share/extension/pg_cron.control" && new_server('cron', <<'CONF');
 shared_preload_libraries = 'shedlock,pg_cron'
@@ -75,7 +75,7 @@ $node->safe_psql('other', "CREATE EXTENSION shedlock; SELECT shedlock_acquire('h
 is($node->safe_psql('other', "SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 1, 'each database has its own counters');
 $node->safe_psql('other', 'SELECT shedlock_stats_reset()');
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'hot'"), 6, '... and resets its own');
-my ($ok, $done, $err) = pgbench_script($node, "SELECT shedlock_acquire('crowd', '1 h');\n", '-c', 16, '-j', 2, '-t', 200);
+pgbench_script($node, "SELECT shedlock_acquire('crowd', '1 h');\n", '-c', 16, '-j', 2, '-t', 200);
 is(sql("SELECT attempts || ' ' || acquired || ' ' || refused FROM shedlock_stats WHERE name = 'crowd'"), "3200 1 3199", 'concurrent sessions lose no count');
 $node->restart;
 is(sql("SELECT attempts FROM shedlock_stats WHERE name = 'crowd'"), 3200, 'the counters survive a clean restart');
@@ -86,12 +86,12 @@ is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... and they do not come back
 
 # Without shared_preload_libraries.
 my $plain = new_server('plain', '', allows_streaming => 1);
-my ($rc, $out, $stderr);
+my $stderr;
 if ($plain->pg_version < 17)
 {
-	($rc, $out, $stderr) = $plain->psql('postgres', "\\set VERBOSITY verbose\nSELECT * FROM shedlock_stats");
+	(undef, undef, $stderr) = $plain->psql('postgres', "\\set VERBOSITY verbose\nSELECT * FROM shedlock_stats");
 	like($stderr, qr/ERROR:  55000: .*HINT:  Add shedlock to shared_preload_libraries/s, 'shedlock_stats says which setting is missing');
-	($rc, $out, $stderr) = $plain->psql('postgres', 'SELECT shedlock_stats_reset()');
+	(undef, undef, $stderr) = $plain->psql('postgres', 'SELECT shedlock_stats_reset()');
 	like($stderr, qr/shared_preload_libraries/, '... and so does the reset');
 }
 else
@@ -103,7 +103,7 @@ else
 is($plain->safe_psql('postgres', "SELECT shedlock_acquire('a', '1 h'), shedlock_release('a')"), 't|t', 'everything else works');
 
 # Every field of a failed command's error reaches the caller.
-($rc, $out, $stderr) = $plain->psql('postgres', <<'SQL');
+(undef, undef, $stderr) = $plain->psql('postgres', <<'SQL');
 \set VERBOSITY verbose
 CALL shedlock_run('r', $$DO 'BEGIN RAISE EXCEPTION ''broken'' USING DETAIL = ''the detail'', HINT = ''the hint'', ERRCODE = ''ZZ123'', SCHEMA = ''s'', TABLE = ''t'', COLUMN = ''c'', DATATYPE = ''d'', CONSTRAINT = ''k''; END'$$, '1 min');
 SQL
@@ -113,7 +113,7 @@ for my $part (qr/ERROR:  ZZ123: broken/, qr/DETAIL:  the detail/, qr/HINT:  the 
 	like($stderr, $part, "a failed command: $part");
 }
 
-# The doctor's findings that need more than one session.
+# The doctor's findings that need more than one session. (Without those about this test itself: fsync is off, and the run of "r" above failed.)
 sub findings { return $plain->safe_psql('postgres', "SELECT severity || ': ' || finding FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync%' AND finding NOT LIKE 'the last run of lock%'"); }
 $plain->safe_psql('postgres', 'CREATE PUBLICATION locks FOR TABLE shedlock');
 is(findings(), '', 'the doctor finds nothing on a healthy server whose lock table is published');
@@ -133,12 +133,12 @@ $standby->stop;
 $plain->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1..3000 LOOP PERFORM shedlock_acquire('cycle', '1 min'), shedlock_release('cycle'); COMMIT; END LOOP; END \$\$");
 ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE finding LIKE '%dead rows%'"), 'the doctor finds dead rows');
 ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor() WHERE severity = 'warning' AND finding LIKE 'session % (\"nightly\") has had the lock table in an open transaction for %'"),
-	'the doctor finds a transaction that has held a lock for long');
+	'the doctor finds a transaction that has held a lock for a long time');
 $holder->quit;
 $plain->stop;
 $node->stop;
 
-# The results of pg_cron's jobs. A run does not count if pg_cron gives it up, because its session has not started within ten seconds, or because
+# The results of pg_cron's jobs. A run does not count if pg_cron gives up on it, because its session has not started within ten seconds, or because
 # its job is unscheduled while it runs.
 if ($cron)
 {
@@ -146,7 +146,7 @@ if ($cron)
 	ok($cron->poll_query_until('postgres', "SELECT count(DISTINCT jobid) = 12 AND EXISTS (SELECT FROM run WHERE job = 'report') FROM $runs WHERE status IN ('succeeded', 'failed')"),
 		'pg_cron: all schedules have run');
 	cron('SELECT cron.unschedule(jobid) FROM cron.job');
-	# The next minute's jobs may have started. Their sessions end first, and then pg_cron writes down how they ended.
+	# The next minute's jobs may have started. pg_cron writes down how a job ended, but the session of a job on which it gave up may go on.
 	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM cron.job_run_details WHERE status NOT IN ('succeeded', 'failed')") or die 'a job does not end';
 	$cron->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'CALL%'") or die 'a run does not end';
 	is(cron("SELECT count(*) FROM $runs WHERE status = 'failed' AND command NOT LIKE '%broken%' AND command NOT LIKE '%report%'"), 0, '... without error');
@@ -158,7 +158,7 @@ if ($cron)
 	is(cron("SELECT count(*) FROM (SELECT tick FROM run WHERE job = 'ticked' GROUP BY 1 HAVING count(*) > 1) twice"), 0,
 		'one run per tick, out of five schedules');
 	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'ticked'"), '>=', 1, '... and at least one');
-	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'queued'"), '>=', 5, 'all schedules that wait run');
+	cmp_ok(cron("SELECT count(*) FROM run WHERE job = 'queued'"), '>=', 5, 'every schedule that waits for the lock gets its run');
 	is(cron('SELECT count(*) FROM run a JOIN run b ON a.job = b.job AND a.ctid < b.ctid AND tstzrange(a.started, a.ended) && tstzrange(b.started, b.ended)'), 0,
 		'runs never overlap');
 	$cron->stop;

@@ -29,10 +29,10 @@ sub configure
 	append_to_file("$node->{data}/postgresql.conf", join '', map { "$_ = '$settings{$_}'\n" } sort keys %settings);
 }
 
-sub start_keeper
+sub start_autoctl
 {
 	my $node = shift;
-	$node->{keeper} = spawn("$folder/$node->{name}.log", 'pg_autoctl', 'run', '--pgdata', $node->{data});
+	$node->{autoctl} = spawn("$folder/$node->{name}.log", 'pg_autoctl', 'run', '--pgdata', $node->{data});
 }
 
 sub create_node
@@ -51,63 +51,62 @@ sub states
 
 sub is_well { return states() eq 'primary=primary secondary=secondary' }
 
-# Sends a signal to a keeper and its children, of which one manages the server and another talks to the monitor.
-sub signal_keeper
+# Sends a signal to a pg_autoctl and all its descendants, except the PostgreSQL server that one of them has started.
+sub signal_autoctl
 {
 	my ($signal, $node) = @_;
-	my @family = ($node->{keeper});
+	my @family = ($node->{autoctl});
+	my $server = postmaster($node) // 0;
 	for (my $i = 0; $i < @family; $i++)
 	{
-		my $server = postmaster($node) // 0;
 		push @family, grep { $_ != $server } children($family[$i]);
 	}
 	kill $signal, @family;
 }
 
-# The times are shorter than the defaults, some of which are 20 seconds, because there are twenty rounds.
 system_log('pg_autoctl', 'create', 'monitor', @common, '--pgdata', $monitor->{data}, '--pgport', $monitor->{port});
+# The times are shorter than the defaults, some of which are 20 seconds, because there are twenty rounds.
 configure($monitor, 'pgautofailover.health_check_period' => 1000, 'pgautofailover.health_check_timeout' => 1000,
 	'pgautofailover.health_check_retry_delay' => 500, 'pgautofailover.node_considered_unhealthy_timeout' => 4000,
 	'pgautofailover.startup_grace_period' => 2000, 'pgautofailover.primary_demote_timeout' => 5000, fsync => 'off');
-start_keeper($monitor);
+start_autoctl($monitor);
 until_true('the monitor runs', sub { postmaster($monitor) && `psql -XAtq '$uri' -c 'SELECT 1' 2>/dev/null` });
 create_node($nodes[0]);
 configure($nodes[0], settings());
-start_keeper($nodes[0]);
+start_autoctl($nodes[0]);
 until_true('the first server runs', sub { states() eq 'single=single' }) or die 'pg_autoctl does not start';
 create_node($nodes[1]);
-start_keeper($nodes[1]);
+start_autoctl($nodes[1]);
 ok(until_true('a synchronous standby', \&is_well), 'pg_auto_failover runs a primary and a synchronous standby');
 
 run_rounds(13, \@nodes, $folder, \&is_well,
 	[ 'the primary killed, and started again by its keeper',
 		sub { kill_server($_[0]); return time } ],
-	[ 'the keeper killed, then the primary while its standby is a second behind; both started after the other had been promoted',
+	[ 'the keeper killed, then the primary with its standby a second behind; keeper and primary started again once the standby had been promoted',
 		sub {
 			my ($primary, $other) = @_;
-			signal_keeper('KILL', $primary);
-			waitpid $primary->{keeper}, 0;
+			signal_autoctl('KILL', $primary);
+			waitpid $primary->{autoctl}, 0;
 			kill_ahead_of_standby($primary, $other);
 			my $since = time;
 			until_true('the other is promoted', sub { primary($other) });
-			start_keeper($primary);
+			start_autoctl($primary);
 			return $since;
 		} ],
 	[ 'the monitor gone for 10 s, counted from its return',
 		sub {
-			my $since = time;
-			signal_keeper('KILL', $monitor);
-			waitpid $monitor->{keeper}, 0;
+			signal_autoctl('KILL', $monitor);
+			waitpid $monitor->{autoctl}, 0;
 			kill_server($monitor);
 			sleep 10;
-			start_keeper($monitor);
-			return $since + 10;
+			start_autoctl($monitor);
+			return time;
 		} ],
 	[ "the primary's keeper paused for 10 s, counted from the end of the pause",
-		sub { signal_keeper('STOP', $_[0]); sleep 10; signal_keeper('CONT', $_[0]); return time } ],
+		sub { signal_autoctl('STOP', $_[0]); sleep 10; signal_autoctl('CONT', $_[0]); return time } ],
 	[ 'switched over by hand',
 		sub { my $since = time; system_log('pg_autoctl', 'perform', 'failover', '--pgdata', $monitor->{data}); return $since } ]);
 
-kill_and_wait('INT', $_->{keeper}) for @nodes, $monitor;
+kill_and_wait('INT', $_->{autoctl}) for @nodes, $monitor;
 kill_server($_) for @nodes, $monitor; # a keeper may have left a server running
 done_testing();

@@ -6,12 +6,12 @@ use warnings;
 use POSIX qw(WNOHANG WIFSIGNALED WTERMSIG);
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 use Crowd;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
-# One session for all questions: they are many, and a psql for each would take much of the processors' time from the programs.
+# One session for all queries: there are many, and a psql for each would take much processor time from the programs.
 my $session;
 sub sql
 {
@@ -32,12 +32,12 @@ sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
 
 # The points at which a program can stop; see completions.py. Not every tick is done in a way that passes all of them.
 my @points = qw(ready acquired begun worked completed committed);
-my $ticks = often(50, 1_000); # a fault at each point takes at most 40 of them, the others have faults at random
+my $ticks = often(50, 1_000); # the faults at the points (each kind at each point) take at most 40 of them; the others have faults at random
 my $patience = 3_600;
 
 # ---- Processes ----
 
-# By process: { file, until }. The file exists if the worker has stopped itself or the test has stopped it. Other stops have another cause
+# By process: { file, until }. When a worker has stopped, attend_to() kills or resumes it at the time `until`. The file exists if the worker has stopped itself or the test has stopped it. Other stops have another cause
 # (make check-busy), and may be anywhere. They end by themselves, and do not count.
 my (%workers, $started);
 my $folder = PostgreSQL::Test::Utils::tempdir();
@@ -139,7 +139,7 @@ sub see_done
 	let_go_on($job, start_worker($job, $tick, $tick));
 }
 
-# Resumes the worker until it has ended. It may stop more than once, because make check-busy also stops it, perhaps after it created its file.
+# Resumes the worker until it has ended. It may stop more than once, because make check-busy also stops it, perhaps after the worker has created its file.
 sub let_go_on
 {
 	my ($job, $pid) = @_;
@@ -156,8 +156,8 @@ my %faults = (
 	# stays locked until the commit.
 	overslept => sub {
 		my ($job, $pid, $tick, $point) = @_;
-		my $ends = $tick % 2 == 0 || $job->{has_short_leases};
-		see_done($job, $tick) if $ends && !(is_portable() && $point eq 'completed');
+		my $ends_soon = $tick % 2 == 0 || $job->{has_short_leases}; # even ticks have short leases, see completions.py
+		see_done($job, $tick) if $ends_soon && !(is_portable() && $point eq 'completed');
 		let_go_on($job, $pid);
 	},
 	'cut off' => sub {
@@ -187,7 +187,7 @@ sub at_every_point
 
 # ---- At random ----
 
-# A job makes progress if nothing disturbs it, so cause_fault() causes at most two faults between two ticks that get done, however long that
+# A job makes progress if nothing disturbs it, so at most two faults are caused between two ticks that get done, however long that
 # takes. (Workers that have stopped themselves may be killed in addition.)
 sub at_random
 {
@@ -216,13 +216,13 @@ sub at_random
 	}
 }
 
-# Kills a worker that has stopped, or resumes it when its lease may have ended.
+# Kills or resumes a worker that has stopped: at once, or after 1.5 s, when a short lease has ended.
 sub attend_to
 {
 	my ($job, $pid) = @_;
 	my $worker = $workers{$pid};
 	$worker->{until} //= time + (rand() < 0.7 ? 0 : 1.5) if state_of($pid) eq 'stopped';
-	return unless $workers{$pid} && $worker->{until} && Time::HiRes::time() >= $worker->{until};
+	return unless $workers{$pid} && $worker->{until} && time >= $worker->{until};
 	if (rand() < 0.7)
 	{
 		kill_worker($job, $pid);

@@ -22,7 +22,7 @@ my %connections = (
 	socket => $node->connstr('postgres'));
 
 # In each round every way is tried over both kinds of connection, all at the same time, because on a busy machine the threads run in
-# other orders.
+# different orders.
 my ($ran, %wrong);
 for my $round (1 .. $rounds)
 {

@@ -36,10 +36,10 @@ sub fill
 		. " UPDATE shedlock SET locked_at = locked_at + interval '1 day' WHERE name = 'gone'");
 	$gone{$database} = $node->safe_psql($database, "SELECT token FROM shedlock_locks WHERE name = 'gone'");
 	$node->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h', '1 h'), shedlock_release('kept')");
-	is(adoption_findings($node, $database), '0', "$database: the doctor finds nothing about the table");
+	is(dependency_findings($node, $database), '0', "$database: the doctor does not report that pg_dump does not know the table");
 }
 
-sub adoption_findings
+sub dependency_findings
 {
 	my ($node, $database) = @_;
 	return $node->safe_psql($database, "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'");
@@ -91,12 +91,13 @@ for my $database (qw(own java))
 $restored->stop;
 $old->stop;
 
+my @major = map { `$_/postgres --version` =~ / (\d+)/ } $old_bin, $new_bin;
 # From 18 on pg_upgrade looks for the library only in the server's own folder, where a staged one is not found.
 my ($installed) = map { chomp; "$_/shedlock.so" } `pg_config --pkglibdir`;
-if (`$new_bin/postgres --version` =~ / (\d+)/ && $1 >= 18 && !-e $installed)
+if ($major[1] >= 18 && !-e $installed)
 {
 	note('pg_upgrade is not tried: it needs the extension installed');
-	seen(39, 1, 'pg_dump from an older server to PostgreSQL 18 or newer: every lock and token kept');
+	seen(39, 1, "PostgreSQL $major[0] to $major[1] by pg_dump: every lock and token kept");
 	done_testing();
 	exit;
 }
@@ -109,13 +110,12 @@ keeps($upgraded, $_, 'by pg_upgrade') for qw(own java);
 # pg_upgrade loses the extension's dependency on its table. The doctor's hint repairs that.
 for my $database (qw(own java))
 {
-	is(adoption_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor reports what pg_dump does not know");
+	is(dependency_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor reports what pg_dump does not know");
 	$upgraded->safe_psql($database, $upgraded->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'"));
-	is(adoption_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint repairs it");
+	is(dependency_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint repairs it");
 	dump_and_restore($upgraded, $database, $upgraded, "${database}_copy", 'after pg_upgrade');
 	is($upgraded->safe_psql("${database}_copy", "SELECT shedlock_acquire('held', '1 h')"), 'f', "$database after pg_upgrade: a dump has the locks");
 }
 $upgraded->stop;
-my @major = map { `$_/postgres --version` =~ / (\d+)/ } $old_bin, $new_bin;
 seen(39, 1, "PostgreSQL $major[0] to $major[1] by pg_upgrade and by pg_dump: every lock and token kept");
 done_testing();

@@ -119,7 +119,7 @@ std::string value_of(PGresult const *result, int line, int column)
     return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
 }
 
-// Reads `columns`, which begin at the column `first`.
+// Reads the rows of a query for `columns` (below). They begin at the result's column `first`.
 rows rows_of(PGresult const *result, int first)
 {
     rows found;
@@ -137,6 +137,7 @@ rows rows_of(PGresult const *result, int first)
     return found;
 }
 
+// A notice receiver: keeps the SQLSTATE of each WARNING.
 void hear(void *warnings, PGresult const *notice)
 {
     char const *const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
@@ -187,10 +188,13 @@ std::map<std::string, bool> &session::sessions()
 
 void session::prepare()
 {
-    for (int i = 0; i < functions; i++)
-        for (int is_array = 0; is_array <= signature_of(static_cast<function>(i)).takes_arrays; is_array++) {
-            auto const &[name, letters, _] = signature_of(static_cast<function>(i));
-            bool const is_run = static_cast<function>(i) == function::run;
+    for (int i = 0; i < functions; i++) {
+        auto const what = static_cast<function>(i);
+        auto const &[name, letters, takes_arrays] = signature_of(what);
+        bool const is_run = what == function::run;
+        for (bool const is_array : {false, true}) {
+            if (is_array && !takes_arrays)
+                continue;
             auto sql = std::string{is_run ? "CALL " : "SELECT "} + name + "(";
             std::vector<Oid> types;
             for (char const letter : letters) {
@@ -198,13 +202,13 @@ void session::prepare()
                 sql += (types.size() > 1 ? ", $" : "$") + std::to_string(types.size());
             }
             sql += is_run ? ", NULL)" : ")";
-            result_pointer const made{PQprepare(connection_.get(),
-                                                statement_name(static_cast<function>(i), is_array).c_str(), sql.c_str(),
+            result_pointer const made{PQprepare(connection_.get(), statement_name(what, is_array).c_str(), sql.c_str(),
                                                 static_cast<int>(types.size()), types.data()),
                                       &PQclear};
             if (PQresultStatus(made.get()) != PGRES_COMMAND_OK)
                 fail(sql);
         }
+    }
     auto const look = std::string{"SELECT c.now, "} + columns +
                       " FROM (SELECT clock_timestamp() AS now OFFSET 0) c LEFT JOIN shedlock s ON s.name = ANY ($1)";
     query("PREPARE clock AS SELECT clock_timestamp(); PREPARE look(text[]) AS " + look);
@@ -223,7 +227,7 @@ result_pointer session::next_result()
     return result;
 }
 
-// After the statement's result there must be nothing else of it, and then the synchronisation.
+// Fails unless the statement has no further result, and is followed by the end of its pipeline sync.
 void session::finish_statement()
 {
     result_pointer const end{PQgetResult(connection_.get()), &PQclear};
