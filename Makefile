@@ -20,7 +20,7 @@
 #   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
-# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They enable no
+# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They start no
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config

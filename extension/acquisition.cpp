@@ -239,7 +239,7 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     if (result.outcome == outcomes::granted)
         token = result.token;
     if (token)
-        durability::required();
+        durability::require();
     for (const auto &name : request.names)
         stats::record_attempt(name, token.has_value(), waited);
     return token;

@@ -239,7 +239,7 @@ std::optional<bool> extend(lock_table &table, const extend_request &request, con
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); }, nowait);
     // If a crash undid it, another session could acquire the lock while the owner still relies on it.
     if (done == true)
-        durability::required();
+        durability::require();
     return done;
 }
 
@@ -250,7 +250,7 @@ contents to_release(const lock_table &table, const sighting &seen, instant now, 
         return {times, seen.stored.past};
     // If a crash undid it, a tick that was done would be due again.
     if (has_tick(seen.stored.past, seen.times()))
-        durability::required();
+        durability::require();
     return {times, done(seen.stored.past, now)};
 }
 
@@ -280,7 +280,7 @@ bool force_release(lock_table &table, const lock_name &name)
         const auto end = end_of(origin::kinds::administrator, times.locked_at);
         if (table.rewrite(seen, {times, table.history_of(seen)},
                           make_locked_by(holder, end, table.shape().locked_by_limit))) {
-            durability::required(); // otherwise a crash could give the old holder its token back
+            durability::require(); // otherwise a crash could give the old holder its token back
             return was_held;
         }
     }

@@ -19,8 +19,8 @@ void set(int value)
     assign_synchronous_commit(value, nullptr); // also sets what the wait for standbys reads
 }
 
-// SET LOCAL would do the same for a tenth of the whole call's cost. Nothing can read or change the setting between
-// PRE_COMMIT and the end of the transaction.
+// SET LOCAL would do the same, but would take a tenth of the whole call's time. No SQL runs between PRE_COMMIT and the
+// end of the transaction, so nobody else sees or changes the setting.
 void set_for_this_commit(int value)
 {
     replaced = synchronous_commit;
@@ -28,7 +28,7 @@ void set_for_this_commit(int value)
 }
 
 // Do not trust the session's own setting: behind a pooler, another client may have set it.
-void wait_for_standbys()
+void make_commit_wait_for_standbys()
 {
     if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
         set_for_this_commit(SYNCHRONOUS_COMMIT_ON);
@@ -36,7 +36,7 @@ void wait_for_standbys()
 
 } // namespace
 
-void required()
+void require()
 {
     is_required = true;
     ForceSyncCommit();
@@ -59,7 +59,7 @@ void after_release()
 void at_pre_commit()
 {
     if (is_required)
-        wait_for_standbys();
+        make_commit_wait_for_standbys();
     else if (has_released && only_released && XactLastRecEnd == end_of_release && settings::async_release() &&
              synchronous_commit > SYNCHRONOUS_COMMIT_OFF)
         set_for_this_commit(SYNCHRONOUS_COMMIT_OFF);
@@ -68,7 +68,7 @@ void at_pre_commit()
 void at_pre_prepare()
 {
     if (is_required)
-        wait_for_standbys();
+        make_commit_wait_for_standbys();
 }
 
 void at_end()

@@ -8,7 +8,7 @@ namespace shedlock::durability {
 
 // Something was written that must not be lost, such as a lease or a tick that is done. So this commit waits for the
 // disk, and for the synchronous standby if there is one, whatever synchronous_commit says.
-void required();
+void require();
 
 // Called before and after the writes of a release.
 void before_release();

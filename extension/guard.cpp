@@ -11,11 +11,11 @@ namespace shedlock::guard {
 struct guarded_lock {
     guarded_lock *next;
     bool is_to_complete;    // released as done by the commit
-    SubTransactionId level; // vanishes when this subtransaction is rolled back
+    SubTransactionId level; // the guard vanishes when this subtransaction is rolled back
     Oid table;
     lock_name name;
     instant token;
-    origin from; // because in a column with few digits of seconds a Java client can get the same locked_at
+    origin from; // because in a column with few fractional digits a Java client can get the same locked_at
 
     bool is(const row &current) const { return token == current.times.locked_at && is(current.from); }
     bool is(const origin &other) const { return from.kind == other.kind && from.session == other.session; }
@@ -29,7 +29,7 @@ namespace {
 
 // The guards of the current transaction, in TopTransactionContext. They are sorted by name, so that a transaction with
 // several guards looks at the rows in the order in which others extend them. A completion comes before a guard of the
-// same lock: if two transactions share-locked the row first, they would wait for each other.
+// same lock: if two transactions both share-locked the row before completing it, they would wait for each other.
 guarded_lock *first = nullptr;
 
 // The guards of the runs in progress, the innermost first. They join the others before each commit.
@@ -48,7 +48,7 @@ bool is_ours(const row &current, const claim &who)
         stats::record(name, stats::counter::lost);
     ereport(ERROR,
             (errcode(ERRCODE_LOCK_LOST), errmsg("lock \"%.*s\" is lost", SV(name.bytes)), errdetail("%s", detail),
-             errhint("The transaction is rolled back, since another run may be under way.")));
+             errhint("Acquire the lock again before you repeat the work: another run may be under way.")));
     pg_unreachable();
 }
 
@@ -98,7 +98,7 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
             fail(guarded.name, describe_latest(current));
 
         // Wait for an extend or a release in progress. But once the lease is over, the change in progress can be an
-        // acquire, whose transaction may take long: fail instead of waiting for that.
+        // acquire or a deletion, whose transaction may take a long time: fail instead of waiting for it.
         if (seen.state == sighting::states::undecided && is_over(table, seen))
             fail_if_changing_hands(table, seen);
 
@@ -110,8 +110,8 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
     }
 }
 
-// Our own uncommitted extend or release keeps others away as a row lock would. The row lock of another guard of this
-// acquisition is no obstacle; a FOR UPDATE by hand is.
+// Our own uncommitted extend or release keeps others away as a row lock would. Otherwise share-locks the row. Another
+// guard of this acquisition does not prevent that; a FOR UPDATE by hand does.
 bool keep_others_away(const lock_table &table, sighting &seen)
 {
     if (!lock_table::is_own(seen))
@@ -168,12 +168,13 @@ void warn_of_overrun(const lock_name &name, duration by)
     const char *const text = DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(&span)));
     ereport(WARNING,
             (errcode(ERRCODE_WARNING), errmsg("the run of lock \"%.*s\" overran its lease by %s", SV(name.bytes), text),
-             errdetail("Nobody had taken the lock, so the transaction may commit."),
+             errdetail("Nobody else has acquired the lock since, so the transaction can still commit."),
              errhint("Choose a longer at_most, or extend the lock in time.")));
 }
 
-// Only this transaction may have released it, and only as done. A client that does not know how its commit ended
-// releases as failed: then the commit must not succeed any more, because the tick will be run again.
+// Whether this transaction has already released it as done. Fails if another transaction released it, or if it was
+// released as failed: a client that does not know how its commit ended does that, and then the commit must not succeed
+// any more, because the tick will be run again.
 bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
 {
     const auto times = seen.times();
@@ -211,7 +212,7 @@ void complete(const lock_table &table, const guarded_lock &mine)
         warn_of_overrun(mine.name, now - end);
 }
 
-void check_all()
+void enforce_all()
 {
     for (const auto *run = runs; run; run = run->next)
         join(*run);
@@ -231,7 +232,7 @@ void at_event(XactEvent event, void *)
     case XACT_EVENT_PRE_COMMIT:
     case XACT_EVENT_PRE_PREPARE:
         PAUSE_POINT("commit");
-        check_all();
+        enforce_all();
         break;
     case XACT_EVENT_ABORT:
         // This session may be ending, and the lock of its run with it.
@@ -258,10 +259,6 @@ void be_first_at_commit()
     registrations++;
 }
 
-} // namespace
-
-namespace {
-
 // Fails unless the row has an acquisition that this caller may guard. Its lease may be over.
 void require_latest(const row &current, const lock_name &name, const claim &who)
 {
@@ -278,7 +275,10 @@ void require_completable(const sighting &seen, const row &current, const claim &
     if (is_paused(current.times))
         fail(seen.name, "It is paused.", false);
     if (why == standing::foreign)
-        fail(seen.name, psprintf("That acquisition belongs to a session: \"%.*s\".", SV(current.holder)), false);
+        fail(seen.name,
+             psprintf("That acquisition belongs to a session, and only that session can complete it: \"%.*s\".",
+                      SV(current.holder)),
+             false);
     if (why == standing::released || (why == standing::done && !lock_table::is_own(seen)))
         fail(seen.name, "It has been released before.", false);
 }

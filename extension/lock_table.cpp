@@ -343,7 +343,7 @@ void lock_table::hold_until_workers_commit(const lock_name &name) const
     if (shape_.citus == citus_roles::none)
         return;
     taker_lock{RelationGetRelid(table_), name}.keep_others_away();
-    durability::required();
+    durability::require();
 }
 
 bool lock_table::is_held_until_workers_commit(const lock_name &name) const

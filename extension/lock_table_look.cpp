@@ -14,8 +14,8 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
         return;
     const TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
-        // We lock a row before we update it, and the new version still carries that lock. It belongs to the transaction
-        // that wrote the version; that has ended, or it is ours.
+        // We lock a row before we update it, and the new version still carries that lock. The lock belongs to the
+        // transaction that wrote the version, which has ended or is this one.
         if (xmax == HeapTupleHeaderGetRawXmin(header))
             return;
         if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
@@ -44,8 +44,8 @@ void judge(const SnapshotData &dirty, sighting &seen)
     seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
 }
 
-// The row version at that position of the page, whichever row it belongs to. Returns false if there is none. The caller
-// has locked the page.
+// Sets `version` to the row version at that position of the page, whichever row it belongs to. Returns false if there
+// is none. The caller has locked the page.
 bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapTupleData &version)
 {
     const Page page = BufferGetPage(buffer);
@@ -64,8 +64,8 @@ bool version_at(Relation table, Buffer buffer, const ItemPointerData &tid, HeapT
 }
 
 // Whether a version in the HOT chain that begins there is visible to the snapshot. The caller has locked the page.
-// heap_hot_search_buffer alone is not enough: with this kind of snapshot it would register a predicate read for
-// SERIALIZABLE.
+// heap_hot_search_buffer must not be given the snapshot itself: under SERIALIZABLE it would then record a predicate
+// read.
 bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snapshot snapshot)
 {
     HeapTupleData version;
@@ -106,9 +106,10 @@ sighting lock_table::glance(const lock_name &name) const
     return seen;
 }
 
-// Calls `visit` with the position of every row version that the index has under the name, until it returns false. The
-// index is not locked, because a session that drops or rebuilds it must lock the table first. The scan uses a dirty
-// snapshot, whatever the visitor decides by: with any other snapshot, SERIALIZABLE would track the scan as a read.
+// Calls `visit` with the position of every row version that the index has under the name, until `visit` returns false.
+// The index is not locked: a session that drops or rebuilds it must first lock the table or, with CONCURRENTLY, wait
+// until we unlock the table. The scan has a dirty snapshot even if the visitor goes by another one: with an MVCC
+// snapshot, SERIALIZABLE would track the scan as a read.
 template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
 {
     const Relation index = RelationIdGetRelation(shape_.index);
@@ -161,8 +162,8 @@ sighting lock_table::look_up(const lock_name &name) const
 }
 
 // Whether a row of that name was committed when this call began. A dirty scan can miss a row that another transaction
-// moves and commits during the scan: it may find only the old version, which is dead by then, because it had already
-// read the index; or it may reach the new version before the commit and the old one after it. A snapshot that is older
+// moves and commits during the scan: it may have read the index before the new version was in it, and then find the old
+// one dead; or it may reach the new version before the commit and the old one after it. A snapshot that is older
 // than the scan sees such a row in its old version. It also sees everything that this transaction has done.
 bool lock_table::is_committed(const lock_name &name) const
 {

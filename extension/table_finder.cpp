@@ -4,7 +4,7 @@ namespace shedlock {
 
 namespace {
 
-// The table that this backend has checked. A database has at most one such extension, hence one table.
+// The table that this backend has checked. The extension exists at most once in a database, so there is one table.
 table_shape known;
 bool is_known = false;
 Oid looked_up = InvalidOid; // the table that was found
@@ -94,11 +94,11 @@ void check_name(Relation table)
             "Rename it back; or DROP EXTENSION shedlock, and create it again for the table that has the name now.");
     const Oid namesake = OidIsValid(home) ? get_relname_relid(usual_name, home) : InvalidOid;
     if (OidIsValid(namesake) && namesake != RelationGetRelid(table))
-        report_unusable(
-            table,
-            psprintf("%s is another table of that name",
-                     quote_qualified_identifier(get_namespace_name(home), usual_name)),
-            "Only one can decide: rename or drop the other, or DROP EXTENSION shedlock and create it again there.");
+        report_unusable(table,
+                        psprintf("%s is another relation of that name",
+                                 quote_qualified_identifier(get_namespace_name(home), usual_name)),
+                        "Only one can decide: rename or drop that one, or DROP EXTENSION shedlock and create it again "
+                        "in its schema.");
 }
 
 // The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate it. When
@@ -155,9 +155,9 @@ table_shape shape_of(Relation table)
     auto shape = inspect(table, purposes::use);
     shape.citus = find_citus_role();
     // Once something has changed, there may be another extension, in another schema and with another table. So a table
-    // that a guard looked up before the change must not be remembered. Our lock on the table does not prevent what
-    // changes during the inspection; it is soon enough to notice that next time. (With debug_discard_caches everything
-    // changes all the time.)
+    // that a guard looked up before the change must not be remembered. Our lock on the table does not keep functions or
+    // other relations from changing during the inspection. If they do, the shape is used this time but not remembered,
+    // and the next call looks again. (With debug_discard_caches everything changes all the time.)
     known = shape;
     is_known = !has_changed && looked_up == shape.table;
     return shape;
@@ -165,9 +165,10 @@ table_shape shape_of(Relation table)
 
 void report_worker()
 {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("this server is a Citus worker, whose lock table is its own"),
-                    errhint("Connect to the coordinator: what is locked here is locked nowhere else.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("cannot acquire a lock on a Citus worker"),
+             errdetail("The lock table of a worker is its own: what is locked here is locked nowhere else."),
+             errhint("Connect to the coordinator.")));
     pg_unreachable();
 }
 

@@ -82,7 +82,7 @@ void client::finish(lock &mine)
             mine.report_unreleased(failure);
     }
     if (!to_the_end && !was_done)
-        throw lock_lost{lease.names.to_text() + " was lost, or its lease about to end, before the work was over",
+        throw lock_lost{lease.names.to_text() + " was lost, or its lease was about to end, before the work was over",
                         sqlstate::lost};
 }
 

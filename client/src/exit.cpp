@@ -19,7 +19,7 @@ std::atomic<bool> has_begun = false; // the end of the process
 std::atomic<int> users = 0;
 std::atomic<pid_t> process = 0; // the one that counted the users: a forked child has the count, but not the threads
 
-void end_tls() noexcept
+void await_end_of_tls_use() noexcept
 {
     if (process != ::getpid())
         return;
@@ -37,7 +37,7 @@ void prepare_for_exit() noexcept
     prepare_tls();
     if (process.exchange(::getpid()) != ::getpid())
         users = 0;
-    [[maybe_unused]] static int const registered = std::atexit(end_tls);
+    [[maybe_unused]] static int const registered = std::atexit(await_end_of_tls_use);
 }
 
 void skip_preparation_for_exit() noexcept

@@ -17,12 +17,13 @@ namespace {
 // A Java client does not record whether its run was done. Such a run counts as done, and its tick is the time at which
 // it began. The tick of a run of ours is at most a minute later than its last_done_at, so a last_done_tick that is
 // later still is that of a Java run. A Java run ended before the next acquisition, or by lock_until if there was none.
+// last_was_java: the row is that of a Java run. OFFSET 0 keeps the planner from computing a value once per use.
 constexpr auto check_query = R"(
     SELECT l.name, l.state, l.last_outcome,
            c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.last_done_at),
            CASE WHEN l.state OPERATOR(pg_catalog.=) 'held' THEN c.now OPERATOR(pg_catalog.-) extract(epoch FROM l.locked_at) END,
            c.now OPERATOR(pg_catalog.-)
-           CASE WHEN j.is_last THEN LEAST(extract(epoch FROM l.lock_until), c.now)
+           CASE WHEN j.last_was_java THEN LEAST(extract(epoch FROM l.lock_until), c.now)
                 WHEN extract(epoch FROM l.last_done_tick) OPERATOR(pg_catalog.>)
                      (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
                 THEN extract(epoch FROM l.locked_at)
@@ -30,12 +31,12 @@ constexpr auto check_query = R"(
       FROM @extschema@.shedlock_locks l
            CROSS JOIN (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) AS now OFFSET 0) c
            CROSS JOIN LATERAL (SELECT l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at
-                                      AS is_last OFFSET 0) j
+                                      AS last_was_java OFFSET 0) j
      WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
 
 struct lock_row {
     std::string name, state, last_outcome;
-    // How many seconds ago; nullopt: never, or the lock is not held.
+    // Seconds since then, or for which it has been held. nullopt: never, or not held.
     std::optional<double> done, held_for, java_may_have_done;
 };
 
@@ -70,8 +71,8 @@ lock_row to_lock_row(internal::fields const &row)
 
 std::string when_done(lock_row const &lock)
 {
-    bool const was_never = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
-    return was_never ? "was never done" : "was done " + ago(*lock.done);
+    bool const never_done = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
+    return never_done ? "was never done" : "was done " + ago(*lock.done);
 }
 
 judgement judge_age(lock_row const &lock, double max_age)
@@ -79,12 +80,12 @@ judgement judge_age(lock_row const &lock, double max_age)
     bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
     if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
         return {health::unknown, "was last run by a Java client, which does not record whether it was done"};
-    auto const when = when_done(lock) + (has_failed ? ", and the last run " + lock.last_outcome : "");
+    bool const is_paused = lock.state == "paused";
+    auto const when = (is_paused ? "is paused, and " : "") + when_done(lock) +
+                      (has_failed ? ", and the last run " + lock.last_outcome : "");
     if (!lock.done || *lock.done > max_age)
         return {health::critical, when};
-    if (lock.state == "paused")
-        return {health::warning, "is paused, and " + when};
-    if (has_failed)
+    if (is_paused || has_failed)
         return {health::warning, when};
     return {is_in_the_future(*lock.done) ? health::unknown : health::ok, when};
 }

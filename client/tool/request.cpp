@@ -69,7 +69,8 @@ microseconds to_duration(std::string const &name, std::string const &text)
     std::int64_t number = 0, whole = 0;
     if (unit == units.end() || !parse(std::string_view{text}.substr(0, digits), number) ||
         __builtin_mul_overflow(number, unit->second, &whole))
-        throw CLI::ValidationError{name, "\"" + text + "\" is not a number with a unit (ms, s, m, h, d), e.g. 10m"};
+        throw CLI::ValidationError{
+            name, "\"" + text + "\" is not a whole number with a unit (ms, s, m, h, d), such as 10m, or is too large"};
     return microseconds{whole};
 }
 
@@ -101,7 +102,7 @@ std::string default_holder()
     return (user ? user->pw_name : std::to_string(::geteuid())) + '@' + host + ':' + std::to_string(::getpid());
 }
 
-void complete(request &asked)
+void check_and_fill_in(request &asked)
 {
     auto &how = asked.run.how;
     if (how.every && how.tick)
@@ -135,9 +136,9 @@ public:
     {
         app.name("shedlock");
         app.description("Lease locks for scheduled jobs: one run at a time across all hosts, the others skip.");
-        app.footer(
-            "TIME is a number with a unit: ms, s, m, h, d. The database comes from --dsn, or the PG* variables.\n"
-            "For more see shedlock COMMAND --help, for everything shedlock(1).");
+        app.footer("TIME is a whole number with a unit: ms, s, m, h, d. \"1: ...\" explains the exit status 1.\n"
+                   "The database comes from --dsn, or the PG* variables.\n"
+                   "For more, see shedlock COMMAND --help; for everything, man shedlock.");
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
         add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
         app.require_subcommand(1);
@@ -172,7 +173,7 @@ private:
         auto *const command = add("run", "Run a command under a lock, or skip it", run);
         add_acquisition(command);
         add_duration(command, "--wait-server", asked_.run.wait_server,
-                     "How long to wait for a server that cannot be reached (default: as --wait)");
+                     "How long to wait for a server that cannot be reached (default: same as --wait)");
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "When skipped, say why on standard error");
@@ -202,7 +203,8 @@ private:
         limit->require_option(1, 2);
         command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, or the job is paused;\n"
                         "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
-                        "3: UNKNOWN, no server, no privilege, a Java client ran last, or an instant is in the future.");
+                        "3: UNKNOWN, wrong options, no server, no privilege, a Java client ran last,\n"
+                        "   or an instant is in the future.");
     }
 
     void add_extend()
@@ -229,7 +231,7 @@ private:
         auto *const command =
             add("pause", "Keep a job from running until it is resumed; 1: held or already paused", pause);
         add_name(command);
-        add_text(command, "--reason", asked_.reason, "The reason, as the lists show it");
+        add_text(command, "--reason", asked_.reason, "The reason, to be shown in lists");
         add_duration(command, "--wait", asked_.run.wait, "How long to wait while the lock is held");
     }
 
@@ -258,7 +260,7 @@ private:
         add_duration(to, "--every", asked_.run.how.every, "Once per such period in the whole fleet, e.g. 1h");
         add_text(to, "--zone", asked_.run.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
         add_instant(to, "--tick", asked_.run.how.tick,
-                    "Instead of --every: once for the run that is due at this instant, e.g. 2026-11-22T10:00:00Z");
+                    "Instead of --every: the instant at which this run is due, e.g. 2026-11-22T10:00:00Z");
         to->add_flag("--retry", asked_.run.how.retry, "Run again for the same period or tick until a run is done");
         add_text(to, "--holder", asked_.run.how.holder, "The holder's name in lists (default user@host:pid)");
     }
@@ -306,7 +308,7 @@ request read_request(std::vector<std::string> words)
     CLI::App &app = menu.app;
     asked.run.command = cut_command(words);
     std::transform(words.begin(), words.end(), words.begin(), disguised);
-    std::reverse(words.begin(), words.end()); // CLI11 wants it so
+    std::reverse(words.begin(), words.end()); // CLI11 expects them in reverse order
     try {
         app.parse(words);
     } catch (CLI::Success const &help_or_version) {
@@ -321,9 +323,9 @@ request read_request(std::vector<std::string> words)
         return asked;
     }
     if (app.got_subcommand("run") && asked.run.command.empty())
-        throw usage_error{"no command to run: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};
+        throw usage_error{"no command to run; usage: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};
     asked.run.how.keep_alive = app.got_subcommand("run") && !asked.no_keep_alive;
-    complete(asked);
+    check_and_fill_in(asked);
     return asked;
 }
 

@@ -101,7 +101,7 @@ int release(client &locks, lock &held, run_request const &request, events &event
 {
     bool const stopped = held.stop_token().stop_requested();
     if (stopped)
-        say(held.names().to_text() + " was lost, or its lease about to end: the command was stopped");
+        say(held.names().to_text() + " was lost, or its lease was about to end: the command was stopped");
     bool const was_held = held.held(), is_done = status == 0 && !stopped;
     auto const end = held.deadline();
     auto const id = held.token();

@@ -17,7 +17,7 @@ constexpr auto locks_query = R"(
     SELECT name, state, holder, token::pg_catalog.text,
            pg_catalog.to_char(pg_catalog.timezone('UTC', locked_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            COALESCE(pg_catalog.to_char(pg_catalog.timezone('UTC', lock_until), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-                    'infinity'),
+                    pg_catalog.timezone('UTC', lock_until)::pg_catalog.text),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
            holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome,
            CASE WHEN pg_catalog.isfinite(last_done_at)
@@ -101,7 +101,7 @@ char const *colour(std::string const &state)
     return state == "paused" ? "\033[33m" : "\033[2m";
 }
 
-// Names and holders may have 255 letters each. As JSON they are whole.
+// Names and holders may have 255 letters each. In JSON they are not cut.
 std::string cut(std::string const &utf8)
 {
     constexpr std::size_t limit = 64;
@@ -138,7 +138,10 @@ std::string label(field const &value)
     for (char const letter : printable_uniquely(text(value))) {
         if (letter == '\\' || letter == '"')
             quoted += '\\';
-        letter == '\n' ? quoted += "\\n" : quoted += letter;
+        if (letter == '\n')
+            quoted += "\\n";
+        else
+            quoted += letter;
     }
     return quoted + '"';
 }
@@ -219,7 +222,9 @@ constexpr metric of_stats[] = {
     {"shedlock_extended_total", "counter", "Extends.", number<6>},
     {"shedlock_expired_total", "counter",
      "Leases that another caller found to have run out, because the holder died or overran.", number<7>},
-    {"shedlock_lost_total", "counter", "Releases, extends and guards that came too late.", number<8>},
+    {"shedlock_lost_total", "counter",
+     "Releases, extends, guards and completions that came too late, or from a session that did not hold the lock.",
+     number<8>},
     {"shedlock_wait_seconds_total", "counter", "Time spent in acquires with a wait.", number<9>},
     {"shedlock_hold_seconds_total", "counter", "Time from acquire to release.", number<10>},
     {"shedlock_longest_hold_seconds", "gauge", "The longest time from acquire to release.", number<11>},
@@ -286,7 +291,8 @@ void metrics(internal::session &session, std::ostream &out)
         auto const counters = session.ask(stats_query, {}).rows;
         for (auto const &one : of_stats)
             print(counters, one, out);
-    } catch (error const &failure) { // not loaded when the server started; the portable edition has none
+    } catch (error const &failure) {
+        // 55000: no shared memory (up to PostgreSQL 16 it needs shared_preload_libraries); 0A000: the portable edition
         if (failure.sqlstate() != "55000" && failure.sqlstate() != "0A000")
             throw;
         out << "# No counters: " << failure.what() << '\n';

@@ -703,8 +703,9 @@ BEGIN
     IF to_regclass('pg_catalog.pg_dist_local_group') IS NULL THEN
         RETURN;
     ELSIF EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0) THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is a Citus worker, whose lock table is its own',
-            HINT = 'Connect to the coordinator: what is locked here is locked nowhere else.';
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'cannot acquire a lock on a Citus worker',
+            DETAIL = 'The lock table of a worker is its own: what is locked here is locked nowhere else.',
+            HINT = 'Connect to the coordinator.';
     END IF;
 END
 $$;
@@ -1479,7 +1480,7 @@ CREATE OR REPLACE FUNCTION shedlock__raise_lost(name text, reason text) RETURNS 
     LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'SL001', MESSAGE = format('lock "%s" is lost', name), DETAIL = reason,
-        HINT = 'The transaction is rolled back, since another run may be under way.';
+        HINT = 'Acquire the lock again before you repeat the work: another run may be under way.';
 END
 $$;
 
@@ -1571,7 +1572,7 @@ BEGIN
         ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
             reason := 'It is paused.';
         ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
-            reason := format('That acquisition belongs to a session: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+            reason := format('That acquisition belongs to a session, and only that session can complete it: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
@@ -1596,7 +1597,7 @@ BEGIN
         -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
             RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
-                DETAIL = 'Nobody had taken the lock, so the transaction may commit.',
+                DETAIL = 'Nobody else has acquired the lock since, so the transaction can still commit.',
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;
     END LOOP;

@@ -131,7 +131,7 @@ for my $crash ('coordinator', 'worker', 'coordinator and worker')
 # Only the coordinator grants locks. A worker can call it.
 $_->safe_psql('extension', 'CREATE EXTENSION shedlock') for $workers[0];
 my (undef, undef, $refusal) = $workers[0]->psql('extension', "SELECT shedlock_acquire('j', '1 h')");
-like($refusal, qr/this server is a Citus worker/, 'a worker on which the extension was created grants no lock');
+like($refusal, qr/cannot acquire a lock on a Citus worker/, 'a worker on which the extension was created grants no lock');
 is($workers[0]->safe_psql('extension', "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'this server is a Citus worker%'"), '1', '... and its doctor says so');
 $workers[0]->safe_psql('extension', 'DROP EXTENSION shedlock; DROP TABLE shedlock');
 my $token = $workers[0]->safe_psql('extension', q[SELECT result FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]);

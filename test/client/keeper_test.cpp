@@ -35,7 +35,7 @@ protected:
 
 TEST_F(keeper_test, gives_its_connection_back)
 {
-    frozen_clock const clock; // so nothing is extended
+    frozen_clock const clock; // so that nothing is extended
     auto mine = own.try_acquire(name, {.at_most = 2s, .keep_alive = true});
     EXPECT_TRUE(server::comes_true([] { return connections() == "2"; }));
     mine.reset();
@@ -132,6 +132,7 @@ TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
     advance_clock(4850ms);
     auto const brief = through.try_acquire(name + " brief", {.at_most = 6s, .keep_alive = true}); // due after 2 s
     ASSERT_TRUE(mine && brief);
+    // The server's clock is not frozen; its leases must outlast the test.
     server::ask("UPDATE shedlock SET lock_until = lock_until + interval '1 h' WHERE name LIKE '" + name + "%'");
     auto const until = brief->deadline();
     network.cut();

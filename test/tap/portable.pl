@@ -336,7 +336,7 @@ answer($other, q[SET application_name = 'other']);
 my $lock_state = q[SELECT string_agg(concat_ws('/', name, state, last_outcome), ', ' ORDER BY name) FROM shedlock_locks WHERE name IN ('a', 'b', 't')];
 my $pause = q[SELECT shedlock_pause('a'), shedlock_pause('t')];
 my $java = q[UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h', locked_at = timezone('utc', now()), locked_by = 'host'];
-my $over_twice = join ' | ', '|', ('01000 Nobody had taken the lock, so the transaction may commit.') x 2;
+my $over_twice = join ' | ', '|', ('01000 Nobody else has acquired the lock since, so the transaction can still commit.') x 2;
 # The worker has acquired a and b by its session, and t by a token. Each row has a title, at_most, what the worker then does, what the other
 # session does meanwhile, the worker's transaction (C completes a and t), its answer, and the state of the locks afterwards, unless it
 # fails. A lease of 1 ms has ended by then.
@@ -367,7 +367,7 @@ for (
 	[ 'does not complete what has no row', '1 h', '', q[DELETE FROM shedlock], 'C', 'SL001 Nobody ever acquired it, or its row has been deleted.' ],
 	[ 'does not complete what was never acquired', '1 h', '', '', q[SELECT shedlock_complete('none')], 'SL001 Nobody ever acquired it, or its row has been deleted.' ],
 	[ 'does not complete a token that was never issued', '1 h', '', '', q[SELECT shedlock_complete_token('t', :t + 1)], 'SL001 No acquisition has had this token.' ],
-	[ 'does not complete a lock of a session with a token', '1 h', '', '', q[SELECT shedlock_complete_token('a', (SELECT token FROM shedlock_locks WHERE name = 'a'))], 'SL001 That acquisition belongs to a session: "worker@[local]".' ],
+	[ 'does not complete a lock of a session with a token', '1 h', '', '', q[SELECT shedlock_complete_token('a', (SELECT token FROM shedlock_locks WHERE name = 'a'))], 'SL001 That acquisition belongs to a session, and only that session can complete it: "worker@[local]".' ],
 	[ 'does not complete a lock with a token by its session', '1 h', '', '', q[SELECT shedlock_complete('t')], 'SL001 Its latest acquisition is by "worker@[local]".' ],
 	[ 'does not complete without a name', '1 h', '', '', q[SELECT shedlock_complete(NULL::text)], '22004' ],
 	[ '... or with one twice', '1 h', '', '', q[SELECT shedlock_complete('{a,a}'::text[])], '22023' ],
@@ -452,7 +452,7 @@ like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held
 is(answer($worker, q[CALL shedlock_run('run', $$SELECT shedlock_complete('run')$$, '1 h'); CALL shedlock_run('run', $$SELECT shedlock_release('run')$$, '1 h')]), 't t', 'a command may complete the lock of its run');
 is(answer($worker, q[CALL shedlock_run('run', $$INSERT INTO work VALUES ('run'); SELECT shedlock_release('run', false)$$, '1 h')]), 'SL001 It has been released before.', '... but not release it as failed');
 is(sql('completing', q[SELECT last_outcome, (SELECT count(*) FROM work WHERE what = 'run') FROM shedlock_locks WHERE name = 'run']), 'failed|0', '... which rolls its work back');
-is(answer($worker, q[CALL shedlock_run('run', 'SELECT pg_sleep(0.002)', '1 ms')]), 't | 01000 Nobody had taken the lock, so the transaction may commit.', '... and a run can be completed although its lease has ended');
+is(answer($worker, q[CALL shedlock_run('run', 'SELECT pg_sleep(0.002)', '1 ms')]), 't | 01000 Nobody else has acquired the lock since, so the transaction can still commit.', '... and a run can be completed although its lease has ended');
 $_->quit for $worker, $other;
 
 # Which role may install it, and where.
@@ -603,7 +603,7 @@ sql('adopted', q[CREATE SCHEMA citus; CREATE TABLE citus.pg_dist_local_group (gr
 is(sql('adopted', q[SELECT shedlock_acquire('coordinator', '1 h')]), 't', 'the coordinator of a Citus cluster grants locks');
 sql('adopted', 'UPDATE pg_dist_local_group SET groupid = 2');
 ($status, undef, $error) = $node->psql('adopted', q[SELECT shedlock_release('coordinator'); SELECT shedlock_acquire('worker', '1 h')]);
-like($error, qr/ERROR:  this server is a Citus worker/, '... but a worker does not');
+like($error, qr/ERROR:  cannot acquire a lock on a Citus worker/, '... but a worker does not');
 sql('adopted', 'DROP TABLE pg_dist_local_group; DELETE FROM shedlock WHERE name = \'coordinator\'');
 
 # CREATE EXTENSION does not take over for a role without the owner's rights, nor where other objects depend on the old functions.

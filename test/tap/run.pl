@@ -50,7 +50,7 @@ sql("SELECT shedlock_acquire_token('over', '1 ms'); SELECT pg_sleep(0.002)");
 for my $completes ("SELECT shedlock_complete_token('over', token) FROM shedlock_locks WHERE name = 'over'", "CALL shedlock_run('over', 'SELECT pg_sleep(0.002)', '1 ms')")
 {
 	my (undef, undef, $said) = $server->psql('postgres', "\\set VERBOSITY verbose\n$completes");
-	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody had taken the lock, so the transaction may commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
+	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody else has acquired the lock since, so the transaction can still commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
 		"the warning says by how much it overran: $completes");
 }
 # A caller that is killed does not end its run, whose work is committed; the server notices if it looks.

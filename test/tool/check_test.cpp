@@ -96,7 +96,8 @@ TEST(check, is_1_while_it_is_paused_and_2_when_that_was_too_long)
            "SHEDLOCK WARNING - " + name() + " is paused, and was done " + times + " ago \\|.*\n");
     EXPECT_EQ(check({name(), "--max-held", "1ms"}).status, 1);
     make_older();
-    EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 2);
+    expect(check({name(), "--max-age", "25h"}), 2,
+           "SHEDLOCK CRITICAL - " + name() + " is paused, and was done " + times + " ago \\|.*\n");
 }
 
 TEST(check, is_2_when_it_was_never_done_or_never_acquired)

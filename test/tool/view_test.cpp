@@ -145,6 +145,14 @@ TEST(list, tells_when_each_was_last_done)
     EXPECT_TRUE(line_of(name()).ends_with(" done     in the future")) << line_of(name());
 }
 
+TEST(list, tells_a_pause_from_a_row_edited_by_hand)
+{
+    run({"shedlock", "pause", name()});
+    EXPECT_EQ(json_of(name()).at("lock_until"), "infinity");
+    ask("UPDATE shedlock SET lock_until = '-infinity' WHERE name = " + literal(name()));
+    EXPECT_EQ(json_of(name()).at("lock_until"), "-infinity");
+}
+
 TEST(list, cuts_what_is_too_long_for_a_table)
 {
     auto const lock = name() + std::string(200, 'x');

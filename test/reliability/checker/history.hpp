@@ -1,7 +1,7 @@
 // A history: the requests of many clients and the answers to them, in the order in which they were recorded. It is
 // plain text, with one line when an operation is called and one line when its answer has arrived:
 //
-//     history seed=17 clients=4 allow=57014 standby=yes
+//     history seed=17 clients=4 allow=57014 standby=yes crashes=no
 //     call 5 client=2 tx=0 do=acquire by=token names=a,b at_most=50000 at_least=0 wait=0 at=1000 wall=1700000000001000
 //     done 5 result=yes token=1700000000001200 before=.. after=.. until=.. at=1400 wall=1700000000001400
 //
@@ -33,6 +33,8 @@
 //                 on the lock
 //     begun,      run: the server's clock at the beginning and at the end of its command, whatever its outcome
 //     ended
+//     tick        acquire, run: the tick, if any. retry, keep_alive: yes, or absent
+//     state       result=error: the SQLSTATE
 //     kept        yes: a run that failed warned that its lock was not released
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
 #pragma once
@@ -98,7 +100,7 @@ struct operation {
     bool keep_alive = false;
     int of = 0;
     history::level level = history::level::committed;
-    outcome as = outcome::done;    // release
+    outcome as = outcome::done;    // release, run; unknown: only in what the checker has derived from a run
     bool is_of_run = false;        // the checker has derived it from a run
     bool is_of_completion = false; // ... or a completion
     moment called{};
@@ -130,7 +132,7 @@ struct record {
     bool has_timeouts = false;           // of the library's requests, which wait two seconds for a reply
     std::vector<operation> operations{}; // in the order of their calls
 
-    // If so, the library's answer may be that to the last of several requests.
+    // Whether the library's answer may be that to the last of several requests.
     [[nodiscard]] bool loses_replies() const { return has_timeouts || !allowed.empty(); }
 };
 
