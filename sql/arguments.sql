@@ -98,6 +98,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', '-1 us')$$,
     $$shedlock_acquire('a', '1 min', '61 s')$$,
     $$shedlock_acquire('a', '1 year', '-100 months 3010 days')$$,
+    $$shedlock_acquire('a', '1 year', '-100 months 3000 days')$$,
     $$shedlock_extend('a', '1 min', '-1 s')$$,
     $$shedlock_extend('a', '1 min', '2 min')$$
 ]) c;
@@ -107,6 +108,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', wait => NULL)$$,
     $$shedlock_acquire('a', '1 min', wait => '-1 s')$$,
     $$shedlock_acquire('a', '1 min', wait => '-100 months 3010 days')$$,
+    $$shedlock_acquire('a', '1 min', wait => '-100 months 3000 days')$$,
+    $$shedlock_acquire_token('a', '1 min', wait => '-100 months 3000 days')$$,
     $$shedlock_acquire('a', '1 min', tick => 'infinity')$$,
     $$shedlock_acquire('a', '1 min', tick => '-infinity')$$,
     $$shedlock_acquire('a', '1 min', tick => now() + interval '2 min')$$,
@@ -171,6 +174,8 @@ SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1
 -- Months are counted from now, not as 30 days each.
 SELECT shedlock_acquire('months', '100 months -3010 days'), shedlock_extend('months', '100 months -3010 days');
 SELECT lock_until > timezone('UTC', now()) + interval '30 days' AS more_than_30_days FROM shedlock WHERE name = 'months';
+SELECT '100 months -3000 days' = interval '0' AS equal, shedlock_acquire('more', '1 year', '100 months -3000 days'), shedlock_acquire_token('more by token', '1 year', '100 months -3000 days') > 0 AS token;
+SELECT name, lock_at_least_until > locked_at + interval '30 days' AS more_than_30_days FROM shedlock WHERE name LIKE 'more%' ORDER BY name;
 -- Days and hours are added up first: these are one hour.
 SELECT shedlock_acquire('mixed', '1 min'), shedlock_release('mixed');
 SELECT shedlock_acquire('mixed', '-106751991 days 2562047785 hours'), shedlock_extend('mixed', '-106751991 days 2562047785 hours');

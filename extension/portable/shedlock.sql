@@ -352,6 +352,23 @@ BEGIN
 END
 $$;
 
+-- For a name whose row was not found. 22001 or 22023 if no row can have it. In REPEATABLE READ and above, 40001 if another
+-- transaction has committed the row since this transaction's snapshot: an INSERT, which is undone, finds that out.
+CREATE OR REPLACE FUNCTION shedlock__require_absent(name text) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM @extschema@.shedlock__require_storable(name);
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        BEGIN
+            PERFORM @extschema@.shedlock__make_rows(ARRAY[name]);
+            RAISE SQLSTATE 'SL0NO';
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR deadlock_detected THEN
+            NULL;
+        END;
+    END IF;
+END
+$$;
+
 -- Row -----------------------------------------------------------------------------------------------------------------
 
 -- PL/pgSQL keeps its plans. A function in SQL is planned with every call, unless it is so simple that it is inlined.
@@ -417,9 +434,10 @@ $$;
 -- This session, as it is written in locked_by: /PID.START.SERVER. Process ids are reused, so the start of the session
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
 -- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in a
--- setting. (A session that forges it can only get locks whose locked_by has its own process id after a slash: those that
--- an earlier session with this process id left, or a holder whose name imitates it.) The fast paths of shedlock_acquire and
--- shedlock_release read the setting themselves. On Citus it has another name, so that they do not find it and are not used:
+-- setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
+-- slash: those that an earlier session with this process id left, or a holder whose name imitates it. It can also acquire a
+-- lock in the name of another session. It gains nothing by that: the other session could acquire the lock itself.) The fast
+-- paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus it has another name, so that they do not find it and are not used:
 -- they do not wait until the workers have committed.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
@@ -724,6 +742,7 @@ DECLARE
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
     session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
     implied_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
+    written int;
 BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
@@ -733,6 +752,10 @@ BEGIN
            last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, implied_tick), s.locked_by::text COLLATE "default", s.locked_at)),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
+    GET DIAGNOSTICS written = ROW_COUNT;
+    IF written < cardinality(names) THEN -- the clock has stepped back since, and shedlock_protect_row took a lock for one that is not free
+        RAISE SQLSTATE 'SL0NO';
+    END IF;
     RETURN token;
 END
 $$;
@@ -848,7 +871,7 @@ BEGIN
         EXCEPTION
             -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has changed
             -- since this transaction's snapshot.
-            WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure THEN
+            WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected THEN
                 token := NULL;
                 RETURN;
             WHEN string_data_right_truncation THEN
@@ -901,7 +924,7 @@ CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check and no wait, which would be a third of what a refusal costs.
-    IF at_least = '0' AND wait = '0' AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
+    IF interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
         RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
@@ -931,12 +954,13 @@ DECLARE
 BEGIN
     -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
     -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
-    -- shedlock__acquire decides the rest and reports what is wrong. It also knows months, whose length depends on the date;
-    -- days and hours of different signs that overflow when they are added one after the other; rows that are missing; and
-    -- columns that do not hold every microsecond.
-    IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
-       AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE '%!%' AND s.locked_by COLLATE "default" NOT LIKE '%&%' INTO is_refused
+    -- shedlock__acquire decides the rest and reports what is wrong. It also knows rows that are missing; columns that do not
+    -- hold every microsecond; and months, whose length depends on the date, so that '2 months -60 days' is equal to '0' and is
+    -- not nothing. interval_send gives the microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less
+    -- than 2283 years of microseconds, less than 65536 days, no months, and nothing negative.
+    IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
+       AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE ALL ('{%!%,%&%}') INTO is_refused
           FROM @extschema@.shedlock s
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
@@ -966,8 +990,8 @@ BEGIN
                     END IF;
                 END IF;
                 RAISE SQLSTATE 'SL0NO';
-            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation OR datetime_field_overflow
-                 OR read_only_sql_transaction THEN
+            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected OR string_data_right_truncation
+                 OR datetime_field_overflow OR read_only_sql_transaction THEN
                 NULL;
             END;
         ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
@@ -1017,9 +1041,9 @@ DECLARE
     is_exact boolean;
 BEGIN
     -- The usual call, as in shedlock_acquire.
-    IF lock_name <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
-       AND at_least = interval '0' AND wait = interval '0' AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE '%!%' AND s.locked_by COLLATE "default" NOT LIKE '%&%' INTO is_refused
+    IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
+       AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE ALL ('{%!%,%&%}') INTO is_refused
           FROM @extschema@.shedlock s
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
@@ -1051,8 +1075,8 @@ BEGIN
                     END IF;
                 END IF;
                 RAISE SQLSTATE 'SL0NO';
-            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR string_data_right_truncation OR datetime_field_overflow
-                 OR read_only_sql_transaction THEN
+            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected OR string_data_right_truncation
+                 OR datetime_field_overflow OR read_only_sql_transaction THEN
                 NULL;
             END;
         ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
@@ -1106,13 +1130,14 @@ DECLARE
     origin record;
     holder text;
     found_token bigint;
+    lasts_until timestamp;
 BEGIN
     done := false;
     IF seen.name IS NULL THEN
         reason := 'Nobody ever acquired it, or its row has been deleted.';
         RETURN;
     END IF;
-    PERFORM @extschema@.shedlock__lasts_until(seen, now); -- fails if a value is missing
+    lasts_until := @extschema@.shedlock__lasts_until(seen, now);
     found_token := @extschema@.shedlock__token_of(seen.locked_at);
     IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         IF seen.lock_at_least_until IS NULL THEN
@@ -1136,7 +1161,7 @@ BEGIN
     END IF;
     origin := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
     holder := origin.holder;
-    IF seen.lock_until = timestamp 'infinity' THEN
+    IF lasts_until = timestamp 'infinity' THEN
         reason := format('It is paused: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token > found_token OR token IS NOT NULL AND seen.locked_at = timestamp '-infinity' THEN
         reason := 'No acquisition has had this token.';
@@ -1149,7 +1174,7 @@ BEGIN
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSE
-        reason := format(CASE WHEN seen.lock_until <= now THEN 'It is free. It was last held by "%s", since %s.'
+        reason := format(CASE WHEN lasts_until <= now THEN 'It is free. It was last held by "%s", since %s.'
                               ELSE 'It is held by another session: "%s", since %s.' END,
                          holder, @extschema@.shedlock__utc(seen.locked_at));
         advice := 'Session functions change only what the same session acquired. Behind a connection pooler use '
@@ -1193,7 +1218,7 @@ BEGIN
             IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = ANY (names) AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
                 RAISE SQLSTATE 'SL0NO'; -- without a code: another transaction has locked a row
             END IF;
-            PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
+            PERFORM @extschema@.shedlock__require_absent(n) FROM unnest(names) n
               WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
         END IF;
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
@@ -1462,7 +1487,7 @@ BEGIN
     IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run has had it
         RETURN 'Its row has been deleted.';
     ELSIF seen.name IS NULL THEN
-        PERFORM @extschema@.shedlock__require_storable(wanted);
+        PERFORM @extschema@.shedlock__require_absent(wanted);
         RETURN 'Nobody ever acquired it, or its row has been deleted.';
     ELSIF session IS NULL AND (token > found_token OR seen.locked_at = timestamp '-infinity') THEN
         RETURN 'No acquisition has had this token.';
@@ -1596,7 +1621,8 @@ BEGIN
     FOREACH seen IN ARRAY seized LOOP
         -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
-            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name, now - GREATEST(seen.lock_until, seen.locked_at)),
+            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name,
+                                                 make_interval(secs => extract(epoch FROM now - GREATEST(seen.lock_until, seen.locked_at))::float8)),
                 DETAIL = 'Nobody else has acquired the lock since, so the transaction can still commit.',
                 HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;
@@ -1791,7 +1817,7 @@ BEGIN
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
     IF seen.name IS NULL THEN
-        PERFORM @extschema@.shedlock__require_storable(name);
+        PERFORM @extschema@.shedlock__require_absent(name);
     ELSIF current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM @extschema@.shedlock__hold_until_workers_commit(ARRAY[name]);
     END IF;
@@ -1900,11 +1926,15 @@ DECLARE
 BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    seen := @extschema@.shedlock__await(lock_name);
-    IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
+    BEGIN -- so that a row that is not paused does not stay locked
+        seen := @extschema@.shedlock__await(lock_name);
+        IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'SL0NO' THEN
         RAISE WARNING USING MESSAGE = format('lock "%s" was not resumed', name), DETAIL = 'It is not paused.';
         RETURN false;
-    END IF;
+    END;
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
@@ -2008,18 +2038,38 @@ BEGIN
             FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
         UNION ALL SELECT 72, format('the additional column "%s" is NOT NULL, has a default or is generated', attname), 'Additional columns must be nullable and have no default.'
             FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
+        UNION ALL SELECT 73, format('the additional column "%s" is of type %s, which is a domain or not built in', attname, format_type(atttypid, NULL)),
+                'Give it a built-in type, or keep it in another table.' -- any role may have written the functions of other types
+            FROM columns LEFT JOIN wanted w USING (attname) JOIN pg_type y ON y.oid = atttypid
+            WHERE w.no IS NULL AND (y.typnamespace <> 'pg_catalog'::regnamespace OR y.typtype = 'd')
         UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
             FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL
+        UNION ALL SELECT 80, format('index "%s" is not a btree', indexrelid::regclass), 'Drop the index.'
+            FROM indexes JOIN pg_class x ON x.oid = indexrelid JOIN pg_am m ON m.oid = x.relam WHERE m.amname <> 'btree'
+        UNION ALL SELECT 80, format('index "%s" has an operator class that is not the default, or a collation that did not come with PostgreSQL', indexrelid::regclass),
+                'Drop the index, or create it again without them.'
+            FROM indexes, unnest(indclass::oid[], indcollation::oid[]) k (class_id, collation_id)
+                 JOIN pg_opclass c ON c.oid = k.class_id LEFT JOIN pg_collation l ON l.oid = k.collation_id
+            WHERE l.collnamespace <> 'pg_catalog'::regnamespace
+               OR NOT EXISTS (SELECT FROM pg_opclass u WHERE (u.opcfamily, u.opcintype) = (c.opcfamily, c.opcintype)
+                                                         AND u.opcdefault AND u.opcnamespace = 'pg_catalog'::regnamespace)
         UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
             FROM indexes WHERE indisexclusion OR indisunique AND NOT is_on_name
         UNION ALL SELECT 82, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
             FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
         UNION ALL SELECT 83, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
             WHERE NOT EXISTS (SELECT FROM indexes WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
+        UNION ALL SELECT 84, format('the statistics object "%s" has expressions', stxname), 'DROP STATISTICS.'
+            FROM pg_statistic_ext WHERE stxrelid = id AND stxexprs IS NOT NULL
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
     IF what IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
+    END IF;
+    -- PostgreSQL refuses these if a publication has the table and would not know its rows.
+    IF current_setting('transaction_read_only') = 'off' THEN
+        UPDATE @extschema@.shedlock SET name = name WHERE false;
+        DELETE FROM @extschema@.shedlock WHERE false;
     END IF;
     RETURN id;
 END

@@ -227,6 +227,41 @@ for ([ 1, $failed, q[shedlock_acquire('row', '1 h')] ], [ 1, $failed, q[shedlock
 	$_->quit for $gate, $caller;
 }
 
+# A call that does nothing leaves the row to its holder.
+database('apart');
+run_file('apart', $file);
+my ($holder_of_token, $apart) = (session('apart'), session('apart'));
+my $of_job = answer($holder_of_token, q[SELECT shedlock_acquire_token('job', '1 h')]);
+is(answer($apart, q[BEGIN; SELECT shedlock_resume('job')]), 'f | 01000 It is not paused.', 'a lock that is not paused cannot be resumed');
+is(answer($holder_of_token, "SELECT shedlock_extend_token('job', $of_job, '1 h', nowait => true)"), 't', '... and its row does not stay locked');
+answer($apart, 'ROLLBACK');
+# A row that was inserted after the transaction's snapshot is not taken for one that does not exist.
+for my $level ('REPEATABLE READ', 'SERIALIZABLE')
+{
+	answer($apart, "BEGIN ISOLATION LEVEL $level; SELECT FROM shedlock");
+	my $new = answer($holder_of_token, q[SELECT shedlock_acquire_token('new', '1 h')]);
+	for my $call ("extend_token('new', $new, '1 h')", "release_token('new', $new)", "guard_token('new', $new)", "complete_token('new', $new)", q[force_release('new')], q[resume('new')])
+	{
+		is(answer($apart, "SAVEPOINT s; SELECT shedlock_$call"), '40001', "$level, a row that the snapshot does not show: shedlock_$call");
+		answer($apart, 'ROLLBACK TO s');
+	}
+	like(answer($apart, q[SELECT shedlock_release_token('nobody', 1)]), qr/^f \| SL001 Nobody ever acquired it/, '... and a name that has no row');
+	is(answer($apart, q[COMMIT; SELECT count(*) FROM shedlock WHERE name = 'nobody']), '0', '... which gets none');
+	sql('apart', q[DELETE FROM shedlock WHERE name = 'new']);
+}
+# An acquire is refused where it would be the victim of a deadlock.
+answer($holder_of_token, q[SET deadlock_timeout = '1h'; BEGIN; INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('one', now(), now(), 'java')]);
+is(answer($apart, q[SET deadlock_timeout = '10ms'; BEGIN; SELECT shedlock_acquire('two', '1 h')]), 't', 'one of two transactions acquires a lock');
+$holder_of_token->query_until(qr/begun/, "\\echo begun\nINSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('two', now(), now(), 'java');\n");
+$node->poll_query_until('apart', q[SELECT count(*) = 1 FROM pg_locks WHERE NOT granted]) or die 'the insert does not wait';
+is(answer($apart, q[SELECT shedlock_acquire('one', '1 h')]), 'f', '... and is refused the other, which a client that waits for it has');
+answer($apart, 'ROLLBACK');
+answer($holder_of_token, 'ROLLBACK');
+# The lease of a lock may end by hand long before it is completed.
+sql('apart', q[UPDATE shedlock SET locked_at = '2026-01-01', lock_until = '2026-01-02', locked_by = 'x#1767225600000000' WHERE name = 'job']);
+like(($node->psql('apart', q[SELECT shedlock_complete_token('job', 1767225600000000)]))[2], qr/WARNING:  the run of lock "job" overran its lease by \d{3,}:\d\d:\d\d\.\d+\n/, 'an overrun is given in hours, as by the extension');
+$_->quit for $holder_of_token, $apart;
+
 # Leases that end with their session. The team cannot see when the sessions of other roles started. If the start of a session is not
 # visible to the team, its mark has a comma instead of a dot.
 database('ends');
@@ -262,6 +297,7 @@ for ([ team => '.' ], [ postgres => ',' ])
 	is(sql('ends', "UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) WHERE name IN ('run', 'token') RETURNING name"), '', '... and its locks are protected');
 	sql('ends', 'SELECT shedlock_protect(false)');
 	gone($holder, 'ends');
+	like(answer($others, q[SELECT shedlock_release('run')]), qr/^f \| SL001 It is free\. It was last held by/, 'a lock whose session has ended is said to be free');
 	is(answer($others, "SELECT shedlock_extend_token('token', $token, '1 h'), shedlock_release_token('token', $token)"),
 		join(' | ', 'f|f', ('SL001 Its lease ended with the session that acquired it.') x 2), 'when the session has ended, the lease of its token has ended, too');
 	is(sql('ends', $look), 't|t|f|free/f/t held/f/f free/f/t', '... and all locks are free except the one without ends_with_session');
@@ -474,9 +510,26 @@ for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without
 	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns, $column); ALTER TABLE jobs.shedlock OWNER TO team");
 	refuses('odd', 'team', $message, "... and so is one with $column");
 }
+# So is a table on which code of another role would run, or that PostgreSQL would not let us write.
+sql('odd', q[CREATE DOMAIN public.tenant AS text; CREATE TYPE public.colour AS ENUM ('red'); CREATE COLLATION public.own FROM "POSIX"]);
+my $refused_index = qr/index "jobs.shedlock_locked_by_idx" has an operator class that is not the default, or a collation/;
+for ([ 'ALTER TABLE jobs.shedlock ADD tenant public.tenant', qr/the additional column "tenant" is of type public.tenant, which is a domain or not built in/ ],
+	[ 'ALTER TABLE jobs.shedlock ADD colours public.colour[]', qr/the additional column "colours" is of type public.colour\[\], which is a domain or not built in/ ],
+	[ 'ALTER TABLE jobs.shedlock ADD catalog information_schema.sql_identifier', qr/the additional column "catalog" is of type information_schema.sql_identifier, which/ ],
+	[ 'CREATE INDEX ON jobs.shedlock USING hash (locked_by)', qr/index "jobs.shedlock_locked_by_idx" is not a btree/ ],
+	[ 'CREATE INDEX ON jobs.shedlock (locked_by text_pattern_ops)', $refused_index ],
+	[ 'CREATE INDEX ON jobs.shedlock (locked_by COLLATE public.own)', $refused_index ],
+	[ 'CREATE STATISTICS jobs.s ON (lower(name)), locked_by FROM jobs.shedlock', qr/the statistics object "s" has expressions/ ],
+	[ 'ALTER TABLE jobs.shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION changes FOR TABLE jobs.shedlock', qr/cannot update table "shedlock" because it does not have a replica identity/ ])
+{
+	my ($change, $message) = @$_;
+	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns); $change; ALTER TABLE jobs.shedlock OWNER TO team");
+	refuses('odd', 'team', $message, "... and so is one with $change");
+}
 # Missing columns are added, whatever the order of the others is.
 my $columns = q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0];
-sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick timestamp(6), note text, $java_columns, lock_at_least_until timestamp(0)); ALTER TABLE jobs.shedlock OWNER TO team");
+sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick timestamp(6), note text, $java_columns, lock_at_least_until timestamp(0)); ALTER TABLE jobs.shedlock OWNER TO team;
+	CREATE INDEX ON jobs.shedlock (lock_until DESC, name COLLATE \"C\") INCLUDE (note); CREATE INDEX ON jobs.shedlock (locked_by varchar_ops); CREATE PUBLICATION all_changes FOR TABLE jobs.shedlock");
 ok((run_file('odd', $file))[0], 'a table that has some of our columns is adopted');
 is(sql('odd', $columns), 'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at', '... gets the others');
 is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and works');
@@ -520,13 +573,13 @@ for my $column ('locked_at', 'locked_by')
 	}
 }
 database('adopting', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
-my $java = $node->background_psql('adopting');
-$java->query_safe('BEGIN; SELECT FROM jobs.shedlock');
+my $java_client = $node->background_psql('adopting');
+$java_client->query_safe('BEGIN; SELECT FROM jobs.shedlock');
 refuses('adopting', 'team', qr/ERROR:  cannot adopt table jobs.shedlock: another transaction has it locked\nHINT:  Run the file again when/, 'adopting a table waits for an open transaction only for a limited time');
 (my $status, undef, my $said) = $node->psql('adopting', 'CREATE EXTENSION shedlock SCHEMA jobs');
 like($said, qr/ERROR:  cannot adopt table shedlock: another transaction has it locked\nHINT:  Try again when/, '... and so does CREATE EXTENSION');
-$java->query_safe('COMMIT');
-$java->quit;
+$java_client->query_safe('COMMIT');
+$java_client->quit;
 $node->safe_psql('postgres', 'CREATE DATABASE quoted');
 for my $name ('a $f$ b', 'a $function$ b', q[a'b], 'a"b', 'a@b', 'a\\b', 'a;b')
 {
@@ -566,7 +619,7 @@ sql('shop', q[REASSIGN OWNED BY heirs TO team]);
 
 # The extension takes over grants, held tokens, locks of sessions whose start the owner could see, and what was done.
 sql('shop', q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z'), shedlock_release('ticked')]);
-my $done = q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z', retry => true), last_done_at IS NOT NULL, last_tick = '2026-01-01Z', last_done_tick = last_tick FROM shedlock_locks WHERE name = 'ticked'];
+my $ticked = q[SELECT shedlock_acquire('ticked', '1 h', tick => '2026-01-01Z', retry => true), last_done_at IS NOT NULL, last_tick = '2026-01-01Z', last_done_tick = last_tick FROM shedlock_locks WHERE name = 'ticked'];
 sql('shop', q[SELECT shedlock_grant('app'), shedlock_grant('On "Call', admin => true); GRANT pg_read_all_stats TO team]);
 sql('shop', q[SELECT shedlock_protect(); SET ROLE team; CREATE FUNCTION shedlock_report() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW shedlock_mine AS SELECT 1 AS mine]);
 ok((run_file('shop', $file))[0], 'the file runs again where the team has functions with similar names');
@@ -585,7 +638,7 @@ SELECT shedlock_release('of the session');];
 is($told, "t|t\nextension\nheld held, java held, of the session held\nt", 'CREATE EXTENSION takes over');
 like($notices, qr/NOTICE:  taking over from the portable edition of shedlock in schema jobs, owned by role team\nDETAIL:  .* these roles: "On ""Call", app\..*NOTICE:  adopting the existing table jobs.shedlock/s, '... and reports it');
 is(sql('shop', qq[SELECT shedlock_release_token('held', $held)]), 't', '... tokens stay valid');
-is(sql('shop', $done), 'f|t|t|t', '... a tick that was done is not due again');
+is(sql('shop', $ticked), 'f|t|t|t', '... a tick that was done is not due again');
 is(sql('shop', q[UPDATE shedlock SET lock_until = now() WHERE name = 'protected' RETURNING name]), '', '... protection stays on');
 is(sql('shop', q[SELECT count(*) FROM pg_proc WHERE proname ~ 'shedlock' AND proname <> 'shedlock_report' AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')]), '0', '... none of the old functions is left');
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('app', '1 h'); RESET ROLE; SET ROLE "On ""Call"; SELECT shedlock_pause('paused')]), "t\nt", '... roles keep the rights that they were granted');
@@ -595,7 +648,7 @@ is(sql('shop', q[SELECT shedlock_report(), mine, has_function_privilege('app', '
 sql('shop', 'DROP EXTENSION shedlock');
 ok((run_file('shop', $file))[0], 'the portable edition takes over again');
 is(sql('shop', q[SELECT shedlock_acquire('app', '1 h'), shedlock_resume('paused')]), 'f|t', '... with the locks');
-is(sql('shop', $done), 'f|t|t|t', '... and with what was done');
+is(sql('shop', $ticked), 'f|t|t|t', '... and with what was done');
 
 # A Citus worker is recognised by its catalog, which only a superuser can create.
 sql('adopted', q[CREATE SCHEMA citus; CREATE TABLE citus.pg_dist_local_group (groupid int PRIMARY KEY); INSERT INTO citus.pg_dist_local_group VALUES (0);

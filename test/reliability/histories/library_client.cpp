@@ -16,6 +16,7 @@ namespace {
 struct held {
     int number;
     shedlock::lock lock;
+    bool may_be_completed = false; // the reply to a COMMIT was lost
 };
 
 std::int64_t number_of(shedlock::token token)
@@ -125,8 +126,8 @@ private:
         is_unclear_ = false;
         record(recorder_, op, [&] {
             mine->lock.release();
-            if (is_unclear_)
-                op.result = result::lost; // asked twice, and the lock is free, but perhaps not because of this release
+            if (is_unclear_ || mine->may_be_completed)
+                op.result = result::lost; // the lock is free, but perhaps not because of this request
         });
         held_.erase(mine);
     }
@@ -152,7 +153,11 @@ private:
             end.what = action::rollback;
         if (work)
             record(recorder_, end, [&] { end.what == action::commit ? work->commit() : work->abort(); });
-        if (how == action::complete && end.what == action::commit && end.result == result::yes) {
+        if (how != action::complete || end.what != action::commit)
+            return;
+        if (end.result == result::lost)
+            mine.may_be_completed = true;
+        if (end.result == result::yes) {
             mine.lock.completed();
             held_.pop_back();
         }
