@@ -2062,14 +2062,22 @@ BEGIN
         UNION ALL SELECT 84, format('the statistics object "%s" has expressions', stxname), 'DROP STATISTICS.'
             FROM pg_statistic_ext WHERE stxrelid = id AND stxexprs IS NOT NULL
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
+    IF what IS NULL AND current_setting('transaction_read_only') = 'off' THEN
+        BEGIN -- PostgreSQL refuses these if a publication has the table and subscribers could not tell its rows apart
+            UPDATE @extschema@.shedlock SET name = name WHERE false;
+            DELETE FROM @extschema@.shedlock WHERE false;
+        EXCEPTION
+            WHEN object_not_in_prerequisite_state THEN
+                what := 'it is published, but has no replica identity';
+                remedy := 'ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.';
+            WHEN invalid_column_reference THEN
+                what := 'a publication filters it by columns outside its replica identity, or leaves out columns of the replica identity';
+                remedy := 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.';
+        END;
+    END IF;
     IF what IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
-    END IF;
-    -- PostgreSQL refuses these if a publication has the table and would not know its rows.
-    IF current_setting('transaction_read_only') = 'off' THEN
-        UPDATE @extschema@.shedlock SET name = name WHERE false;
-        DELETE FROM @extschema@.shedlock WHERE false;
     END IF;
     RETURN id;
 END

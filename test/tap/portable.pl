@@ -520,7 +520,8 @@ for ([ 'ALTER TABLE jobs.shedlock ADD tenant public.tenant', qr/the additional c
 	[ 'CREATE INDEX ON jobs.shedlock (locked_by text_pattern_ops)', $refused_index ],
 	[ 'CREATE INDEX ON jobs.shedlock (locked_by COLLATE public.own)', $refused_index ],
 	[ 'CREATE STATISTICS jobs.s ON (lower(name)), locked_by FROM jobs.shedlock', qr/the statistics object "s" has expressions/ ],
-	[ 'ALTER TABLE jobs.shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION changes FOR TABLE jobs.shedlock', qr/cannot update table "shedlock" because it does not have a replica identity/ ])
+	[ 'ALTER TABLE jobs.shedlock REPLICA IDENTITY NOTHING; CREATE PUBLICATION changes FOR TABLE jobs.shedlock', qr/it is published, but has no replica identity/ ],
+	[ q[CREATE PUBLICATION filtered FOR TABLE jobs.shedlock WHERE (locked_by <> '')], qr/a publication filters it by columns outside its replica identity/ ])
 {
 	my ($change, $message) = @$_;
 	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns); $change; ALTER TABLE jobs.shedlock OWNER TO team");
@@ -533,6 +534,9 @@ sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick
 ok((run_file('odd', $file))[0], 'a table that has some of our columns is adopted');
 is(sql('odd', $columns), 'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at', '... gets the others');
 is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true), shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123457Z')]), 't|t|f|t', '... and works');
+sql('odd', q[ALTER PUBLICATION filtered ADD TABLE jobs.shedlock WHERE (locked_by <> '')]);
+is(sql('odd', q[SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding ~ 'cannot serve']), 'error|table "jobs.shedlock" cannot serve as the lock table: a publication filters it by columns outside its replica identity, or leaves out columns of the replica identity|ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.', '... and the doctor reports a publication that does not');
+sql('odd', 'DROP PUBLICATION filtered');
 # Columns that hold less than ours: ten locks, each acquired and released three times. No lease is shorter than asked, and a
 # released lock is free at once.
 for my $column ('lock_until TYPE timestamp(2)', 'locked_at TYPE timestamp(2)', 'locked_by TYPE varchar(67)', 'note TYPE text, ADD lock_at_least_until timestamp(2)')
