@@ -10,13 +10,13 @@ namespace shedlock {
 
 namespace {
 
-// Taken without waiting, and held only for the microseconds in which a row is written. Advisory locks of users have 1
-// or 2 in the fourth field, so they never conflict with these. Two names whose hashes agree in 47 bits refuse each
-// other if they are taken at the same moment.
+// Keeps other backends out while a row is taken or inserted. Taken without waiting, and held only for the microseconds
+// of the write; on Citus see below. Advisory locks of users have 1 or 2 in the fourth field, so they never conflict
+// with these. Two names whose hashes agree in 47 bits refuse each other if they are taken at the same moment.
 //
-// Citus commits on the workers after the coordinator's commit has become visible. The server's own locks last until
-// that is over. So on Citus a transaction that has written or guarded a row keeps others from acquiring the lock until
-// then.
+// Citus commits on the workers after the coordinator's commit has become visible. Advisory locks, unlike row locks,
+// last until that is over. So on Citus a transaction that has written or guarded a row keeps this lock, in share mode,
+// and others cannot acquire theirs before the workers have committed.
 class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
@@ -26,13 +26,16 @@ public:
     }
     bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
     void release() const { LockRelease(&tag_, ExclusiveLock, false); }
-    void keep_others_away() const { LockAcquire(&tag_, ShareLock, false, false); } // it may wait for microseconds
+    void keep_others_away() const
+    {
+        LockAcquire(&tag_, ShareLock, false, false);
+    } // it may wait, but only for microseconds
 
 private:
     LOCKTAG tag_;
 };
 
-// Whether the lease ends before the first waiter looks by itself.
+// Whether the lease ends within the first waiter's longest nap, so that it has to be woken even if this commits.
 bool will_be_free_soon(const lease &times)
 {
     return times.lock_until < pg::clock_now() + queue::longest_nap;
@@ -142,11 +145,11 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     fill(values, nulls, written, locked_by);
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // Readers do not prune, so writers do it, while there is still space for a few row versions. The server's own
-    // threshold, a tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move the
-    // old tuple within the page; nothing of it is needed any more.
     PAUSE_POINT("before the lock");
     const bool own = is_own(seen);
+    // Readers do not prune, so writers do, as soon as the page no longer has space for a few row versions. The server's
+    // own threshold, a tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move
+    // the old tuple within the page; nothing of it is needed any more.
     constexpr Size few = 4;
     if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
         pg::prune(table_, seen.page);
@@ -172,7 +175,7 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
     return locked;
 }
 
-// Like heap_update, simple_heap_delete does not wait for a row that this transaction has locked.
+// simple_heap_delete, like heap_update, has nothing to wait for once this transaction has locked the row.
 bool lock_table::remove(sighting &seen) const
 {
     PAUSE_POINT("before the lock");
@@ -228,8 +231,9 @@ bool lock_table::insert(const lock_name &name) const
 }
 
 // INSERT … ON CONFLICT DO NOTHING by hand. The executor's version waits for a conflicting insertion in progress, and
-// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. A dirty scan can also miss a
-// row that is being moved to another page; the index then finds it, and the insertion yields.
+// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. The dirty scan
+// before it can miss a row that is being moved to another page. The unique index then reports the row, and the
+// insertion is undone.
 bool lock_table::insert_speculatively(const lock_name &name) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
@@ -241,8 +245,8 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     nulls[shape_.name - 1] = false;
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // While the insertion is speculative, the ON CONFLICT of a Java client waits only for its outcome, not for our
-    // commit.
+    // While the insertion is speculative, a Java client's ON CONFLICT waits only until it is finished or aborted, not
+    // for our commit.
     PAUSE_POINT("insert");
     const TransactionId xid = GetCurrentTransactionId();
     const uint32 speculation = SpeculativeInsertionLockAcquire(xid);
@@ -261,8 +265,9 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     return alone;
 }
 
-// The shape check ensures that no index has expressions, predicates or custom operators. Returns false when a unique
-// index has another row of that name that is not dead.
+// The shape check ensures that no index has expressions, predicates or custom operators. With
+// UNIQUE_CHECK_PARTIAL, returns false if the unique index has another live or uncommitted row of that name. Otherwise
+// returns true.
 bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
 {
     bool alone = true;
@@ -279,7 +284,6 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) c
             const bool unique = index->rd_index->indisunique;
             const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
                                                unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));
-            // Only a partial check returns an answer.
             if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted)
                 alone = false;
         }
@@ -335,9 +339,9 @@ bool lock_table::share_lock(sighting &seen) const
     return locked;
 }
 
-// Citus logs this transaction only after durability has decided what the commit waits for. The workers commit as soon
-// as the coordinator has committed. If a crash made the coordinator forget its commit, workers that have not committed
-// by then would roll back, while others have committed.
+// Citus writes its own record of this transaction only after durability has decided whether the commit must wait for
+// the disk, so that is required here. Otherwise some workers could commit, the coordinator crash and forget its own
+// commit, and the remaining workers would roll back.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {
     if (shape_.citus == citus_roles::none)

@@ -10,8 +10,8 @@ namespace {
 constexpr uint32 places_for_several = 8192;
 
 // A bucket is walked under the one LWLock of all queues, so the walk must be short. When all places are taken, a bucket
-// has about eight on average, whatever the names are, because the hash is salted. A bucket has more if many sessions
-// wait for the same lock.
+// has about eight on average, and one more for each thousand sessions that the server allows, whatever the names are,
+// because the hash is salted. A bucket has more if many sessions wait for the same lock.
 constexpr uint32 bucket_count = 1024;
 
 // If the first in a queue has not looked for longer than this, it may be suspended, and the next one looks instead.
@@ -36,7 +36,9 @@ struct bucket {
 
 // The places follow it in memory.
 struct shared_state {
-    LWLock lock; // for all but the salt and flags that are read on the way; held for one session's buckets at most
+    // For everything but the salt. Without it a session reads bucket.first and its own waiter.is_woken, and writes its
+    // own waiter.looked. Held for one session's buckets at most.
+    LWLock lock;
     uint64 salt; // for the keys, so that no user can choose names that share a bucket
     uint32 vacant;
     uint32 vacant_count;
@@ -178,7 +180,7 @@ key key_of(Oid table, const lock_name &name)
     return pg::hash_of(name.bytes, salted(static_cast<uint64>(MyDatabaseId) << 32 | table));
 }
 
-// No table has OID 0.
+// The salt is that of a table with OID 0. There is none, so this is not the key of any lock.
 key key_of_wait(int64 wait_id)
 {
     return pg::hash_of({reinterpret_cast<const char *>(&wait_id), sizeof wait_id},

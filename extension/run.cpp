@@ -41,8 +41,8 @@ const char *text_of(const RawStmt *statement, const char *command)
     return pnstrdup(text.data(), text.size());
 }
 
-// Only CALL and DO may commit. SPI gives a snapshot of its own to every other statement, but not to those that may end
-// the transaction: these start with the portal's snapshot, which must be updated with what was done since.
+// Only CALL and DO may commit. SPI gives every other statement a snapshot of its own, but CALL and DO start with the
+// portal's snapshot, which must first be advanced so that they see what earlier statements have done.
 void execute_one(const RawStmt *statement, const char *text)
 {
     SPIExecuteOptions options{};
@@ -55,8 +55,8 @@ void execute_one(const RawStmt *statement, const char *text)
     const int result = SPI_execute_extended(text, &options);
     if (result == SPI_ERROR_TRANSACTION)
         ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
-                        errmsg("the command of shedlock_run must not begin or end transactions by itself"),
-                        errhint("Let it CALL a procedure that commits.")));
+                        errmsg("shedlock_run cannot execute a command that begins or ends a transaction"),
+                        errhint("To commit during the run, CALL a procedure that commits.")));
     if (result == SPI_ERROR_COPY)
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                         errmsg("the command of shedlock_run cannot COPY from or to the client")));
@@ -76,7 +76,7 @@ void execute(const char *command)
     }
 }
 
-// The format is that of JSON, whatever DateStyle and TimeZone are.
+// ISO 8601 in UTC, as to_json writes it, whatever DateStyle and TimeZone are. Empty if there is no tick.
 const char *iso_text(std::optional<instant> tick)
 {
     pg_tm parts;
@@ -92,20 +92,22 @@ const char *iso_text(std::optional<instant> tick)
 // Called after the command has failed. SPI_rollback would not work: it would finish the cursor loops that the error
 // interrupted, miscount the snapshots that the error left behind, and end the innermost SPI connection that is still
 // open instead of ours. So the whole transaction is aborted, as the server itself does after an error, and the release
-// gets a transaction of its own. Nothing runs in the caller's frame afterwards.
+// gets a transaction of its own. This never returns, so the caller's state does not matter any more.
 [[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
     ErrorData *const error = CopyErrorData();
     FlushErrorState();
-    const bool tell = error->sqlerrcode != ERRCODE_LOCK_LOST; // otherwise it would be reported twice
+    const bool warn =
+        error->sqlerrcode != ERRCODE_LOCK_LOST; // in that case the error itself says that the lock is lost
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());
-    // The caller gets the command's error even if the release fails, on a lock_timeout for example.
+    // The caller gets the command's error even if the release fails, because of lock_timeout, for example.
     if (const ErrorData *const failure = pg::in_subtransaction([&] {
-            with_lock_table(function,
-                            [&](lock_table &table) { return release(table, names, mine, false, false, tell); });
+            with_lock_table(function, [&](lock_table &table) {
+                return release(table, names, mine, /* done */ false, /* nowait */ false, warn);
+            });
             return true;
         }))
         ereport(WARNING,
@@ -137,8 +139,8 @@ bool run(Oid function, const acquire_request &request, const char *command)
         SPI_finish();
         return false;
     }
-    // The claim names the session, so that the command may guard and extend the lock, and the token, so that it refers
-    // to this acquisition only.
+    // The claim contains the session, so that the command may guard and extend the lock. It also contains the token, so
+    // that it refers to this acquisition only.
     const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());
@@ -163,7 +165,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     PG_END_TRY();
 
-    // In a transaction of its own: the caller may roll the next one back.
+    // Committed here: if the caller rolled back the next transaction, the tick of this run would come back.
     if (strcmp(settings::tick(), outer_tick) != 0) {
         settings::set_tick(outer_tick);
         SPI_commit();

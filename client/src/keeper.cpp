@@ -15,13 +15,14 @@ namespace {
 // deadlock it is usually our statement that gives up.
 constexpr clock::duration longest_lock_wait = 500ms;
 
-// If an extend is due sooner than this, the connection is opened now, because at that time it would be too late.
+// If an extend is due sooner than this, the connection is opened at once: opening it only when the extend is due would
+// be too late.
 constexpr clock::duration soon = 1s;
 
 // If the server grants no second connection, how long to use the shared one before asking again.
 constexpr clock::duration rest_on_shared = 10s;
 
-// Whether the server or the table is the cause, which is the same for all locks. Otherwise one lock may be the cause.
+// Whether the cause is the server or the table, so that it affects all locks. Otherwise the cause may be a single lock.
 bool is_for_all(std::exception const &failure)
 {
     auto const *const told = dynamic_cast<error const *>(&failure);
@@ -80,7 +81,7 @@ void keeper::connect(std::stop_token const &end)
     choose(later(clock::now(), 2 * lock_wait()), end);
 }
 
-// Returns none if there is something else to do.
+// Returns an empty list if there is something else to do first.
 std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 {
     std::unique_lock hold{mutex_};
@@ -97,6 +98,8 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
         }
         auto next = clock::time_point::max();
         auto due = due_now(next);
+        // The outage is over: a lease has been extended since, and of the locks for which it was reported, only stuck
+        // or suspect ones are still due.
         if (is_recovering_ && (due.empty() || due.front().one->is_last()) && !is_any_overdue()) {
             due.clear();
             hold.unlock();
@@ -142,8 +145,8 @@ void keeper::report_lost(lease const &lost) const
                 [&] { return lost.names.to_text() + " could not be extended in time: the work under it must stop"; });
 }
 
-// The leases that are due, and with them those that soon will be. A lock that is stuck comes last. One that may make
-// the statement fail for the others is extended alone.
+// The leases that are due and, with them, those that soon will be. Stuck and suspect locks come last; a suspect one,
+// which may make the statement fail for the others, is extended alone. Lowers `next` to the time of the next look.
 std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 {
     for (auto const &one : kept_)
@@ -183,8 +186,8 @@ clock::duration keeper::lock_wait()
     return std::max<clock::duration>(shortest, 1ms);
 }
 
-// Our own connection if the server grants it. It is also tried whenever the shared one is occupied, because that may
-// last long.
+// Our own connection if the server grants it, otherwise the shared one. After a refusal our own is not tried again
+// until own_again_, unless the shared one is occupied, which may last long.
 session &keeper::choose(clock::time_point until, std::stop_token const &end)
 {
     bool const is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
@@ -243,7 +246,7 @@ void keeper::failed(std::vector<extending> const &due, std::exception const &why
 {
     bool const for_all = is_for_all(why);
     auto &first = *due.front().one;
-    bool const by_itself = !for_all && first.is_suspect;
+    bool const is_its_own_fault = !for_all && first.is_suspect; // it was the only one in the statement
     for (auto const &each : due) {
         each.one->what->doubt_extend(each.at_most);
         each.one->is_suspect = each.one->is_suspect || !for_all;
@@ -254,7 +257,7 @@ void keeper::failed(std::vector<extending> const &due, std::exception const &why
         pause_all();
     else if (due.size() == 1)
         pause(first);
-    if (!by_itself)
+    if (!is_its_own_fault)
         begin_outage(why);
     else if (!is_outage_)
         report_stuck(first, why.what());
@@ -286,7 +289,8 @@ void keeper::report_stuck(kept &one, std::string_view why)
                 [&] { return lease.names.to_text() + " could not be extended yet: " + std::string{why}; });
 }
 
-// Reports one event for all locks, except those for which something else was reported.
+// Reports one event for all locks, except those that are stuck, over or being completed. During an outage it only notes
+// that the outage goes on.
 void keeper::begin_outage(std::exception const &why)
 {
     is_recovering_ = false;

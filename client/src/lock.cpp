@@ -135,7 +135,7 @@ void lock::report_unreleased(std::exception const &failure) const noexcept
     core_->report(event::kind::not_released, lease_->names, [&] {
         return dynamic_cast<in_doubt const *>(&failure)
                    ? std::string{failure.what()} + "; if it is still held, its lease ends by itself"
-                   : lease_->names.to_text() + " was not released, and ends by itself: " + failure.what();
+                   : lease_->names.to_text() + " was not released, and its lease ends by itself: " + failure.what();
     });
 }
 

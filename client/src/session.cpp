@@ -13,7 +13,8 @@ namespace {
 constexpr int needed_major = 1;
 constexpr int needed_minor = 0;
 
-// what: how the message names what has this version. update: what an administrator must do if it is too old.
+// what: the name, in the message, of the thing that has this version. update: what an administrator must do if it is
+// too old.
 void require_version(std::string const &what, std::string const &version, char const *update)
 {
     int major = 0, minor = 0;
@@ -26,8 +27,10 @@ void require_version(std::string const &what, std::string const &version, char c
                       ".x: " + (major > needed_major ? "install a newer client" : update)};
 }
 
-// The schema of the functions, and the version of the extension; NULL for the portable edition. If the schema is NULL,
-// there are no functions.
+// The schema of the functions (NULL: there are none), the version of the extension (NULL: the portable edition), the
+// database, the client_encoding that this sets for a SQL_ASCII database, the process id of the backend, and
+// search_path. In a SQL_ASCII database the server cannot send a name that is not valid UTF-8 to a UTF-8 client, and one
+// such name would hide all locks. There the client takes the bytes as they are.
 constexpr char const *edition_query =
     "SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
     "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
@@ -134,25 +137,24 @@ void session::open(clock::time_point until, std::stop_token const &stop)
     }
 }
 
-// For each new connection, and when the functions are no longer in the known schema. The extension is found in the
-// catalog, so any search_path will do, even one that leads to functions of the same names made by other roles. The
+// Called for each new connection, and when the functions are no longer in the known schema. The extension is found in
+// the catalog, so any search_path will do, even one that leads to functions of the same names made by other roles. The
 // portable edition is only a set of functions, and any role may have made such functions. So for them search_path
 // decides, as for any SQL: roles that may create functions in a schema on it are trusted. From then on the schema is
-// named in every statement. In a SQL_ASCII database the server fails to send a name that is not valid UTF-8 to a UTF-8
-// client, and one such name would hide all locks. So there the client takes the bytes as they are.
+// named in every statement.
 void session::find_functions(clock::time_point until, std::stop_token const &stop)
 try {
     auto const found = send(edition_query, {}, until, stop).rows.at(0);
     if (!found[0])
         throw usage_error{not_installed(*found[2], *found[5])};
     if (found[1])
-        require_version("extension shedlock", *found[1], "ALTER EXTENSION shedlock UPDATE");
+        require_version("extension shedlock", *found[1], "an administrator must run ALTER EXTENSION shedlock UPDATE");
     else
         require_version("the portable edition of shedlock",
                         send("SELECT version FROM " + *found[0] + ".shedlock_version()", {}, until, stop)
                             .rows.at(0)[0]
                             .value_or("unknown"),
-                        "run shedlock.sql of a newer one");
+                        "an administrator must run the shedlock.sql of a newer version");
     is_direct_ = found[4] == std::to_string(connection_->backend());
     std::lock_guard const hold{schema_mutex_};
     schema_ = *found[0];

@@ -27,7 +27,7 @@ template <typename Escape> std::string without_harmful(std::string const &any, E
 {
     std::string safe;
     for (std::string_view rest = any; !rest.empty();) {
-        auto const bytes = details::harmful(rest);
+        auto const bytes = details::harmful_length(rest);
         if (bytes == 0)
             safe += rest.front();
         else

@@ -77,7 +77,7 @@ TEST_F(edition_test, is_of_no_use_in_another_version)
 {
     install_portable();
     for (auto const &[version, advice] :
-         {std::pair{"0.9", "run shedlock.sql of a newer one"}, {"2.0", "install a newer client"}}) {
+         {std::pair{"0.9", "run the shedlock.sql of a newer version"}, {"2.0", "install a newer client"}}) {
         ask("CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text) LANGUAGE sql IMMUTABLE"
             " AS $$ SELECT 'portable', '" +
             std::string{version} + "' $$");

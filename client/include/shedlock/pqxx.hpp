@@ -9,15 +9,15 @@
 // link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Use shedlock.hpp to keep a lease alive, to interrupt a wait,
 // or to find out what a lost reply said: that takes threads and further connections. Both headers may be used together.
 //
-// A function that takes a connection runs transactions on it. If another one is open there, it throws pqxx::usage_error
-// and does nothing. A connection and its locks may be used by one thread at a time.
+// A function that takes a connection runs transactions on it. If the connection already has an open transaction, the
+// function throws pqxx::usage_error and does nothing. A connection and its locks may be used by one thread at a time.
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
 // usage_error (shedlock's) is thrown without asking the server. Every other error is libpqxx's, unchanged:
 // pqxx::sql_error (22xxx) for arguments, which the server checks; pqxx::in_doubt_error if the connection broke during a
-// commit, which may have succeeded. If the run had a tick and retry, run the same tick again: it is refused if it was
-// committed. Keep the tick for that, because by then options.every may mean a later one.
+// commit, which may have succeeded. If the run had a tick and retry, run the same tick again: it is refused if the
+// first run was committed. Save the tick for that, because by then options.every may yield a later one.
 #pragma once
 
 #include "types.hpp"
@@ -33,14 +33,15 @@ namespace shedlock {
 
 // {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set.
 struct pqxx_options {
-    // How long the lease lasts if it is not released: longer than the work can take, at least 1 ms. Default: 0, an
-    // error
+    // How long the lease lasts if it is not released: longer than the work can take, at least 1 ms. Required: the
+    // default, 0, is an error
     std::chrono::microseconds at_most{};
     // How long the lock is kept, even if it is released earlier. Default: 0
     std::chrono::microseconds at_least{};
     // The instant at which this run is due: without retry, at most one acquisition per name and tick. Default: none
     std::optional<instant> tick{};
-    // Instead of a tick, the period of the schedule: the server's shedlock_tick(every, zone) at the call. Default: none
+    // The period of the schedule, given instead of a tick. The tick is then the server's shedlock_tick(every, zone) at
+    // the time of the call. Default: none
     std::optional<std::chrono::microseconds> every{};
     // The time zone of every; an error without every. Default: empty, which means UTC
     std::string zone{};
@@ -64,7 +65,8 @@ template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransa
 std::false_type commits(void const *);
 template <class Tx> using needs_transaction = std::enable_if_t<decltype(commits(static_cast<Tx *>(nullptr)))::value>;
 
-// Statements are ASCII, so that no client_encoding changes a name, and have no backslashes.
+// Statements are pure ASCII, so that no client_encoding can change a name, and contain no backslashes, so that
+// standard_conforming_strings does not matter.
 struct sql {
     static std::string constant(std::string const &utf8)
     {
@@ -77,7 +79,8 @@ struct sql {
         return is_plain ? typed(utf8, "text")
                         : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
     }
-    // One name is a text, several are a text[], so that the server's errors refer to what was given.
+    // One name is passed as text, several as text[], so that the server's errors mention a name or an array, whichever
+    // the caller gave.
     static std::string constant(names const &what)
     {
         std::string all;
@@ -163,7 +166,7 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
 // itself.
 class pqxx_lock {
 public:
-    // Takes over an acquisition that was committed: by try_acquire(tx, ...), or by another process.
+    // Takes over an acquisition that is already committed: one made by try_acquire(tx, ...), or by another process.
     pqxx_lock(pqxx::connection &connection, shedlock::names what, shedlock::token id, std::optional<instant> tick = {})
         : mine_{new acquisition{&connection, std::move(what), id, tick}}
     {
@@ -197,7 +200,7 @@ public:
     }
 
     // For guard() and commit(). Call completed() after the commit of a transaction that executed complete_statement().
-    // It makes the lock inert.
+    // completed() makes the lock inert.
     [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
     [[nodiscard]] std::string complete_statement() const { return pqxx_details::sql::complete(live().names, token()); }
     void completed() noexcept
@@ -232,8 +235,8 @@ private:
         }
         void report(char const *why) const noexcept
         try {
-            connection->process_notice(names.to_text() +
-                                       " was not released, and ends by itself: " + details::printable(why) + '\n');
+            connection->process_notice(
+                names.to_text() + " was not released, and its lease ends by itself: " + details::printable(why) + '\n');
         } catch (...) { // no memory for the text
         }
     };
@@ -256,7 +259,8 @@ private:
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
-    std::optional<pqxx_lock> mine; // outlives tx, so that the lock is released if the commit is in doubt
+    std::optional<pqxx_lock>
+        mine; // outlives tx, so that a commit that fails also releases the lock, if that is possible
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
         mine.emplace(connection, what, granted->first, granted->second);
@@ -272,10 +276,10 @@ private:
     return acquire(connection, what, how, {});
 }
 
-// From now on tx commits only if there was no other acquisition of the lock since ours. Lock is pqxx_lock, or
+// From now on tx commits only if there has been no other acquisition of the lock since ours. Lock is pqxx_lock, or
 // shedlock::lock of shedlock.hpp. Throws lock_lost if the lock is lost already; if that is found only by your
 // tx.commit(), it throws pqxx::sql_error with SQLSTATE SL001. On the portable edition the row is locked from now until
-// the end of tx, also for keep-alive.
+// the end of tx, so keep-alive cannot extend the lease in the meantime.
 template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Lock const &lock, Tx &tx)
 {
     pqxx_details::execute(tx, lock.guard_statement());
@@ -298,13 +302,13 @@ template <class Tx, class = pqxx_details::needs_transaction<Tx>>
     return granted ? std::optional{granted->first} : std::nullopt;
 }
 
-// As guard(lock, tx).
+// Like guard(lock, tx).
 template <class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Tx &tx, names const &what, token id)
 {
     pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
 }
 
-// As commit(lock, tx), but the caller commits, as the next statement. If the lock is lost only after this call, that
+// Like commit(lock, tx), but the caller commits, as the next statement. If the lock is lost only after this call, that
 // commit throws pqxx::sql_error with SQLSTATE SL001.
 template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(Tx &tx, names const &what, token id)
 {

@@ -1,6 +1,6 @@
 // What both clients share: shedlock.hpp, on libpq, and pqxx.hpp, on a libpqxx connection. Needs C++17 and no library.
-// Every class is inline and has default visibility, so that it is the same type in every program and library, even in
-// those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
+// Every class is defined entirely in this header and has default visibility, so that it is the same type in every
+// program and library, even in those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace shedlock {
 
 // ---- Errors ----
 
-// A lock that another caller holds is an outcome, not an error. what() explains what to do.
+// That another caller holds the lock is an outcome, not an error. For errors, what() is a message for people.
 
 // The server could not do what was asked. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {
@@ -40,9 +40,9 @@ public:
     using error::error;
 };
 
-// A reply was lost, or warned that the commit may not have reached the standby, and the client could not find out in
-// time whether the request was carried out. After an acquire the lock may be held in our name, for at_most at the
-// longest; the caller must not work under it.
+// A reply was lost, or came with a warning that the commit may not have reached the standby, and the client could not
+// find out in time whether the request was carried out. After an acquire the lock may be held in our name, for at_most
+// at the longest; the caller must not work under it.
 class SHEDLOCK_EXPORT in_doubt : public connection_error {
 public:
     using connection_error::connection_error;
@@ -65,9 +65,9 @@ public:
 
 namespace details {
 
-// The length in bytes of the first character of this UTF-8 text if it is a control character, or one that changes the
-// direction of the text; otherwise 0.
-inline std::size_t harmful(std::string_view text)
+// If this UTF-8 text, which is not empty, begins with a control character, a line or paragraph separator, or a
+// character that changes the direction of the text: its length in bytes. Otherwise 0.
+inline std::size_t harmful_length(std::string_view text)
 {
     auto const is_between = [text](std::string_view first, std::string_view last) {
         return text.substr(0, first.size()) >= first && text.substr(0, last.size()) <= last;
@@ -82,13 +82,13 @@ inline std::size_t harmful(std::string_view text)
     return 0;
 }
 
-// Writes these characters as \xNN. Any user can choose names and holders, so these must not act as commands of a
-// terminal or as further lines of a log. Applied twice, it gives the same text.
+// Returns the text with harmful characters written as \xNN. Any user can choose names and holders, so they must not act
+// as terminal commands or start further lines in a log. Applying it twice changes nothing more.
 inline std::string printable(std::string_view text)
 {
     std::string safe;
     while (!text.empty()) {
-        auto const bytes = harmful(text);
+        auto const bytes = harmful_length(text);
         for (unsigned char const byte : text.substr(0, bytes))
             safe += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
         if (bytes == 0)
@@ -104,7 +104,8 @@ inline void require_storable(std::string_view name)
 {
     constexpr std::size_t longest = 1 << 20;
     if (name.size() > longest)
-        throw usage_error{"name is " + std::to_string(name.size()) + " bytes long, which no lock table's column holds",
+        throw usage_error{"name is " + std::to_string(name.size()) +
+                              " bytes long, which is more than any lock table can store; use a shorter name",
                           "22001"};
 }
 
@@ -113,13 +114,13 @@ inline void require_storable(std::string_view name)
 // A time by the server's clock, in microseconds as in PostgreSQL. C++20 calls this type sys_time<microseconds>.
 using instant = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
-// One acquisition. The tokens of a name only grow.
+// Identifies one acquisition. Each token of a name is greater than the one before.
 enum class token : std::int64_t {};
 
 // How the work under a lock ended. The view shedlock_locks shows it, and options.retry depends on it.
 enum class outcome { done, failed };
 
-// One name, or several that are acquired all or none: "nightly", or {"ledger", "stock"}. In UTF-8.
+// One name, or several that are acquired together or not at all: "nightly", or {"ledger", "stock"}. In UTF-8.
 class SHEDLOCK_EXPORT names {
 public:
     names(char const *name) : names(std::string{name}) {}
