@@ -26,10 +26,8 @@ public:
     }
     bool try_acquire() const { return LockAcquire(&tag_, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL; }
     void release() const { LockRelease(&tag_, ExclusiveLock, false); }
-    void keep_others_away() const
-    {
-        LockAcquire(&tag_, ShareLock, false, false);
-    } // it may wait, but only for microseconds
+    // May wait, but only for microseconds.
+    void keep_others_away() const { LockAcquire(&tag_, ShareLock, false, false); }
 
 private:
     LOCKTAG tag_;
@@ -231,9 +229,8 @@ bool lock_table::insert(const lock_name &name) const
 }
 
 // INSERT … ON CONFLICT DO NOTHING by hand. The executor's version waits for a conflicting insertion in progress, and
-// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. The dirty scan
-// before it can miss a row that is being moved to another page. The unique index then reports the row, and the
-// insertion is undone.
+// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. The dirty scan before it can
+// miss a row that is being moved to another page. The unique index then reports the row, and the insertion is undone.
 bool lock_table::insert_speculatively(const lock_name &name) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
@@ -265,9 +262,8 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     return alone;
 }
 
-// The shape check ensures that no index has expressions, predicates or custom operators. With
-// UNIQUE_CHECK_PARTIAL, returns false if the unique index has another live or uncommitted row of that name. Otherwise
-// returns true.
+// The shape check ensures that no index has expressions, predicates or custom operators. With UNIQUE_CHECK_PARTIAL,
+// returns false if the unique index has another live or uncommitted row of that name. Otherwise returns true.
 bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
 {
     bool alone = true;

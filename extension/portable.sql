@@ -437,8 +437,8 @@ $$;
 -- setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
 -- slash: those that an earlier session with this process id left, or a holder whose name imitates it. It can also acquire a
 -- lock in the name of another session. It gains nothing by that: the other session could acquire the lock itself.) The fast
--- paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus it has another name, so that they do not find it and are not used:
--- they do not wait until the workers have committed.
+-- paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus it has another name, so that they do
+-- not find it and are not used: they do not wait until the workers have committed.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE

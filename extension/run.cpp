@@ -98,8 +98,7 @@ const char *iso_text(std::optional<instant> tick)
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
     ErrorData *const error = CopyErrorData();
     FlushErrorState();
-    const bool warn =
-        error->sqlerrcode != ERRCODE_LOCK_LOST; // in that case the error itself says that the lock is lost
+    const bool warn = error->sqlerrcode != ERRCODE_LOCK_LOST; // that error itself says that the lock is lost
     AbortOutOfAnyTransaction();
     StartTransactionCommand();
     PushActiveSnapshot(GetTransactionSnapshot());

@@ -257,6 +257,15 @@ $node->poll_query_until('apart', q[SELECT count(*) = 1 FROM pg_locks WHERE NOT g
 is(answer($apart, q[SELECT shedlock_acquire('one', '1 h')]), 'f', '... and is refused the other, which a client that waits for it has');
 answer($apart, 'ROLLBACK');
 answer($holder_of_token, 'ROLLBACK');
+# An acquire that could not write the row is refused. (If the clock steps back, shedlock_protect_row may suppress its UPDATE.)
+sql('apart', q[SELECT shedlock_acquire('kept out', '1 h'), shedlock_release('kept out');
+	CREATE FUNCTION jobs.suppress() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+	CREATE TRIGGER suppress BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION jobs.suppress()]);
+for my $call (q[shedlock_acquire('kept out', '1 h')], q[shedlock_acquire('{kept out}'::text[], '1 h')], q[shedlock_acquire_token('kept out', '1 h') IS NOT NULL])
+{
+	is(sql('apart', "SELECT $call"), 'f', "an acquire is refused if the row is not written: $call");
+}
+sql('apart', 'DROP TRIGGER suppress ON shedlock');
 # The lease of a lock may end by hand long before it is completed.
 sql('apart', q[UPDATE shedlock SET locked_at = '2026-01-01', lock_until = '2026-01-02', locked_by = 'x#1767225600000000' WHERE name = 'job']);
 like(($node->psql('apart', q[SELECT shedlock_complete_token('job', 1767225600000000)]))[2], qr/WARNING:  the run of lock "job" overran its lease by \d{3,}:\d\d:\d\d\.\d+\n/, 'an overrun is given in hours, as by the extension');

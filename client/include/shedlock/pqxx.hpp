@@ -259,8 +259,8 @@ private:
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
-    std::optional<pqxx_lock>
-        mine; // outlives tx, so that a commit that fails also releases the lock, if that is possible
+    // Outlives tx, so that a commit that fails also releases the lock, if that is possible.
+    std::optional<pqxx_lock> mine;
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
         mine.emplace(connection, what, granted->first, granted->second);

@@ -37,8 +37,9 @@ my $patience = 3_600;
 
 # ---- Processes ----
 
-# By process: { file, until }. When a worker has stopped, attend_to() kills or resumes it at the time `until`. The file exists if the worker has stopped itself or the test has stopped it. Other stops have another cause
-# (make check-busy), and may be anywhere. They end by themselves, and do not count.
+# By process: { file, until }. When a worker has stopped, attend_to() kills or resumes it at the time `until`. The file exists if the worker
+# has stopped itself or the test has stopped it. Other stops have another cause (make check-busy), and may be anywhere. They end by
+# themselves, and do not count.
 my (%workers, $started);
 my $folder = PostgreSQL::Test::Utils::tempdir();
 END { my $status = $?; kill 'KILL', $_ for keys %workers; $? = $status; }
