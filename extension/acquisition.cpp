@@ -10,8 +10,8 @@ namespace shedlock {
 
 namespace {
 
-// How many attempts a call makes. An attempt starts again when a row has changed between the look and the write. After
-// this many, so many callers compete that it is right to refuse.
+// How many attempts try_to_acquire makes. It makes another one when a row has changed between the look and the write.
+// After this many, so many callers compete that the lock is refused, or, with wait, tried again after a sleep.
 constexpr int max_rounds = 10;
 
 struct attempt_result {
@@ -69,7 +69,7 @@ attempt_result judge(const lock_table &table, std::span<const sighting> all, con
             return not_granted(outcomes::refused_for_good);
         case availability::taken:
             if (!held || held->lease_ends < times.lock_until)
-                held = outlook{i, times.lock_until, is_waiting && table.row_of(all[i]).from.is_ours()};
+                held = outlook{i, times.lock_until, is_waiting && !table.row_of(all[i]).from.is_java()};
             break;
         case availability::free:
             require_finite(request.names[i], times);
@@ -122,7 +122,7 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
         if (is_run)
             past = begun(past, request.asked.tick, result.now, table.shape().unit);
         // An acquisition of ours that its holder never released. A Java row does not say whether it was released.
-        const bool was_abandoned = !is_released(seen.times()) && from.is_ours();
+        const bool was_abandoned = !is_released(seen.times()) && !from.is_java();
         if (!table.take(seen, {times, past}, locked_by))
             return not_granted(outcomes::changed);
         if (was_abandoned)

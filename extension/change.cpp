@@ -21,8 +21,8 @@ struct complaint {
 
 enum class change_result { done, not_ours, busy, again };
 
-// Whether another session is extending it and has not committed yet. Whether the lease is over depends on how that
-// transaction ends.
+// Whether another transaction is extending or releasing the same acquisition, or has just ended. Whether the lease is
+// over depends on how that transaction ends.
 bool is_being_extended(const lock_table &table, const sighting &seen)
 {
     if (seen.state != sighting::states::undecided)
@@ -37,7 +37,7 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
         return complaint{seen.name, true, standing::foreign, seen.times(), false, origin::kinds::java, {}};
     row current = table.row_of(seen);
     auto why = standing_of(current, who, now, seen.stored.past);
-    // at_least still keeps others away, but the owner has lost the lock.
+    // The session is gone. at_least may still keep others away, but the owner has lost the lock.
     const bool has_lost_its_session =
         why == standing::live && current.from.ends_with_session && is_session_alive(current.from.session) == false;
     if (has_lost_its_session)
@@ -55,8 +55,8 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
                      {pnstrdup(holder.data(), holder.size()), holder.size()}};
 }
 
-// The complaint about the first lock that is not ours and live, if there is one. A lock that is done is reported only
-// if all others are ours or done: that is good news, and must not hide that another lock is lost.
+// The first complaint that is not about a release as done; if there is none, the first one at all. A release as done is
+// good news, and must not hide that another lock is lost.
 std::optional<complaint> find_complaint(const lock_table &table, std::span<const sighting> all, const claim &who,
                                         instant now)
 {
@@ -71,7 +71,8 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
     return good_news;
 }
 
-// Rewrites rows that are ours. Returns `again` if a row was just being changed: then all rows must be looked at again.
+// Rewrites rows that are the caller's. If another transaction is changing one of them, waits for it and returns
+// `again`: then all rows must be looked at again. With nowait, returns `busy` instead.
 template <typename Change>
 change_result rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now, bool nowait)
 {
@@ -116,8 +117,9 @@ const char *utc_text(instant t)
 {
     pg_tm parts;
     fsec_t microseconds;
-    if (t == never || t == forever ||
-        timestamp2tm(pg::to_timestamp(t), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
+    if (t == never)
+        return "-infinity";
+    if (t == forever || timestamp2tm(pg::to_timestamp(t), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
         return "infinity";
     char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
     EncodeDateTime(&parts, microseconds, false, 0, nullptr, USE_ISO_DATES, out);
@@ -132,7 +134,7 @@ const char *explain(const complaint &found, const claim &who)
         return "It has been released as done, and was acquired again since.";
     if (found.why == standing::done)
         return "It has been released before, as done.";
-    if (found.why == standing::released)
+    if (found.why == standing::failed)
         return "It has been released before.";
     if (found.why == standing::expired && found.has_lost_its_session)
         return "Its lease ended with the session that acquired it.";
@@ -154,8 +156,8 @@ const char *explain(const complaint &found, const claim &who)
     if (who.token)
         return psprintf("It was taken over by \"%.*s\" at %s.", SV(found.holder), since);
     if (found.times.lock_until <= pg::clock_now())
-        return psprintf("It is free. It was last held by \"%.*s\", since %s.", SV(found.holder), since);
-    return psprintf("It is held by another session: \"%.*s\", since %s.", SV(found.holder), since);
+        return psprintf("It is free. It was last acquired by \"%.*s\", at %s.", SV(found.holder), since);
+    return psprintf("It is held, but not by this session: \"%.*s\", since %s.", SV(found.holder), since);
 }
 
 const char *advise(const complaint &found, const claim &who)
@@ -169,10 +171,11 @@ const char *advise(const complaint &found, const claim &who)
     return nullptr;
 }
 
-// Whether the caller came too late, as far as the row shows. A token that was never issued does not count as lost.
+// Whether shedlock_stats counts this as lost: the lease is over, another acquisition has followed, or the session does
+// not hold the lock. A token that was never issued, and a lock that was released before, do not count.
 bool was_lost(const complaint &found, const claim &who)
 {
-    if (found.no_row || found.why == standing::released || found.why == standing::done)
+    if (found.no_row || found.why == standing::failed || found.why == standing::done)
         return false;
     return found.why == standing::expired || !who.token || found.times.locked_at > *who.token;
 }
@@ -212,7 +215,8 @@ std::optional<bool> change(lock_table &table, lock_names names, const claim &who
     return result == change_result::done;
 }
 
-// For administrators, who override any holder. 22023 or 22001 as require_storable if there is no row.
+// For administrators, who override any holder. If there is no row, the sighting is absent; for a name that no row could
+// have, it fails as require_storable does (22023, 22001).
 sighting look_until_decided(const lock_table &table, const lock_name &name)
 {
     for (;;) {

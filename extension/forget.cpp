@@ -30,7 +30,7 @@ bool forget(lock_table &table, const lock_name &name)
             table.unpin(seen);
             return false;
         }
-        const bool is_java = !table.row_of(seen).from.is_ours();
+        const bool is_java = table.row_of(seen).from.is_java();
         const auto holder = table.locked_by(seen);
         const char *const who = pnstrdup(holder.data(), holder.size());
         if (table.remove(seen)) {

@@ -279,7 +279,7 @@ void require_completable(const sighting &seen, const row &current, const claim &
              psprintf("That acquisition belongs to a session, and only that session can complete it: \"%.*s\".",
                       SV(current.holder)),
              false);
-    if (why == standing::released || (why == standing::done && !lock_table::is_own(seen)))
+    if (why == standing::failed || (why == standing::done && !lock_table::is_own(seen)))
         fail(seen.name, "It has been released before.", false);
 }
 

@@ -37,11 +37,11 @@ availability availability_of(const lease &current, instant now, const tick_reque
     return current.lock_until > now ? availability::taken : availability::free;
 }
 
-// An absent instant is less than any other.
+// Where optional instants are compared, as by std::max here, an absent one is less than any other.
 history history_of(const history &stored, const lease &current, const origin &from)
 {
     const bool has_run = current.locked_at != never && current.locked_at != forever;
-    if (from.is_ours() || !has_run)
+    if (!from.is_java() || !has_run)
         return stored;
     const std::optional java{current.locked_at};
     return {std::max(stored.last_tick, java), std::max(stored.last_done_tick, java), stored.last_done_at};
@@ -95,7 +95,7 @@ standing standing_of(const row &current, const claim &who, instant now, const hi
     if (is_paused(current.times) || !is_claimed || (who.token && current.times.locked_at != *who.token))
         return standing::foreign;
     if (is_released(current.times))
-        return current.times.lock_at_least_until ? standing::released : standing::done;
+        return current.times.lock_at_least_until ? standing::failed : standing::done;
     return current.times.lock_until > now ? standing::live : standing::expired;
 }
 

@@ -1,6 +1,6 @@
 // The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no allocation, nothing that
-// fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. That a lease
-// may end with its session is lock_table's part.
+// fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. Whether the
+// session with which a lease ends is gone is found out elsewhere (lock_table::lease_of, change.cpp).
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,15 @@ inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 struct lease {
     instant lock_until;
     instant locked_at;
-    std::optional<instant> lock_at_least_until; // not released: a time; released: absent if done, `never` if not done
+    // Of a run: a time until it is released; after that absent if it was done, `never` if not. Of a pause or a release
+    // by force: absent.
+    std::optional<instant> lock_at_least_until;
 };
 
 // What a row records of its runs.
 struct history {
-    // The tick of the last run. Without a tick, the time of its acquisition, or the tick before if that is later.
+    // The tick of the last run. If that run had no tick: the time of its acquisition, or the previous last_tick if that
+    // is later.
     std::optional<instant> last_tick;
     std::optional<instant> last_done_tick;
     std::optional<instant> last_done_at; // when the last run that was done was released
@@ -42,8 +45,8 @@ struct origin {
     std::string_view session; // the session that acquired it: the owner, or the one with which a token's lease ends
     bool ends_with_session = false;
 
-    bool is_ours() const { return kind != kinds::java; }
-    bool is_run() const { return is_ours() && kind != kinds::administrator; }
+    bool is_java() const { return kind == kinds::java; }
+    bool is_run() const { return !is_java() && kind != kinds::administrator; }
 };
 
 // What we write into a row, apart from locked_by.
@@ -76,13 +79,13 @@ enum class availability {
     not_due, // taken or free: this tick is not due any more, so waiting is useless
 };
 
-// Of the acquisition that a caller claims to own.
+// What has become of the acquisition that a caller claims to own.
 enum class standing {
     live,
-    done,     // released as done, and perhaps acquired by others since
-    released, // released as failed
-    expired,  // lock_until has been reached
-    foreign,  // the row has another owner, or another acquisition; or a pause, which has no owner
+    done,    // released as done, and perhaps acquired by others since
+    failed,  // released as failed
+    expired, // lock_until has been reached
+    foreign, // the row has another owner or none, or another acquisition; or the lock is paused
 };
 
 // A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
@@ -98,10 +101,12 @@ history history_of(const history &stored, const lease &current, const origin &fr
 history begun(const history &past, std::optional<instant> tick, instant now, duration unit);
 history done(const history &past, instant now);
 
-// False only if the acquisition certainly has no tick. It may be true without one, after a tick ahead of the clock.
+// False only if the acquisition certainly has no tick. It may be true without one: after a tick ahead of the clock, or
+// if the token was raised above the clock.
 bool has_tick(const history &past, const lease &current);
 
-// What is left of a lease that ends with its session, when the session is gone: its at_least, unless it was released.
+// What is left of a lease that ends with its session, when the session is gone: its at_least. A lease that was released
+// stays as it is.
 lease ended(const lease &current);
 
 // The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces, and never
@@ -120,7 +125,7 @@ standing standing_of(const row &current, const claim &who, instant now, const hi
 // What an extend writes over a live lease. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);
 
-// Whether an acquisition was released.
+// Whether an acquisition was released. Also true of a pause, which has no at_least.
 bool is_released(const lease &current);
 
 // What a release writes over a lease that was not released: free now, or when its at_least has passed.

@@ -93,8 +93,8 @@ extern "C" {
 #include "pause_point.hpp"
 #include "versions.hpp"
 
-// Our own SQLSTATEs, which clients test for. SL001, lock_lost: the caller no longer has the lease. SL002, lock_done:
-// an extend or a release did nothing, because the acquisition was already released as done.
+// Our own SQLSTATEs, which clients test for. SL001, lock_lost: the caller does not have the lock, or no longer has it.
+// SL002, lock_done: an extend or a release did nothing, because the acquisition was already released as done.
 #define ERRCODE_LOCK_LOST MAKE_SQLSTATE('S', 'L', '0', '0', '1')
 #define ERRCODE_LOCK_DONE MAKE_SQLSTATE('S', 'L', '0', '0', '2')
 
@@ -174,7 +174,7 @@ template <typename Work> ErrorData *in_subtransaction(Work work)
     }
     PG_CATCH();
     {
-        // A caller that traps errors rolls back one level, its own. This level is ours to end.
+        // A caller that traps errors rolls back only its own subtransaction, so this one must be ended here.
         MemoryContextSwitchTo(context);
         error = CopyErrorData();
         FlushErrorState();

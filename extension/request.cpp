@@ -188,8 +188,8 @@ lock_names read_names(FunctionCallInfo fcinfo, int argument)
     for (const auto &name : names)
         check_name(name, "an element of name");
 
-    // All callers use the same order, so that two of them that extend or guard several locks never wait for each
-    // other.
+    // All callers use the same order, so that two of them that extend, release or complete several locks never wait for
+    // each other.
     std::sort(names.begin(), names.end(), [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
     const auto twin = std::adjacent_find(names.begin(), names.end(),
                                          [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });

@@ -211,7 +211,7 @@ void check_index(Relation table, Relation index, AttrNumber name)
     const auto refuse = [&](const char *what, const char *remedy = "Drop the index.") {
         report_unusable(table, psprintf("index \"%s\" %s", RelationGetRelationName(index), what), remedy);
     };
-    // Read from the catalog's row: RelationGetIndexExpressions would evaluate their constant parts.
+    // Looks at the catalog's row, because RelationGetIndexExpressions would evaluate constant parts of the expressions.
     if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
         !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
         refuse("has an expression or a predicate");
@@ -282,7 +282,7 @@ AttrNumber number_of(Form_pg_attribute column)
     return column ? column->attnum : InvalidAttrNumber;
 }
 
-// One of the columns about runs. They need microsecond precision, because rounding would make a tick another one.
+// One of the columns about runs. They need microsecond precision, because rounding would turn one tick into another.
 AttrNumber find_run_column(Relation table, purposes purpose, const char *name)
 {
     const Form_pg_attribute column = find_own(table, purpose, name);
@@ -342,7 +342,7 @@ void require_value(bool is_null, const char *column)
     if (is_null)
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("column \"%s\" of the lock table is NULL in a row", column),
-                        errhint("The table was probably edited by hand. Set it, or delete the row.")));
+                        errhint("The table was probably edited by hand. Set the column, or delete the row.")));
 }
 
 table_shape inspect(Relation table, purposes purpose)

@@ -1,5 +1,5 @@
 // One short function per SQL function. What they promise is in shared.sql (Comments) and in docs/reference.md; what
-// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, waiting.hpp and stats.hpp.
+// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, forget.hpp, waiting.hpp, stats.hpp and adoption.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"
@@ -221,7 +221,7 @@ Datum shedlock_guard_token(PG_FUNCTION_ARGS)
     return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
 }
 
-// INOUT executed: a record of one column, even if the caller's value of it is NULL.
+// Because of INOUT executed, the result is a record of one column. What the caller passes for it is not read.
 PG_FUNCTION_INFO_V1(shedlock_run);
 Datum shedlock_run(PG_FUNCTION_ARGS)
 {
@@ -321,7 +321,8 @@ Datum shedlock_stats_reset(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
-// For shedlock_doctor and shedlock_grant: the lock table, after a check of its shape. 55000, 42P01.
+// For the view shedlock_table, which shedlock_doctor, shedlock_protect, shedlock_grant and shedlock_revoke read: the
+// lock table, after a check of its shape. 55000, 42P01.
 PG_FUNCTION_INFO_V1(shedlock_table);
 Datum shedlock_table(PG_FUNCTION_ARGS)
 {

@@ -71,7 +71,8 @@ entry *find(uint64 hash, std::string_view name)
     return nullptr;
 }
 
-// Moves up the following slots that this one had displaced.
+// Empties the slot of this entry, and moves back the entries behind it that find() would no longer reach, because it
+// stops at an empty slot.
 void empty_slot_of(uint32 number)
 {
     const uint32 mask = state->slot_count - 1;
@@ -89,8 +90,8 @@ void empty_slot_of(uint32 number)
 }
 
 // Makes space for one entry by evicting, of the next few, the least recently used. To find the oldest of all, every
-// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. So a name is
-// evicted when the names that came since its last use are about four fifths of all that are kept.
+// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. As it is, a
+// name is evicted when about four fifths of the names that are kept have been used since its own last use.
 uint32 evict()
 {
     constexpr uint32 few = 5; // shedlock.max_tracked is at least 20
@@ -171,7 +172,7 @@ struct file_header {
     uint32 used;
 };
 
-// The two parts of the version: of the server, and of the shared memory.
+// The file's version is made of two: the server's major version, and the version of the shared memory's layout.
 uint32 file_version(uint32 layout_version)
 {
     return pg::major_version * 100 + layout_version;

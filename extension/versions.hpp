@@ -75,7 +75,7 @@ inline void prune(Relation table, Buffer page)
 #endif
 }
 
-// The first argument of callbacks for changes to a system catalog.
+// What names a system cache: in callbacks for changes to a system catalog, and in look-ups.
 #if PG_VERSION_NUM >= 190000
 using cache_identifier = SysCacheIdentifier;
 #else

@@ -22,7 +22,7 @@ struct wanted {
     bool is_free;   // at the last look
     bool is_of_use; // it is free, and so are all the other locks of one of its waiters
     naps pauses;
-    duration due; // when to look next, since the wait began
+    duration due; // when to look next: the time from the beginning of the wait
 };
 
 struct need {
@@ -46,7 +46,7 @@ void look_at(const lock_table &table, wanted &one, size_t index, duration elapse
         const auto times = table.lease_of(seen, now);
         one.is_free =
             availability_of(times, now) != availability::taken && !table.is_held_until_workers_commit(one.name);
-        next = {index, times.lock_until, table.row_of(seen).from.is_ours()};
+        next = {index, times.lock_until, !table.row_of(seen).from.is_java()};
     }
     table.unpin(seen);
     one.is_known = true;

@@ -25,7 +25,8 @@ struct outlook {
 // How long to sleep between two looks. The first in a queue, and a session without a place, sleep until the lease ends,
 // but at most twice as long as the time before: from 10 ms up to 1 s if the holder will wake us, and otherwise up to 50
 // ms. The others do not look at the lock, but check that the first still does: the second every second, the third every
-// two seconds, and so on. All sleeps are shortened at random by up to half, so that waiters do not look in lockstep.
+// two seconds, and so on. All these sleeps are shortened at random by up to half, so that waiters do not look in
+// lockstep. wait_for_any checks every second, whatever its places in the queues, because it checks many at once.
 class naps {
 public:
     void start_anew() { next_ = shortest; }

@@ -109,7 +109,7 @@ END $$;
 SET client_min_messages = error;
 SELECT edit, after(edit) FROM unnest(ARRAY['name = name', $$lock_until = 'infinity'$$, $$lock_until = timezone('UTC', clock_timestamp())$$, $$locked_at = locked_at - interval '1 s'$$,
     $$locked_at = '-infinity'$$, $$locked_at = 'infinity'$$, $$locked_at = '294276-01-01'$$, $$lock_at_least_until = '-infinity'$$, 'lock_at_least_until = NULL',
-    $$locked_by = 'java'$$, $$locked_by = regexp_replace(locked_by, '[:#]', '*')$$, $$locked_by = regexp_replace(locked_by, '[:#]([0-9]+)$', '&\1')$$]) edit;
+    $$locked_by = 'java'$$, $$locked_by = regexp_replace(locked_by, '[:#]', '*', 'g')$$, $$locked_by = regexp_replace(locked_by, '[:#]([0-9]+)$', '&\1')$$]) edit;
 RESET client_min_messages;
 -- An at_least that has not passed keeps the lock, even if it was edited.
 SELECT shedlock_acquire('edited', '1 h');

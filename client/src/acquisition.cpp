@@ -20,7 +20,8 @@ std::string program_at_host()
     return std::string{program_invocation_short_name} + '@' + host + ':' + std::to_string(::getpid());
 }
 
-// Random digits, by which we recognise our row. They come first, because a narrow column cuts the end of locked_by.
+// Random digits, by which we recognise our row. They come first, because the server cuts the end of the holder's text
+// if the column is too narrow for it.
 std::string random_mark()
 {
     static char const digits[] = "0123456789abcdef";
@@ -94,9 +95,7 @@ private:
                         "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, wait => "
                         "'0'::pg_catalog.interval, tick => tick,"
                         " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text") +
-                   ", (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
-                   " FROM (SELECT " +
-                   tick() + " AS tick) AS due";
+                   ", " + in_microseconds("tick") + " FROM (SELECT " + tick() + " AS tick) AS due";
         bool const explains = refusal_ && is_last;
         if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
@@ -123,13 +122,21 @@ private:
         if (tick_)
             return "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) '" +
                    interval_literal(tick_->time_since_epoch()) + "'::pg_catalog.interval";
-        if (!options_.every)
-            return "NULL::pg_catalog.timestamptz";
+        return options_.every ? tick_of(clock::now() - called_) : "NULL::pg_catalog.timestamptz";
+    }
+
+    // The tick of `every` at a time in the past.
+    std::string tick_of(clock::duration ago) const
+    {
         return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) + "'::pg_catalog.interval, zone => " +
                constant(options_.zone.empty() ? "UTC" : options_.zone) +
-               ", at => pg_catalog.clock_timestamp() "
-               "OPERATOR(pg_catalog.-) '" +
-               interval_literal(clock::now() - called_) + "'::pg_catalog.interval)";
+               ", at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" + interval_literal(ago) +
+               "'::pg_catalog.interval)";
+    }
+
+    static std::string in_microseconds(std::string const &time)
+    {
+        return "(extract(epoch FROM " + time + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
     }
 
     void reached() noexcept
@@ -174,25 +181,44 @@ private:
 
     void begin_doubt(std::string const &why)
     {
-        if (!std::exchange(in_doubt_, true))
+        if (!std::exchange(in_doubt_, true)) {
             doubt_ends_ = time_limit();
+            latest_tick_ = tick_;
+        }
         why_ = why;
     }
 
-    // The row shows whether the lock is ours, once the transaction whose reply was lost is over. Until then we are
-    // refused, although the row that we see is free, or there is none.
+    // The rows show whether the locks are ours, once the transaction whose reply was lost is over. Until then we are
+    // refused, although the rows that we see are free, or there are none.
     std::optional<grant> find_out()
     {
-        auto const row = look_at_first();
-        if (row && row->at(seen::holder).value().starts_with(mark_)) {
+        auto const rows = look();
+        auto const first =
+            std::ranges::find(rows, names_.list().front(), [](auto const &row) { return row[seen::name]; });
+        if (first != rows.end() && first->at(seen::holder).value().starts_with(mark_)) {
             if (options_.every && !tick_) // the lost reply contained it
-                tick_.emplace(std::chrono::microseconds{to_number(row->at(seen::last_tick).value())});
-            return confirm(to_token(row->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
+                tick_.emplace(std::chrono::microseconds{to_number(first->at(seen::last_tick).value())});
+            return confirm(to_token(first->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
         }
-        if (!row || row->at(seen::state) == "free")
-            return ask();
-        in_doubt_ = false; // another caller has it: refused
+        bool const is_free = std::ranges::all_of(rows, [](auto const &row) { return row[seen::state] == "free"; });
+        if (is_free)
+            if (auto granted = ask())
+                return granted;
+        // These rows are older than the request, so a run in them is not ours. If another caller has a lock, or has had
+        // the tick, the lost request was refused, too.
+        in_doubt_ = is_free && !has_run(rows, latest_tick());
         return std::nullopt;
+    }
+
+    // The latest tick for which the lost request can have asked. Its tick was computed on the server, from the
+    // moment of the call and the time that the request took to get there.
+    std::optional<instant> latest_tick()
+    {
+        if (options_.every && !latest_tick_) {
+            auto const answer = session_.ask("SELECT " + in_microseconds(tick_of({})), {}, time_limit());
+            latest_tick_.emplace(std::chrono::microseconds{to_number(answer.rows.at(0)[0].value())});
+        }
+        return latest_tick_;
     }
 
     // This only reads, so a lost reply leaves nothing in doubt.
@@ -201,14 +227,6 @@ private:
         return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
     } catch (reply_lost const &failure) {
         throw connection_error{failure.what(), failure.sqlstate()};
-    }
-
-    std::optional<fields> look_at_first()
-    {
-        for (auto &row : look())
-            if (row[seen::name] == names_.list().front())
-                return std::move(row);
-        return std::nullopt;
     }
 
     void explain(std::vector<fields> const &rows)
@@ -240,15 +258,18 @@ private:
         }
     }
 
-    // It is useless to wait for a tick that has had its run or, with retry, that was done. The view and its table are
-    // locked one after the other, and DROP EXTENSION may lock them in the opposite order. If the server ends such a
-    // deadlock by failing our query, we have learned nothing.
+    // Whether the tick has had its run or, with retry, was done, for one of the names.
+    bool has_run(std::vector<fields> const &rows, std::optional<instant> const &tick) const
+    {
+        return std::ranges::any_of(rows, [&](auto const &row) { return has_had_run(row, tick, options_.retry); });
+    }
+
+    // If so, it is useless to wait for it. The view and its table are locked one after the other, and DROP EXTENSION
+    // may lock them in the opposite order. If the server ends such a deadlock by failing our query, we have learned
+    // nothing.
     bool tick_has_run()
     try {
-        if (!tick_)
-            return false;
-        auto const row = look_at_first();
-        return row && has_had_run(*row, tick_, options_.retry);
+        return tick_ && has_run(look(), tick_);
     } catch (error const &failure) {
         if (failure.sqlstate() != "40P01")
             throw;
@@ -279,6 +300,7 @@ private:
     bool in_doubt_ = false;
     std::string why_;
     clock::time_point doubt_ends_;
+    std::optional<instant> latest_tick_; // see latest_tick()
 };
 
 } // namespace

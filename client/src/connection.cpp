@@ -19,9 +19,9 @@ namespace {
 
 using result = std::unique_ptr<pg_result, freed<PQclear>>;
 
-bool is_one_of(std::string_view state, std::initializer_list<std::string_view> some)
+bool starts_with_any(std::string_view state, std::initializer_list<std::string_view> prefixes)
 {
-    return std::any_of(some.begin(), some.end(), [&](auto one) { return state.starts_with(one); });
+    return std::any_of(prefixes.begin(), prefixes.end(), [&](auto one) { return state.starts_with(one); });
 }
 
 std::string field_of(pg_result const *said, int which)
@@ -72,9 +72,9 @@ std::vector<fields> rows_of(pg_result const *said)
         throw usage_error{message +
                               ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
                               "pause, resume, force_release, forget and doctor, with read_only => true to look only; "
-                              "GRANT USAGE ON SCHEMA if it is the schema",
+                              "GRANT USAGE ON SCHEMA if permission is denied for the schema",
                           state};
-    if (is_one_of(state, {"22", "3F", "42", "54000", "55000"}))
+    if (starts_with_any(state, {"22", "3F", "42", "54000", "55000"}))
         throw usage_error{message, state};
     throw error{message, state};
 }
@@ -194,7 +194,8 @@ pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
     }
 }
 
-// The first error, if there is one, even if rows were sent before it because only the commit failed.
+// Returns the first error if there is one, otherwise the last result. If only the commit fails, the error comes after
+// the rows.
 pg_result *connection::receive_last(clock::time_point until, stop_signal const &stop)
 {
     result last;
@@ -229,8 +230,9 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
         raise_lost(one_line(PQerrorMessage(connection_)));
     if (is_error(said.get())) {
         auto const state = field_of(said.get(), PG_DIAG_SQLSTATE);
-        // Terminated by an administrator or a crash, shutting down, or any other trouble with the connection.
-        if (state.empty() || is_one_of(state, {"08", "57P"}) || !is_open())
+        // The server process was terminated (57P: by an administrator, a crash or a shutdown, for example), or the
+        // connection has failed in another way.
+        if (state.empty() || starts_with_any(state, {"08", "57P"}) || !is_open())
             raise_lost(state.empty() ? one_line(PQresultErrorMessage(said.get())) : message_of(said.get()), state);
         raise(message_of(said.get()), state);
     }

@@ -49,8 +49,9 @@ class tls_use;
 class connection {
 public:
     // Opens it. Two settings have defaults of ours, unless the string, PG* variables or service files set them:
-    // target_session_attrs=read-write (if it is for writing), and connect_timeout, which is patience for all hosts
-    // together. Opening cannot be interrupted. Throws connection_error; usage_error for a string that cannot be parsed.
+    // target_session_attrs=read-write (if it is for writing; "any" in a service file counts as not set), and
+    // connect_timeout, which is patience for all hosts together. Opening cannot be interrupted. Throws
+    // connection_error; usage_error for a string that cannot be parsed.
     // If the string is unproven (no connection was ever opened with it), also usage_error for a password that is
     // missing and for 28P01, 28000 and 3D000.
     connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);

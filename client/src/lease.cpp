@@ -20,7 +20,7 @@ clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::duration at_most)
     : names{std::move(what)}, token{granted.token}, tick{granted.tick},
       deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most},
-      shortest_in_doubt_{granted.asked_again ? at_most : clock::duration::max()}, extended_{granted.sent}
+      shortest_in_doubt_{granted.was_extended ? at_most : clock::duration::max()}, extended_{granted.sent}
 {
     alarm_.emplace(timer, deadline(), stop_);
 }

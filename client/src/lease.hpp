@@ -27,9 +27,10 @@ public:
 
     // Calls `before` immediately before it sends the request, and returns the time at which it was sent.
     using request = std::function<clock::time_point(std::function<void()> const &before)>;
-    // One request at a time, so that the server gets them in our order. But a request without a reply may reach it
-    // after later ones. `before` locks the mutex `extending`, and throws busy if another thread has it. So extend()
-    // locks it only once it has the connection; the thread of keep-alive locks it earlier.
+    // One request at a time, so that the server gets them in our order. (A request without a reply may still reach the
+    // server after later ones.) The mutex `extending` ensures that. extend() locks it in `before`, when it already has
+    // the connection, and `before` throws busy if another thread has the mutex. The thread of keep-alive locks it
+    // before it has a connection.
     void extend(clock::duration at_most, request const &ask);
 
     // The steps of extend(), for the thread that has the mutex.
@@ -41,8 +42,8 @@ public:
     // have been, that is no loss; otherwise a stop is requested. Returns true if it is a loss, and the lease was not
     // over before.
     bool lose(std::string_view sqlstate) noexcept;
-    // For keep-alive, once the deadline has passed. The server may still have the lock, so the lease is not over.
-    // Returns false if it is over, or if this was called before.
+    // For keep-alive, once the deadline has passed. On the server the lock may still be ours, so the lease is not over.
+    // Returns false if it is over for another reason, or if this was called before.
     bool note_deadline_passed() noexcept;
     [[nodiscard]] bool was_lost_at_deadline() const noexcept { return was_lost_at_deadline_; }
 

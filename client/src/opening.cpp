@@ -42,8 +42,8 @@ std::string given(settings const &all, std::string_view keyword)
     return "";
 }
 
-// The settings that libpq gets from the string, PG* variables and service files. Given an sslmode that does not exist
-// it does not connect, and given a password it does not look for one.
+// The settings that libpq gets from the string, PG* variables and service files. The invalid sslmode keeps libpq from
+// connecting, and the password keeps it from searching the password file.
 settings resolved(char const *how)
 {
     std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
@@ -51,7 +51,8 @@ settings resolved(char const *how)
     return settings{PQconninfo(unconnected.get())};
 }
 
-// "any" may also be libpq's own default.
+// "any" is also libpq's own default, so it counts only if the variable or the string says it. A service file that says
+// it cannot be told from one that does not.
 bool says_which_servers(settings const &all, char const *how)
 {
     auto const which = given(all, "target_session_attrs");
@@ -101,8 +102,8 @@ std::string ask_for_sqlstate(char const *const *names, char const *const *values
 
 } // namespace
 
-// The message has a severity, which is in the server's language, a colon, two blanks, the SQLSTATE and a colon. Only
-// the host's name comes before them.
+// The message has a severity, which is in the server's language, a colon, two blanks, the SQLSTATE and a colon. Before
+// them comes only libpq's own text, with the host's name and port ("connection to server at ... failed: ").
 std::string sqlstate_in(std::string_view message)
 {
     auto const is_of_sqlstate = [](char letter) {
@@ -129,7 +130,8 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     bool const has_timeout = !given(all, "connect_timeout").empty();
     bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
 
-    // What comes after the string overrides it: in another encoding, a name would be another lock.
+    // A setting after dbname overrides the string's. client_encoding must be UTF8, because in another encoding the same
+    // bytes would be the name of another lock.
     std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
                                             "dbname", "client_encoding"};
     std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
@@ -146,8 +148,8 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
 }
 
-// libpq has no function for that. But it has OpenSSL compute MD5, for which OpenSSL initialises itself, even where FIPS
-// mode then forbids MD5.
+// libpq has no function that only initialises OpenSSL. But PQencryptPassword makes OpenSSL compute MD5, and for that
+// OpenSSL initialises itself, even where FIPS mode then forbids MD5.
 void prepare_tls() noexcept
 {
     PQfreemem(PQencryptPassword("", ""));

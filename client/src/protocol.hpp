@@ -18,8 +18,7 @@ inline constexpr char const *row_is_busy = "another transaction has changed or l
 struct grant {
     shedlock::token token;
     clock::time_point sent; // the lease lasts for at_most from then on, or longer
-    bool asked_again; // the lease was extended since, perhaps more than once, and one of these requests may be on its
-                      // way
+    bool was_extended;      // since then, perhaps more than once, and one of these requests may still be on its way
     std::optional<instant> tick;
 };
 
@@ -30,8 +29,10 @@ struct limits {
     std::optional<clock::duration> server{}; // for a server that cannot be reached; nullopt: until the end
 };
 
-// Asks at once, and again until the end or a stop; returns within the session's patience after that. Returns nullopt if
-// refused, and fills in why. Throws in_doubt; connection_error when the server could not be asked.
+// Asks at once, and again until the end or a stop; while the server cannot be reached, until limits.server has passed.
+// Returns within the session's patience after that. Returns nullopt if refused, and fills in `why` unless it is null.
+// Throws in_doubt; lock_lost when a reply was lost and the lease ended before it was known; connection_error when the
+// server could not be asked.
 std::optional<grant> acquire(session &, waiting &, outage &, names const &, options const &, limits const &,
                              refusal *why);
 

@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t most_names = 1000;
 // Only after that does the server notice that the client has gone, and VACUUM is held back for that long.
 constexpr clock::duration longest_slice = 5s;
-// A server that does not answer may not be the right one: after a fail-over it may be isolated.
+// After that a caller asks in any case: after a fail-over, the connection that waits may lead to an isolated server, on
+// which the lock never becomes free.
 constexpr clock::duration longest_wait = 10s;
 // How long the callers do without the server's wait after it has failed.
 constexpr clock::duration without = 1s;
@@ -92,7 +93,7 @@ void waiting::wait(caller &one, std::stop_token const &stop)
     one.state_ = caller::waits;
     changed_.notify_all();
     while (one.state_ == caller::waits && clock::now() < one.until_ && !stop.stop_requested())
-        if (!ends_it_ && is_not_in_slice(one))
+        if (!ends_it_ && is_missing_from_slice(one))
             end_slice_for(one, hold);
         else
             one.changed_.wait_for(hold, nap(one.until_));
@@ -117,7 +118,7 @@ void waiting::leave(caller &one) noexcept
         ends_it_ = nullptr;
     changed_.notify_all();
     auto const next =
-        std::ranges::find_if(callers_, [this](auto const &other) { return is_not_in_slice(*other.second); });
+        std::ranges::find_if(callers_, [this](auto const &other) { return is_missing_from_slice(*other.second); });
     if (next != callers_.end())
         next->second->changed_.notify_all();
 }
@@ -162,7 +163,8 @@ bool waiting::may_be_told(caller const &one) const
     });
 }
 
-bool waiting::is_not_in_slice(caller const &one) const
+// Whether a slice is running without the caller's names, although the caller may be told about them.
+bool waiting::is_missing_from_slice(caller const &one) const
 {
     return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
 }
@@ -223,7 +225,8 @@ void waiting::run_slice(std::stop_token const &end)
         send_away();
 }
 
-// What all callers wait for. Empty if they have left meanwhile.
+// What the callers wait for, except those with a name that another caller has just been told about. Empty if no caller
+// is left.
 waiting::slice waiting::begin_slice()
 {
     std::lock_guard const hold{mutex_};

@@ -61,7 +61,7 @@ private:
     void remove(caller const &) noexcept;
     void end_slice_for(caller &, std::unique_lock<std::mutex> &);
     [[nodiscard]] bool may_be_told(caller const &) const;
-    [[nodiscard]] bool is_not_in_slice(caller const &) const;
+    [[nodiscard]] bool is_missing_from_slice(caller const &) const;
 
     void work(std::stop_token const &);
     bool wait_for_callers(std::stop_token const &);

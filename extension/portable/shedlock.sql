@@ -559,7 +559,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('column "%s" of the lock table is NULL in a row',
                                    CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
-                  HINT = 'The table was probably edited by hand. Set it, or delete the row.';
+                  HINT = 'The table was probably edited by hand. Set the column, or delete the row.';
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
        AND (strpos(seen.locked_by, '!') > 0 OR strpos(seen.locked_by, '&') > 0) THEN
@@ -1118,7 +1118,7 @@ CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
 
 CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
     LANGUAGE sql STABLE AS $$
-SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE 'infinity' END
+SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE t::text END
 $$;
 
 -- Why a lease is not both ours and live; the reason is NULL if it is both. "Ours" is as in shedlock__is_owner; done means
@@ -1149,7 +1149,7 @@ BEGIN
             reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
             advice := 'Choose a longer at_most, or extend the lock in time.';
         ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0 AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
-            reason := 'Its lease ended with the session that acquired it.'; -- at_least still keeps others away, but the owner has lost the lock
+            reason := 'Its lease ended with the session that acquired it.'; -- at_least may still keep others away, but the owner has lost the lock
         END IF;
         RETURN;
     END IF;
@@ -1174,8 +1174,8 @@ BEGIN
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSE
-        reason := format(CASE WHEN lasts_until <= now THEN 'It is free. It was last held by "%s", since %s.'
-                              ELSE 'It is held by another session: "%s", since %s.' END,
+        reason := format(CASE WHEN lasts_until <= now THEN 'It is free. It was last acquired by "%s", at %s.'
+                              ELSE 'It is held, but not by this session: "%s", since %s.' END,
                          holder, @extschema@.shedlock__utc(seen.locked_at));
         advice := 'Session functions change only what the same session acquired. Behind a connection pooler use '
                || 'shedlock_acquire_token and its token.';

@@ -79,9 +79,11 @@ TEST(connection_test, leaves_to_a_service_file_what_it_decides)
 {
     auto const file = std::filesystem::temp_directory_path() / ("shedlock." + std::to_string(::getpid()));
     std::ofstream{file} << "[lists]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=read-only\n"
+                           "[any]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=any\n"
                            "[hurries]\nconnect_timeout=2\n";
     ::setenv("PGSERVICEFILE", file.c_str(), 1);
     EXPECT_EQ(setting("service=lists", "transaction_read_only"), "on");
+    EXPECT_THROW(setting("service=any", "transaction_read_only"), connection_error) << "as libpq's own default does";
     proxy network;
     network.hold_newcomers();
     auto connecting = std::async(std::launch::async, [&] {

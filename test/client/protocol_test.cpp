@@ -32,6 +32,15 @@ protected:
     {
         return std::async(std::launch::async, [this, &by, how] { return by.try_acquire(name, how); });
     }
+
+    // Loses the reply. If the client cannot find out, its time passes in the end, and it throws in_doubt.
+    bool is_refused_after_cut(pending &acquiring)
+    {
+        EXPECT_TRUE(server::comes_true([this] { return network.holds_a_reply(); }));
+        network.cut();
+        (void) server::comes_true([&] { return acquiring.wait_for(0s) == std::future_status::ready; });
+        return !as_time_passes(acquiring);
+    }
 };
 
 TEST_F(protocol_test, finds_out_that_it_was_granted)
@@ -60,10 +69,41 @@ TEST_F(protocol_test, finds_out_that_it_was_refused)
 {
     auto const theirs = locks.try_acquire(name, {.at_most = 1min});
     auto acquiring = acquire_without_reply();
-    std::this_thread::sleep_for(200ms);
-    network.cut();
-    EXPECT_FALSE(acquiring.get());
+    EXPECT_TRUE(is_refused_after_cut(acquiring));
     EXPECT_EQ(server::token(name), number(theirs->token()));
+}
+
+// The row is free then, as it is while our own acquire is still on its way to the disk.
+TEST_F(protocol_test, finds_out_that_the_tick_has_had_its_run)
+{
+    for (shedlock::options how : {shedlock::options{.tick = shedlock::instant{1h}}, {.every = 10 * 365 * 24h}}) {
+        how.at_most = 1min;
+        locks.try_acquire(name, how)->release();
+        auto acquiring = acquire_without_reply(how);
+        EXPECT_TRUE(is_refused_after_cut(acquiring));
+    }
+}
+
+// A job that failed is due again, so that the row says nothing about a lost request.
+TEST_F(protocol_test, does_not_take_a_failed_run_for_the_end_of_a_tick)
+{
+    shedlock::options const how{.at_most = 1min, .tick = shedlock::instant{1h}, .retry = true};
+    locks.try_acquire(name, how)->release(shedlock::outcome::failed);
+    auto acquiring = acquire_without_reply(how);
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+    network.cut();
+    EXPECT_TRUE(acquiring.get()) << "it is ours";
+}
+
+TEST_F(protocol_test, finds_out_that_another_of_its_locks_is_held)
+{
+    auto const theirs = locks.try_acquire(name + " 2", {.at_most = 1min});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    network.hold_replies();
+    auto acquiring = std::async(std::launch::async, [this] {
+        return through.try_acquire(shedlock::names{name, name + " 2"}, {.at_most = 1min});
+    });
+    EXPECT_TRUE(is_refused_after_cut(acquiring));
 }
 
 TEST_F(protocol_test, acquires_when_the_request_never_arrived)

@@ -35,6 +35,12 @@ bool pass(int from, int to)
     return count > 0 && ::send(to, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
 }
 
+bool has_sent(int side)
+{
+    char byte = 0;
+    return ::recv(side, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 } // namespace
 
 proxy::proxy() : listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}
@@ -118,10 +124,13 @@ std::size_t proxy::connections()
 bool proxy::holds_a_request()
 {
     std::lock_guard const hold{mutex_};
-    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) {
-        char byte = 0;
-        return one.late && ::recv(one.client, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-    });
+    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) { return one.late && has_sent(one.client); });
+}
+
+bool proxy::holds_a_reply()
+{
+    std::lock_guard const hold{mutex_};
+    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) { return one.held && has_sent(one.server); });
 }
 
 void proxy::accept_one()

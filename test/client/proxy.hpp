@@ -31,6 +31,7 @@ public:
     [[nodiscard]] std::size_t connections();                  // that are open now
 
     [[nodiscard]] bool holds_a_request();
+    [[nodiscard]] bool holds_a_reply();
 
 private:
     struct pair {

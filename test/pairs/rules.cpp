@@ -230,7 +230,7 @@ private:
             return "";
         case standing::done:
             return who.token && row->times.locked_at > *who.token ? acquired_again : done_before;
-        case standing::released:
+        case standing::failed:
             return "It has been released before.";
         case standing::expired:
             return "Its lease ended at ";
@@ -248,7 +248,7 @@ private:
             return "An administrator intervened";
         if (who.token)
             return "It was taken over by ";
-        return row->times.lock_until <= now ? "It is free. " : "It is held by another session";
+        return row->times.lock_until <= now ? "It is free. " : "It is held, but not by this session";
     }
 
     std::string change() { return says_yes() ? changed() : not_changed(); }

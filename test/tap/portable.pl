@@ -296,7 +296,7 @@ for ([ team => '.' ], [ postgres => ',' ])
 		is(sql('ends', $look), 'f|f|f|held/t/t held/t/f held/t/t', "... which counts as alive while it is connected, after $grant");
 	}
 	is(answer($holder, q[SELECT shedlock_extend('run', '1 h'), shedlock_guard('run'), shedlock_extend('session', '1 h'), shedlock_release('run'), shedlock_acquire('run', '1 h', ends_with_session => true)]), 't||t|t|t', '... and owns what it acquired');
-	like(answer($holder, q[SELECT shedlock_extend('token', '1 h')]), qr/^f \| SL001 It is held by another session/, '... but cannot extend a lock with a token as a session');
+	like(answer($holder, q[SELECT shedlock_extend('token', '1 h')]), qr/^f \| SL001 It is held, but not by this session/, '... but cannot extend a lock with a token as a session');
 	my $token = sql('ends', q[SELECT token FROM shedlock_locks WHERE name = 'token']);
 	is(sql('ends', "SELECT shedlock_extend_token('token', $token, '1 h')"), 't', '... which any session can extend with the token');
 	# A process id may be used again. With another start it is another session, if the start is known.
@@ -306,7 +306,7 @@ for ([ team => '.' ], [ postgres => ',' ])
 	is(sql('ends', "UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) WHERE name IN ('run', 'token') RETURNING name"), '', '... and its locks are protected');
 	sql('ends', 'SELECT shedlock_protect(false)');
 	gone($holder, 'ends');
-	like(answer($others, q[SELECT shedlock_release('run')]), qr/^f \| SL001 It is free\. It was last held by/, 'a lock whose session has ended is said to be free');
+	like(answer($others, q[SELECT shedlock_release('run')]), qr/^f \| SL001 It is free\. It was last acquired by/, 'a lock whose session has ended is said to be free');
 	is(answer($others, "SELECT shedlock_extend_token('token', $token, '1 h'), shedlock_release_token('token', $token)"),
 		join(' | ', 'f|f', ('SL001 Its lease ended with the session that acquired it.') x 2), 'when the session has ended, the lease of its token has ended, too');
 	is(sql('ends', $look), 't|t|f|free/f/t held/f/f free/f/t', '... and all locks are free except the one without ends_with_session');
@@ -491,7 +491,7 @@ is(answer($worker, q[SELECT shedlock_extend_token('{a,b,c}'::text[], :t, '1 h'),
 	"f|f|held | $done | SL001 Nobody ever acquired it, or its row has been deleted.", 'of several locks, a lost one is reported before one that was done');
 is(answer($worker, q[SELECT shedlock_acquire('s', '1 h'), shedlock_release('s'), shedlock_extend('s', '1 h'), shedlock_release('s')]), "t|t|f|f | $done | $done", 'a session gets the same warnings');
 answer($other, q[SELECT shedlock_acquire('s', '1 h')]);
-like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held by another session/, '... unless another session has acquired the lock since');
+like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held, but not by this session/, '... unless another session has acquired the lock since');
 
 # shedlock_run completes its lock in the same way.
 is(answer($worker, q[CALL shedlock_run('run', $$SELECT shedlock_complete('run')$$, '1 h'); CALL shedlock_run('run', $$SELECT shedlock_release('run')$$, '1 h')]), 't t', 'a command may complete the lock of its run');

@@ -265,7 +265,7 @@ TEST(standing, I1_a_lease_that_has_ended_is_no_longer_ours)
 
 TEST(standing, I1_a_released_lease_is_no_longer_ours_even_if_it_is_kept)
 {
-    EXPECT_EQ(standing_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), standing::released);
+    EXPECT_EQ(standing_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), standing::failed);
     EXPECT_EQ(standing_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), standing::done);
 }
 
@@ -376,7 +376,7 @@ TEST(release, says_whether_it_was_done)
     const auto failed = released(held_for_a_minute, noon + 10s, false, microsecond);
     EXPECT_EQ(failed.lock_at_least_until, never);
     EXPECT_EQ(failed.lock_until, noon + 10s);
-    EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::released);
+    EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::failed);
 }
 
 TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)

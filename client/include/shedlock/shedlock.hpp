@@ -92,8 +92,9 @@ struct event {
     enum class kind {
         extend_failing,   // keep-alive could not extend one or several leases, and goes on trying until their deadlines
         extend_recovered, // keep-alive can extend them again
-        lost,             // the lease is not ours any more, or about to end: the work under it must stop
-        not_released,     // the request could not be sent, or its reply was lost: the lease ends by itself
+        lost,             // the lease is not ours any more, or it is about to end: the work under it must stop
+        not_released,     // the request was not sent, its reply was lost, or the row stayed locked by another
+                          // transaction: the lease ends by itself
         release_unclear,  // we do not hold it any more, but perhaps did not release it: the first reply was lost
         // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
@@ -116,7 +117,7 @@ struct activity {
     kind what;
     names const &lock;                      // while the callback runs
     std::optional<shedlock::token> token{}; // none if refused
-    std::optional<instant> tick{};          // of the acquisition, if it had one; none if only the token is known
+    std::optional<instant> tick{};          // of the acquisition; options.tick if refused; none with only a token
     std::optional<outcome> how{};           // of released
     std::chrono::microseconds took{};       // by the call, including its wait; for keep-alive, by the request
     std::chrono::microseconds held_for{};   // since it was acquired; zero if only the token is known
@@ -160,10 +161,10 @@ class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
     lock &operator=(lock &&) noexcept; // releases the acquisition that it had
-    // Releases the lock: as failed when an exception ends its scope, held() is false, or complete_statement() was
-    // called. Never throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server half
-    // as long as client_settings::timeout. If the server does not answer, the next destructor waits half as long, and
-    // so on, so that many locks together take no longer than one call.
+    // Releases the lock as done; as failed when an exception ends its scope, held() is false, or complete_statement()
+    // was called. Never throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server
+    // half as long as client_settings::timeout. If the server does not answer, the next destructor waits half as long,
+    // and so on, so that many locks together take no longer than one call.
     ~lock();
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays false,
@@ -257,7 +258,8 @@ public:
     ~client();
 
     // The lock, or nullopt if refused. If why is given it is filled in, which costs the server a scan of the table.
-    // Never waits for another holder or transaction. Throws in_doubt, too.
+    // Never waits for another holder or transaction. Throws in_doubt, too; and lock_lost when a reply was lost and the
+    // lease ended before the client knew that it had the lock.
     [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);
 
     // Waits until granted, until wait has passed, or until a stop is requested. The server wakes the callers; one
@@ -289,8 +291,8 @@ public:
     void release(names const &, token, outcome = outcome::done);
 
     // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
-    // if the lock is still held after wait, or is paused already; throws in_doubt, too. resume: false if it was not
-    // paused.
+    // if the lock is still not free after wait: held, kept, or paused already; throws in_doubt, too. resume: false if
+    // it was not paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});
