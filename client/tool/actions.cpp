@@ -141,7 +141,7 @@ int release(request const &asked)
 try {
     auto locks = connect(asked);
     if (asked.force)
-        return done_or_say(locks.force_release(asked.run.names.front()), asked, "was not held");
+        return done_or_say(locks.force_release(asked.run.names.front()), asked, "was free already");
     locks.release(asked.run.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
     return 0;
 } catch (lock_lost const &failure) {
@@ -153,7 +153,7 @@ int pause(request const &asked)
 {
     auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
     return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
-                       "was not paused: it is held, or already paused");
+                       "was not paused: it is held, kept, or already paused");
 }
 
 int resume(request const &asked)
