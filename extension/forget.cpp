@@ -9,8 +9,8 @@ namespace {
 void warn_of_java(const lock_name &name, const char *holder)
 {
     ereport(NOTICE, (errmsg("lock \"%.*s\" was last acquired by \"%s\", not by shedlock", SV(name.bytes), holder),
-                     errhint("A JVM remembers that the row exists, and never makes it again: if its job is to run "
-                             "under this name, restart it.")));
+                     errhint("A JVM remembers that the row exists, and never inserts it again. If it still has a job "
+                             "with this name, restart the JVM.")));
 }
 
 } // namespace

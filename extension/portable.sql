@@ -5,17 +5,18 @@
 --     psql -v ON_ERROR_STOP=1 -f shedlock.sql
 --     psql -c "SELECT shedlock_grant('app')"
 --
--- Run it on PostgreSQL 14 or later, as any role that may create functions and a table in the current schema. No other
--- role may create anything there. Running the file again updates the functions and leaves the table and its locks
--- alone. A table shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock takes
--- over if the same role runs it in the same schema.
+-- Run it on PostgreSQL 15 or later (14 is accepted, but not supported), as any role that may create functions and a
+-- table in the current schema. No other role may create anything there. Running the file again updates the functions and
+-- leaves the table and its locks alone. A table shedlock that Java made is adopted if the role that runs this owns it.
+-- CREATE EXTENSION shedlock takes over if the same role runs it in the same schema.
 --
 -- Most functions act with their owner's rights, so no code of another role may ever run in them:
 -- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names begin
 --   with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
--- * The statements of the file itself also run with pg_catalog only.
+-- * The statements of the file itself run with pg_catalog first, and otherwise at most with the schema, in which no other
+--   role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
 -- The last block replaces @extschema@ with the schema.
@@ -43,7 +44,7 @@ DECLARE
     schema_name CONSTANT text := current_setting('shedlock_portable.home');
     home CONSTANT text := quote_ident(schema_name);
     existing regclass;
-    row_owner regrole;
+    table_owner regrole;
     found record;
     creators text;
     missing text;
@@ -64,11 +65,11 @@ BEGIN
         SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
-    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
-    IF row_owner <> current_user::regrole THEN
+    table_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
+    IF table_owner <> current_user::regrole THEN
         RAISE insufficient_privilege
-            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
-                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, table_owner, current_user::regrole),
+                  HINT = format('SET ROLE %s, or use another schema.', table_owner);
     END IF;
     -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
     SELECT o.what, o.owner::regrole AS owner INTO found FROM (
@@ -139,7 +140,8 @@ $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
--- Each returns the checked argument, or fails with the extension's error.
+-- These check arguments, and fail with the extension's error. A function that is named after an argument also returns it,
+-- in the form that the rest of the file uses.
 
 CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -224,7 +226,7 @@ END
 $$;
 
 -- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
--- them as 30 days each. Now plus several such intervals is within the range of timestamp. Days and hours with different
+-- them as 30 days each. Now plus two such intervals is within the range of timestamp. Days and hours with different
 -- signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
@@ -337,7 +339,7 @@ BEGIN
 END
 $$;
 
--- For a lock that has no row. Fails if the name cannot be stored, so that nobody can ever have held it.
+-- For a lock that has no row. Fails if the name cannot be stored: then nobody can ever have held the lock.
 CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -413,7 +415,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
 
--- The token of an acquisition. NULL where locked_at is none: it is infinite, or one of the last thirty years of timestamp's
+-- The token of an acquisition. NULL if locked_at is no token: it is infinite, or in the last thirty years of timestamp's
 -- range, which do not fit a token when they are counted from 1970.
 CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$
@@ -421,7 +423,7 @@ SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:
 $$;
 
 -- This server, in eight hexadecimal digits. 00000000 if its control file cannot be read: then it is not known to which
--- server a process id belongs. Managed servers may forbid that with any error.
+-- server a process id belongs. Managed servers may forbid reading it, and any error may report that.
 CREATE OR REPLACE FUNCTION shedlock__server() RETURNS text
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -435,10 +437,11 @@ $$;
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
 -- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in a
 -- setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
--- slash: those that an earlier session with this process id left, or a holder whose name imitates it. It can also acquire a
--- lock in the name of another session. It gains nothing by that: the other session could acquire the lock itself.) The fast
--- paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus it has another name, so that they do
--- not find it and are not used: they do not wait until the workers have committed.
+-- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a mark.
+-- It can also acquire a lock in the name of another session. It gains nothing by that: the other session could acquire the
+-- lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus the setting
+-- has another name, so that they do not find it and are not used: they take no advisory locks (see
+-- shedlock__hold_until_workers_commit).
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -457,8 +460,8 @@ BEGIN
 END
 $$;
 
--- NULL if that cannot be known: on a standby, and for another server's session. It calls no function of ours by name,
--- so that the views and the doctor work even if somebody has planted overloads.
+-- Whether the session is still running. NULL if that cannot be known: on a standby, and for another server's session. It
+-- calls no function of ours by name, so that the views and the doctor work even if somebody has planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -516,9 +519,9 @@ END
 $$;
 
 -- Whether the acquisition belongs to the session, or, without a session, to the token. With both, it must belong to the
--- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token, except
--- after &, where any session may come before. (Casts to text are immutable. || with a bigint is not, and would keep
--- PostgreSQL from inlining this.)
+-- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token. Only
+-- before & a pattern checks that some session is named. (Casts to text are immutable. || with a bigint is not, and would
+-- keep PostgreSQL from inlining this.)
 CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$
 SELECT COALESCE((token IS NULL OR token = found_token)
@@ -954,7 +957,7 @@ DECLARE
 BEGIN
     -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
     -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
-    -- shedlock__acquire decides the rest and reports what is wrong. It also knows rows that are missing; columns that do not
+    -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing; columns that do not
     -- hold every microsecond; and months, whose length depends on the date, so that '2 months -60 days' is equal to '0' and is
     -- not nothing. interval_send gives the microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less
     -- than 2283 years of microseconds, less than 65536 days, no months, and nothing negative.
@@ -1153,7 +1156,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- The tick of an acquisition without a tick is its token.
+    -- The tick of an acquisition without a tick is its token, unless the token had to be raised above the time.
     IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
         reason := 'It has been released as done, and was acquired again since.';
         done := true;
@@ -1183,8 +1186,8 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows; with
--- nowait it gives NULL instead. Without `tell` there is no WARNING.
+-- Extends to at_most from now, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows;
+-- with nowait it gives NULL instead. Without `tell` there is no WARNING.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
                                             tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
@@ -1551,8 +1554,8 @@ $$;
 
 -- Whether this transaction itself has written the row that it sees. If the row's xmin is still in progress it is ours,
 -- because we would not see the row of another such transaction. Transaction ids ascend, so those of our subtransactions
--- come after our own. It fails if the row was frozen so long ago that its xmin seems to be in the future, or if the
--- server has no xmin.
+-- come after our own. The answer is false if it cannot be known: the row was frozen so long ago that its xmin seems to be in
+-- the future, or the server has no xmin.
 CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1901,7 +1904,7 @@ BEGIN
     END;
     IF NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
         RAISE NOTICE 'lock "%" was last acquired by "%", not by shedlock', seen.name, seen.locked_by
-            USING HINT = 'A JVM remembers that the row exists, and never makes it again: if its job is to run under this name, restart it.';
+            USING HINT = 'A JVM remembers that the row exists, and never inserts it again. If it still has a job with this name, restart the JVM.';
     END IF;
     RETURN true;
 END
@@ -2087,12 +2090,13 @@ $$;
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 
--- Other functions of that role whose names are similar are not ours.
+-- Only functions with these names are ours: the role that owns them may own others with similar names.
 DO $$
 DECLARE
 -- include Names
 BEGIN
-    -- Found by the table, so that it still works after a restore into another schema and after REASSIGN OWNED.
+    -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore into
+    -- another schema and after REASSIGN OWNED.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
         SELECT p.oid::regprocedure AS routine
           FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner

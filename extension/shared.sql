@@ -50,7 +50,8 @@ BEGIN
     END IF;
 
     latest := at + LEAST(every / 2, interval '30 seconds');
-    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick.
+    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick. So a
+    -- tick up to three hours ahead by the wall clock is tried first, and taken if its instant has come.
     FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
         shown := latest AT TIME ZONE zone + ahead;
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
@@ -87,8 +88,8 @@ BEGIN
                     END IF;
                 END LOOP;
                 unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- A tick that was skipped is due at that instant. Otherwise the clock was put back, and this is the
-                -- last tick before that.
+                -- A tick that was skipped is due at the instant of the change. Otherwise the latest tick is the last one
+                -- before the change, by the time that the clock showed until then.
                 tick := CASE WHEN due >= unchanged THEN changed
                              ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
             END;
@@ -104,7 +105,8 @@ CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zon
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
     most CONSTANT int := 100000;
-    -- shedlock_tick looks ahead by that much: for a tick minus this interval it gives the previous tick.
+    -- shedlock_tick looks this far ahead, less the microsecond. So at a tick minus this interval it gives the previous
+    -- tick.
     back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
     ticks timestamptz[];
 BEGIN
@@ -193,8 +195,8 @@ FROM shedlock_rows() l
         SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
         OFFSET 0
     ) j
-    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby that
-    -- is not known.
+    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby it is
+    -- not known whether the session has ended.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
@@ -217,8 +219,8 @@ FROM shedlock_rows() l
 
 -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
 -- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
--- them that is installed, with @ as its name. If the extension is not installed, the schema of that name may belong to
--- any role, and a view in it would run with our rights.
+-- them that is installed, and the extension's name replaces @. If an extension is not installed, the schema of that name
+-- may belong to any role, and a view in it would run with our rights.
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
@@ -337,7 +339,8 @@ $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an ope
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$,
 
--- Several servers that write. (A publication alone does no harm.)
+-- Several servers that write. (A publication does not make a second writer. If it keeps us from writing,
+-- shedlock_table() reports it.)
 $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
@@ -346,14 +349,14 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s, which know nothing of its locks',
-                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
+($q$ SELECT 'notice', format('this Citus coordinator has %s nothing of its locks',
+                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker, which knows' ELSE ' workers, which know' END),
            'All clients must connect to the coordinator, including Java clients'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
--- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, so that
--- shedlock_table() fails; so this finds the table by name.
+-- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, which makes
+-- shedlock_table() fail and leaves $1 NULL. So this finds the table by name.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
@@ -362,14 +365,14 @@ UNION ALL VALUES
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
 -- A subscriber lists the tables that it has copied, not all for which it receives changes.
-($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
+($q$ SELECT CASE WHEN is_listed THEN 'error' ELSE 'warning' END,
            format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
-                  sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
+                  sub_name, CASE WHEN is_listed THEN 'writes' ELSE 'may write' END), (TABLE advice)
       FROM @.subscription, LATERAL (SELECT $1 IN (
         SELECT set_reloid FROM @.replication_set_table
          UNION ALL
         SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
-         WHERE sync_subid = sub_id) AS is_told) t
+         WHERE sync_subid = sub_id) AS is_listed) t
      ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']::pg_catalog.text[], 104),
 
 ($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
@@ -429,8 +432,8 @@ $$;
 --
 -- Other clients do not know lock_at_least_until, so a statement that changes it is ours. The extension writes without
 -- triggers. In the portable edition a release changes it, and functions that would not change it (an extend, a resume)
--- set it to infinity first. So the row itself shows whose statement it is. A setting of the session could not, because a
--- function that aborts could leave it behind.
+-- set it to infinity first. So the row itself shows whose statement it is. A setting of the session could not show that
+-- reliably, because a function that aborts could leave the setting behind.
 --
 -- It runs with the rights of the role that writes, which may not execute our functions, so it cannot call any of them.
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
@@ -558,7 +561,7 @@ BEGIN
        INTO remaining USING shedlock_revoke.role;
     IF remaining <> '' THEN
         RAISE NOTICE 'role "%" may still call %', shedlock_revoke.role, remaining
-            USING HINT = 'As a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
+            USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
                       || 'which shedlock_revoke(..., admin => true) undoes.';
     END IF;
 END
@@ -567,7 +570,7 @@ $$;
 -- Comments ------------------------------------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
+'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits until another transaction has ended; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
@@ -607,7 +610,7 @@ COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001, or days, from Monday 1 January 2001 (at midnight in zone, only once if the clock shows midnight twice); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
@@ -629,9 +632,9 @@ COMMENT ON FUNCTION shedlock_doctor() IS
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that produce its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that installed shedlock may do any of that.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
-'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
+'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
 'For shedlock_doctor, shedlock_protect and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
 COMMENT ON VIEW shedlock_routines IS

@@ -51,7 +51,7 @@ BEGIN
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
-    -- If the portable edition protected its rows, this comment makes the end of the script do so again.
+    -- If the portable edition protected its rows, the COMMENT ON FUNCTION below tells the end of this script to do so again.
     IF EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
                 WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
@@ -66,8 +66,8 @@ END
 $$;
 
 -- Creates the table, or adopts it if a Java migration has created it. An adoption waits for transactions that use the
--- table. In a trusted installation the script may create anything anywhere, but the role that creates the extension may
--- not. Default privileges give no role a right to a table that we create.
+-- table, for 2 seconds or lock_timeout. In a trusted installation the script may create anything anywhere, but the role
+-- that creates the extension may not. Rights that default privileges give to a table that we create are revoked.
 CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME';
 DO $$

@@ -5,17 +5,18 @@
 --     psql -v ON_ERROR_STOP=1 -f shedlock.sql
 --     psql -c "SELECT shedlock_grant('app')"
 --
--- Run it on PostgreSQL 14 or later, as any role that may create functions and a table in the current schema. No other
--- role may create anything there. Running the file again updates the functions and leaves the table and its locks
--- alone. A table shedlock that Java made is adopted if the role that runs this owns it. CREATE EXTENSION shedlock takes
--- over if the same role runs it in the same schema.
+-- Run it on PostgreSQL 15 or later (14 is accepted, but not supported), as any role that may create functions and a
+-- table in the current schema. No other role may create anything there. Running the file again updates the functions and
+-- leaves the table and its locks alone. A table shedlock that Java made is adopted if the role that runs this owns it.
+-- CREATE EXTENSION shedlock takes over if the same role runs it in the same schema.
 --
 -- Most functions act with their owner's rights, so no code of another role may ever run in them:
 -- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names begin
 --   with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
--- * The statements of the file itself also run with pg_catalog only.
+-- * The statements of the file itself run with pg_catalog first, and otherwise at most with the schema, in which no other
+--   role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
 -- The last block replaces @extschema@ with the schema.
@@ -43,7 +44,7 @@ DECLARE
     schema_name CONSTANT text := current_setting('shedlock_portable.home');
     home CONSTANT text := quote_ident(schema_name);
     existing regclass;
-    row_owner regrole;
+    table_owner regrole;
     found record;
     creators text;
     missing text;
@@ -64,11 +65,11 @@ BEGIN
         SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
-    row_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
-    IF row_owner <> current_user::regrole THEN
+    table_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
+    IF table_owner <> current_user::regrole THEN
         RAISE insufficient_privilege
-            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, row_owner, current_user::regrole),
-                  HINT = format('SET ROLE %s, or use another schema.', row_owner);
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, table_owner, current_user::regrole),
+                  HINT = format('SET ROLE %s, or use another schema.', table_owner);
     END IF;
     -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
     SELECT o.what, o.owner::regrole AS owner INTO found FROM (
@@ -139,7 +140,8 @@ $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
--- Each returns the checked argument, or fails with the extension's error.
+-- These check arguments, and fail with the extension's error. A function that is named after an argument also returns it,
+-- in the form that the rest of the file uses.
 
 CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -224,7 +226,7 @@ END
 $$;
 
 -- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
--- them as 30 days each. Now plus several such intervals is within the range of timestamp. Days and hours with different
+-- them as 30 days each. Now plus two such intervals is within the range of timestamp. Days and hours with different
 -- signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
@@ -337,7 +339,7 @@ BEGIN
 END
 $$;
 
--- For a lock that has no row. Fails if the name cannot be stored, so that nobody can ever have held it.
+-- For a lock that has no row. Fails if the name cannot be stored: then nobody can ever have held the lock.
 CREATE OR REPLACE FUNCTION shedlock__require_storable(name text) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -413,7 +415,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
 
--- The token of an acquisition. NULL where locked_at is none: it is infinite, or one of the last thirty years of timestamp's
+-- The token of an acquisition. NULL if locked_at is no token: it is infinite, or in the last thirty years of timestamp's
 -- range, which do not fit a token when they are counted from 1970.
 CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$
@@ -421,7 +423,7 @@ SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:
 $$;
 
 -- This server, in eight hexadecimal digits. 00000000 if its control file cannot be read: then it is not known to which
--- server a process id belongs. Managed servers may forbid that with any error.
+-- server a process id belongs. Managed servers may forbid reading it, and any error may report that.
 CREATE OR REPLACE FUNCTION shedlock__server() RETURNS text
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -435,10 +437,11 @@ $$;
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
 -- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in a
 -- setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
--- slash: those that an earlier session with this process id left, or a holder whose name imitates it. It can also acquire a
--- lock in the name of another session. It gains nothing by that: the other session could acquire the lock itself.) The fast
--- paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus it has another name, so that they do
--- not find it and are not used: they do not wait until the workers have committed.
+-- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a mark.
+-- It can also acquire a lock in the name of another session. It gains nothing by that: the other session could acquire the
+-- lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus the setting
+-- has another name, so that they do not find it and are not used: they take no advisory locks (see
+-- shedlock__hold_until_workers_commit).
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -457,8 +460,8 @@ BEGIN
 END
 $$;
 
--- NULL if that cannot be known: on a standby, and for another server's session. It calls no function of ours by name,
--- so that the views and the doctor work even if somebody has planted overloads.
+-- Whether the session is still running. NULL if that cannot be known: on a standby, and for another server's session. It
+-- calls no function of ours by name, so that the views and the doctor work even if somebody has planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -516,9 +519,9 @@ END
 $$;
 
 -- Whether the acquisition belongs to the session, or, without a session, to the token. With both, it must belong to the
--- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token, except
--- after &, where any session may come before. (Casts to text are immutable. || with a bigint is not, and would keep
--- PostgreSQL from inlining this.)
+-- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token. Only
+-- before & a pattern checks that some session is named. (Casts to text are immutable. || with a bigint is not, and would
+-- keep PostgreSQL from inlining this.)
 CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$
 SELECT COALESCE((token IS NULL OR token = found_token)
@@ -954,7 +957,7 @@ DECLARE
 BEGIN
     -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
     -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
-    -- shedlock__acquire decides the rest and reports what is wrong. It also knows rows that are missing; columns that do not
+    -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing; columns that do not
     -- hold every microsecond; and months, whose length depends on the date, so that '2 months -60 days' is equal to '0' and is
     -- not nothing. interval_send gives the microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less
     -- than 2283 years of microseconds, less than 65536 days, no months, and nothing negative.
@@ -1153,7 +1156,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- The tick of an acquisition without a tick is its token.
+    -- The tick of an acquisition without a tick is its token, unless the token had to be raised above the time.
     IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
         reason := 'It has been released as done, and was acquired again since.';
         done := true;
@@ -1183,8 +1186,8 @@ BEGIN
 END
 $$;
 
--- Extends by at_most, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows; with
--- nowait it gives NULL instead. Without `tell` there is no WARNING.
+-- Extends to at_most from now, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows;
+-- with nowait it gives NULL instead. Without `tell` there is no WARNING.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
                                             tell boolean, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
@@ -1551,8 +1554,8 @@ $$;
 
 -- Whether this transaction itself has written the row that it sees. If the row's xmin is still in progress it is ours,
 -- because we would not see the row of another such transaction. Transaction ids ascend, so those of our subtransactions
--- come after our own. It fails if the row was frozen so long ago that its xmin seems to be in the future, or if the
--- server has no xmin.
+-- come after our own. The answer is false if it cannot be known: the row was frozen so long ago that its xmin seems to be in
+-- the future, or the server has no xmin.
 CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1901,7 +1904,7 @@ BEGIN
     END;
     IF NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
         RAISE NOTICE 'lock "%" was last acquired by "%", not by shedlock', seen.name, seen.locked_by
-            USING HINT = 'A JVM remembers that the row exists, and never makes it again: if its job is to run under this name, restart it.';
+            USING HINT = 'A JVM remembers that the row exists, and never inserts it again. If it still has a job with this name, restart the JVM.';
     END IF;
     RETURN true;
 END
@@ -2091,14 +2094,15 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 
--- Other functions of that role whose names are similar are not ours.
+-- Only functions with these names are ours: the role that owns them may own others with similar names.
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
 BEGIN
-    -- Found by the table, so that it still works after a restore into another schema and after REASSIGN OWNED.
+    -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore into
+    -- another schema and after REASSIGN OWNED.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
         SELECT p.oid::regprocedure AS routine
           FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
@@ -2144,7 +2148,8 @@ BEGIN
     END IF;
 
     latest := at + LEAST(every / 2, interval '30 seconds');
-    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick.
+    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick. So a
+    -- tick up to three hours ahead by the wall clock is tried first, and taken if its instant has come.
     FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
         shown := latest AT TIME ZONE zone + ahead;
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
@@ -2181,8 +2186,8 @@ BEGIN
                     END IF;
                 END LOOP;
                 unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- A tick that was skipped is due at that instant. Otherwise the clock was put back, and this is the
-                -- last tick before that.
+                -- A tick that was skipped is due at the instant of the change. Otherwise the latest tick is the last one
+                -- before the change, by the time that the clock showed until then.
                 tick := CASE WHEN due >= unchanged THEN changed
                              ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
             END;
@@ -2198,7 +2203,8 @@ CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zon
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
     most CONSTANT int := 100000;
-    -- shedlock_tick looks ahead by that much: for a tick minus this interval it gives the previous tick.
+    -- shedlock_tick looks this far ahead, less the microsecond. So at a tick minus this interval it gives the previous
+    -- tick.
     back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
     ticks timestamptz[];
 BEGIN
@@ -2287,8 +2293,8 @@ FROM shedlock_rows() l
         SELECT CASE WHEN o.ending IS NULL AND pg_catalog.isfinite(l.locked_at) THEN l.locked_at END AS ran_at
         OFFSET 0
     ) j
-    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby that
-    -- is not known.
+    -- The lease as acquire sees it: it may end with its session, but not before at_least has passed. On a standby it is
+    -- not known whether the session has ended.
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
@@ -2311,8 +2317,8 @@ FROM shedlock_rows() l
 
 -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
 -- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
--- them that is installed, with @ as its name. If the extension is not installed, the schema of that name may belong to
--- any role, and a view in it would run with our rights.
+-- them that is installed, and the extension's name replaces @. If an extension is not installed, the schema of that name
+-- may belong to any role, and a view in it would run with our rights.
 CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
 SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
 
@@ -2431,7 +2437,8 @@ $q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an ope
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$,
 
--- Several servers that write. (A publication alone does no harm.)
+-- Several servers that write. (A publication does not make a second writer. If it keeps us from writing,
+-- shedlock_table() reports it.)
 $q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
@@ -2440,14 +2447,14 @@ UNION ALL VALUES
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s, which know nothing of its locks',
-                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker' ELSE ' workers' END),
+($q$ SELECT 'notice', format('this Citus coordinator has %s nothing of its locks',
+                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker, which knows' ELSE ' workers, which know' END),
            'All clients must connect to the coordinator, including Java clients'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
 
--- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, so that
--- shedlock_table() fails; so this finds the table by name.
+-- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, which makes
+-- shedlock_table() fail and leaves $1 NULL. So this finds the table by name.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
@@ -2456,14 +2463,14 @@ UNION ALL VALUES
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
 
 -- A subscriber lists the tables that it has copied, not all for which it receives changes.
-($q$ SELECT CASE WHEN is_told THEN 'error' ELSE 'warning' END,
+($q$ SELECT CASE WHEN is_listed THEN 'error' ELSE 'warning' END,
            format('subscription "%s" of @ %s into the lock table: its provider grants the same locks',
-                  sub_name, CASE WHEN is_told THEN 'writes' ELSE 'may write' END), (TABLE advice)
+                  sub_name, CASE WHEN is_listed THEN 'writes' ELSE 'may write' END), (TABLE advice)
       FROM @.subscription, LATERAL (SELECT $1 IN (
         SELECT set_reloid FROM @.replication_set_table
          UNION ALL
         SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
-         WHERE sync_subid = sub_id) AS is_told) t
+         WHERE sync_subid = sub_id) AS is_listed) t
      ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']::pg_catalog.text[], 104),
 
 ($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
@@ -2523,8 +2530,8 @@ $$;
 --
 -- Other clients do not know lock_at_least_until, so a statement that changes it is ours. The extension writes without
 -- triggers. In the portable edition a release changes it, and functions that would not change it (an extend, a resume)
--- set it to infinity first. So the row itself shows whose statement it is. A setting of the session could not, because a
--- function that aborts could leave it behind.
+-- set it to infinity first. So the row itself shows whose statement it is. A setting of the session could not show that
+-- reliably, because a function that aborts could leave the setting behind.
 --
 -- It runs with the rights of the role that writes, which may not execute our functions, so it cannot call any of them.
 CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger
@@ -2652,7 +2659,7 @@ BEGIN
        INTO remaining USING shedlock_revoke.role;
     IF remaining <> '' THEN
         RAISE NOTICE 'role "%" may still call %', shedlock_revoke.role, remaining
-            USING HINT = 'As a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
+            USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
                       || 'which shedlock_revoke(..., admin => true) undoes.';
     END IF;
 END
@@ -2661,7 +2668,7 @@ $$;
 -- Comments ------------------------------------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits for another transaction; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
+'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits until another transaction has ended; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
 COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
 'Acquires several locks for this session: all or none.';
 COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
@@ -2701,7 +2708,7 @@ COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001; days, from Monday 1 January 2001 (midnight in zone, once a day); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
+'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001, or days, from Monday 1 January 2001 (at midnight in zone, only once if the clock shows midnight twice); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
@@ -2723,9 +2730,9 @@ COMMENT ON FUNCTION shedlock_doctor() IS
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that produce its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without it, only superusers and the role that installed shedlock may do any of that.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
-'Takes back what shedlock_grant gives with the same arguments. A NOTICE names the functions that the role may still call.';
+'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
 'For shedlock_doctor, shedlock_protect and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
 COMMENT ON VIEW shedlock_routines IS

@@ -12,15 +12,15 @@ $$;
 DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
-    row_owner CONSTANT regrole := (SELECT relowner FROM pg_class WHERE oid = to_regclass(home || '.shedlock_routines'));
+    installer CONSTANT regrole := (SELECT relowner FROM pg_class WHERE oid = to_regclass(home || '.shedlock_routines'));
     routine regprocedure;
 BEGIN
-    IF row_owner IS NULL THEN
+    IF installer IS NULL THEN
         RAISE undefined_table USING MESSAGE = format('the portable edition of shedlock is not installed in schema %s', home),
             HINT = 'Set search_path to the schema in which it is.';
-    ELSIF row_owner <> current_user::regrole THEN
-        RAISE insufficient_privilege USING MESSAGE = format('the portable edition of shedlock in schema %s belongs to role %s, not to %s', home, row_owner, current_user::regrole),
-            HINT = format('SET ROLE %s.', row_owner);
+    ELSIF installer <> current_user::regrole THEN
+        RAISE insufficient_privilege USING MESSAGE = format('the portable edition of shedlock in schema %s belongs to role %s, not to %s', home, installer, current_user::regrole),
+            HINT = format('SET ROLE %s.', installer);
     ELSIF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass(home || '.shedlock') AND tgname = 'shedlock_protect') THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
     END IF;
