@@ -25,12 +25,18 @@ lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::du
     alarm_.emplace(timer, deadline(), stop_);
 }
 
-// Once the deadline has passed it is never moved to a later time, because the work has been asked to stop.
+// An earlier deadline is set before the alarm, so that nobody is asked to stop while held() is still true. Once
+// the deadline has passed it is never moved to a later time, because the work has been asked to stop.
 void lease::trust(clock::time_point until)
 {
-    bool const was_trusted = clock::now() < deadline() && alarm_ && alarm_->move_to(until);
-    if (was_trusted || until < deadline())
-        deadline_ = until.time_since_epoch().count();
+    auto const count = until.time_since_epoch().count();
+    if (until < deadline()) {
+        deadline_ = count;
+        if (alarm_)
+            alarm_->move_to(until);
+    } else if (clock::now() < deadline() && alarm_ && alarm_->move_to(until)) {
+        deadline_ = count;
+    }
 }
 
 void lease::extend(clock::duration at_most, request const &ask)

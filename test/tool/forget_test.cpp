@@ -19,7 +19,7 @@ TEST(forget, warns_when_a_Java_client_ran_last)
     auto const seen = run({"shedlock", "forget", name()});
     EXPECT_EQ(seen.status, 0);
     EXPECT_TRUE(seen.err.starts_with("shedlock: lock \"" + name() + "\" was last acquired by \"app-1\"")) << seen.err;
-    EXPECT_NE(seen.err.find("restart it"), std::string::npos) << seen.err;
+    EXPECT_NE(seen.err.find("restart the JVM"), std::string::npos) << seen.err;
 }
 
 TEST(forget, is_1_unless_it_is_free_and_in_the_past)
