@@ -1,5 +1,5 @@
-# The parts of "make check", which test/check runs several at a time: most of them wait, for servers that start and for clocks
-# that go on. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
+# The parts of "make check". test/check runs several at a time, because most of them wait, for servers to start or for time to
+# pass. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
 # the order of this list. First are those that need the longest chain of builds, and those that take long. Builds have
 # priority, because most parts wait for them.
 built = @test/part $@
@@ -16,7 +16,7 @@ quick: rules extension_tests
 .PHONY: all quick extension client programs thread $(parts)
 .DEFAULT:
 	@echo "There is no part $@. The parts: quick $(parts)"; exit 2
-# A race that waits for longer than this many seconds hangs.
+# A race that waits for longer than this many seconds counts as hung.
 export PGISOLATIONTIMEOUT = 360
 
 # What is built, in the order in which it is waited for. CMake compiles several files as one (CMAKE_UNITY_BUILD), because most of the
@@ -49,9 +49,9 @@ portable_tests: | extension
 client_test = build/test/client/client_test
 client_address: | client extension
 	$(part) 'C++ client with AddressSanitizer' $(server) $(client_test)_address
-as_is := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 client_thread: | thread
-	$(part) "C++ client's threads with ThreadSanitizer" $(server) $(as_is) build/thread/test/client/client_test
+	$(part) "C++ client's threads with ThreadSanitizer" $(server) $(fixed_addresses) build/thread/test/client/client_test
 client_pooled: | client extension
 	$(part) 'C++ client through PgBouncer' $(server) test/with-pooler $(client_test)
 client_portable: | client extension
@@ -70,9 +70,9 @@ tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension
 	$(part) 'the tool on the portable edition' $(server) test/with-portable build/test/tool/tool_test \
-	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:weather_test.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
+	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:outage.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
 
-# Random histories, faults, what is planted to be found.
+# Rules, random histories, faults, pairs of calls, and bugs that are planted to be found.
 rules: | programs
 	$(part) 'rules, checkers (GoogleTest)' ctest --test-dir build --output-on-failure
 memory: | programs
@@ -84,7 +84,7 @@ portable_faults: | programs
 	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
 	  test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
 pairs: | programs
-	$(part) 'every interleaving of two calls' test/pairs/check
+	$(part) 'pairs of calls, one of them stopped at each pause point' test/pairs/check
 planted: | programs
 	$(part) 'planted bugs' test/reliability/planted/check guard_without_lock
 

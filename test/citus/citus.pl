@@ -48,7 +48,7 @@ for my $database ('extension', 'portable')
 		my $title = "$database, $how";
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my $commit = start_commit([@nodes], $database, @{ $commits{$how} });
-		cmp_ok(stop_workers($commit), '>=', 2, "$title: both workers have prepared");
+		cmp_ok(stop_workers($commit), '>=', 2, "$title: sessions on the workers have prepared");
 		let_commit($commit, $is_free);
 		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, but the work is not visible yet');
 		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so an acquire of the lock is refused')
@@ -85,6 +85,7 @@ for my $database ('extension', 'portable')
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my ($ok, $done, $err) = pgbench_script($coordinator, $scripts{$how}, '-c', 6, '-t', often(20, 200), $database);
+		ok($ok, "$database, $how: six clients do not fail") or diag($err);
 		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the work of the previous one") or diag($err);
 	}
 }
@@ -147,7 +148,7 @@ for my $statement ('ALTER EXTENSION shedlock SET SCHEMA elsewhere', 'ALTER EXTEN
 	isnt($coordinator->psql('extension', $statement, on_error_stop => 1), 0, "$statement: Citus refuses it");
 	is($coordinator->psql('extension', "$off$statement"), 0, '... unless citus.enable_metadata_sync is off');
 }
-is($coordinator->safe_psql('extension', "SELECT elsewhere.shedlock_acquire('moved', '1 h')"), 't', '... and it works');
+is($coordinator->safe_psql('extension', "SELECT elsewhere.shedlock_acquire('moved', '1 h')"), 't', '... and the moved extension works');
 $coordinator->safe_psql('extension', "${off}ALTER EXTENSION shedlock SET SCHEMA public");
 
 # A distributed lock table.

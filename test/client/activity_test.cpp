@@ -24,7 +24,7 @@ protected:
              last.clear();
              last.push_back(one);
          }}};
-    std::vector<seen> now()
+    std::vector<seen> log()
     {
         std::lock_guard const hold{mutex};
         return all;
@@ -46,7 +46,7 @@ TEST_F(activity_test, reports_an_acquisition_from_its_beginning_to_its_end)
     lock->release(shedlock::outcome::failed);
     EXPECT_EQ(last.at(0).token, token) << "the lock itself is inert by now";
     EXPECT_EQ(last.at(0).tick, tick);
-    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}},
+    EXPECT_EQ(log(), (std::vector<seen>{{kind::acquired, {}},
                                         {kind::refused, {}},
                                         {kind::extended, {}},
                                         {kind::released, shedlock::outcome::failed}}));
@@ -61,7 +61,7 @@ TEST_F(activity_test, reports_destructors_and_completions)
     lock = counting.try_acquire(name, {.at_most = 1min});
     server::ask(lock->complete_statement());
     lock->release(shedlock::outcome::failed);
-    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}},
+    EXPECT_EQ(log(), (std::vector<seen>{{kind::acquired, {}},
                                         {kind::released, shedlock::outcome::done},
                                         {kind::acquired, {}},
                                         {kind::completed, {}},
@@ -76,7 +76,7 @@ TEST_F(activity_test, reports_tokens)
     counting.extend(name, token, 1min);
     EXPECT_EQ(last.at(0).held_for, 0s) << "not known";
     counting.release(name, token);
-    EXPECT_EQ(now(), (std::vector<seen>{
+    EXPECT_EQ(log(), (std::vector<seen>{
                          {kind::acquired, {}}, {kind::extended, {}}, {kind::released, shedlock::outcome::done}}));
     EXPECT_EQ(last.at(0).token, token);
 }
@@ -85,7 +85,7 @@ TEST_F(activity_test, reports_keep_alive)
 {
     auto const lock = counting.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     advance_clock(21min);
-    EXPECT_TRUE(server::comes_true([&] { return now().back().what == kind::extended; }));
+    EXPECT_TRUE(server::comes_true([&] { return log().back().what == kind::extended; }));
 }
 
 TEST_F(activity_test, does_not_report_failures)
@@ -94,7 +94,7 @@ TEST_F(activity_test, does_not_report_failures)
     server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
     EXPECT_THROW(lock->extend(1min), shedlock::lock_lost);
     EXPECT_THROW(lock->release(), shedlock::lock_lost);
-    EXPECT_EQ(now(), (std::vector<seen>{{kind::acquired, {}}}));
+    EXPECT_EQ(log(), (std::vector<seen>{{kind::acquired, {}}}));
 }
 
 TEST_F(activity_test, has_no_callback_by_default)
@@ -102,7 +102,7 @@ TEST_F(activity_test, has_no_callback_by_default)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
 }
 
-// Options of an acquire that have no test file of their own.
+// Options of an acquire, and the escaping of texts. They have no test files of their own.
 
 class options_test : public with_server {};
 
@@ -134,7 +134,7 @@ TEST_F(options_test, a_name_that_no_table_can_hold_is_not_sent)
     EXPECT_THROW((void) nowhere.pause(huge), shedlock::usage_error);
 }
 
-TEST(text_test, of_others_is_escaped)
+TEST(text_test, chosen_by_others_is_escaped)
 {
     using shedlock::names;
     EXPECT_EQ((names{"a\x1b[31m", "b\nc"}.to_text()), "lock \"a\\x1B[31m\", \"b\\x0Ac\"");

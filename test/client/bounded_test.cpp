@@ -37,8 +37,8 @@ protected:
         other_network.cut();
     }
 
-    // Each destructor waits half as long as the one before. As the clock stops between them, they take one timeout
-    // together. If each waited for half of the timeout, they would take ten.
+    // Each destructor waits half as long as the one before, so together they take one timeout. The clock is moved by
+    // four at most. If each waited for half of the timeout, they would take ten.
     void expect_one_timeout_for(std::vector<shedlock::lock> all)
     {
         auto going = std::async(std::launch::async, [&] { all.clear(); });
@@ -87,18 +87,18 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
         pass_time(timeout);
 }
 
-TEST_F(bounded_test, locks_of_a_silent_server_go_in_one_timeout)
+TEST_F(bounded_test, locks_of_a_silent_server_are_destroyed_in_one_timeout)
 {
     expect_silence_to_cost_one_timeout(false);
     EXPECT_TRUE(heard.include(event::kind::not_released)) << heard.texts();
 }
 
-TEST_F(bounded_test, also_when_they_are_kept_alive)
+TEST_F(bounded_test, locks_that_are_kept_alive_are_destroyed_in_one_timeout)
 {
     expect_silence_to_cost_one_timeout(true);
 }
 
-TEST_F(bounded_test, also_when_there_are_several_hosts)
+TEST_F(bounded_test, locks_of_several_silent_hosts_are_destroyed_in_one_timeout)
 {
     frozen_clock const clock;
     auto through = client("host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() +
@@ -109,7 +109,7 @@ TEST_F(bounded_test, also_when_there_are_several_hosts)
     expect_one_timeout_for(std::move(all));
 }
 
-TEST_F(bounded_test, ends_in_time_when_no_server_can_be_reached)
+TEST_F(bounded_test, locks_are_destroyed_in_one_timeout_when_no_server_can_be_reached)
 {
     frozen_clock const clock;
     auto through = client(network.connection() + patient, timeout);

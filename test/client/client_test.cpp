@@ -61,7 +61,7 @@ TEST_F(client_test, acquires_once_per_tick)
     };
     EXPECT_TRUE(ran(now - 10s));
     EXPECT_FALSE(ran(now - 10s));
-    EXPECT_TRUE(ran(now + 10s)) << "of a clock that is ahead";
+    EXPECT_TRUE(ran(now + 10s)) << "the tick of a host whose clock is ahead";
     EXPECT_FALSE(ran(now + 10s));
     EXPECT_THROW((void) ran(now + 1h), shedlock::usage_error);
 }
@@ -177,7 +177,7 @@ TEST_F(client_test, means_the_tick_of_the_call_however_long_no_server_answers)
     EXPECT_GT(stored_tick(name), now() - 3h);
 }
 
-TEST_F(client_test, waits_for_a_tick_through_deadlocks)
+TEST_F(client_test, goes_on_waiting_when_its_query_of_the_view_ends_in_a_deadlock)
 {
     auto const view = server::ask("SELECT pg_get_viewdef('shedlock_locks')");
     auto const replace = [](std::string const &by) { server::ask("CREATE OR REPLACE VIEW shedlock_locks AS " + by); };
@@ -228,7 +228,7 @@ TEST_F(client_test, waiting_leaves_the_client_to_others)
     std::optional<shedlock::lock> mine;
     std::jthread waiting{[&] { mine = locks.acquire(name, {.at_most = 1min}, 1h); }};
     std::this_thread::sleep_for(200ms);
-    held->release(); // over the same connection
+    held->release(); // over the connection by which the other call asks
     waiting.join();
     EXPECT_TRUE(mine);
 }
@@ -291,8 +291,8 @@ TEST_F(client_test, pause_waits_for_the_holder)
     locks.resume(name);
 }
 
-// All settings come from PG* variables. That these constructors compile is part of the test.
-TEST_F(client_test, may_be_made_of_settings_alone)
+// All connection parameters come from PG* variables. That these constructors compile is part of the test.
+TEST_F(client_test, may_be_made_from_settings_alone)
 {
     shedlock::client ours{{}, {.timeout = 1min}};
     shedlock::client const of_defaults{{}, {}}, of_a_literal{"", {.timeout = 1min}}, of_nothing;
@@ -347,14 +347,14 @@ TEST_F(client_test, refuses_bad_arguments_with_a_reason)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1s})) << "and the connection is still good";
 }
 
-TEST_F(client_test, says_that_there_is_no_server)
+TEST_F(client_test, says_that_there_is_no_server_or_no_such_database)
 {
     auto nowhere = client("host=127.0.0.1 port=1");
     auto const text = message<shedlock::connection_error>([&] { (void) nowhere.try_acquire(name, {.at_most = 1s}); });
     EXPECT_NE(text.find("cannot connect"), std::string::npos) << text;
     EXPECT_NE(text.find("Is the server running"), std::string::npos) << text;
-    auto nonsense = client("no such parameter");
-    EXPECT_THROW((void) nonsense.try_acquire(name, {.at_most = 1s}), shedlock::usage_error)
+    auto misnamed = client("no such database");
+    EXPECT_THROW((void) misnamed.try_acquire(name, {.at_most = 1s}), shedlock::usage_error)
         << "there is no such database";
 }
 
@@ -439,7 +439,7 @@ TEST_F(client_test, is_not_fooled_by_functions_of_the_same_name)
     EXPECT_NE(number(mine->token()), 1);
 }
 
-TEST_F(client_test, bears_strange_settings_of_the_role)
+TEST_F(client_test, works_with_unusual_settings_of_the_role)
 {
     for (auto const *const setting :
          {"synchronous_commit = off", "default_transaction_isolation = serializable", "client_min_messages = error",

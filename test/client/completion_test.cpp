@@ -200,7 +200,7 @@ TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
         complete(lock);
         advance_clock(1h);
         EXPECT_FALSE(lock.held());
-    })) << "the client was not told, and the lease has ended by its own clock";
+    })) << "the client does not know of it, and the lease has ended by the client's clock";
     EXPECT_THROW((void) locks.run(name, {.at_most = 1min},
                                   [&](shedlock::lock &lock) {
                                       complete(lock);
@@ -357,7 +357,7 @@ TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
     }));
 }
 
-TEST_F(completion_test, a_commit_that_takes_long_is_no_trouble_of_keep_alive)
+TEST_F(completion_test, a_commit_that_takes_long_is_not_reported_by_keep_alive)
 {
     auto mine = locks.try_acquire(name, kept);
     pqxx::connection application{server::connection()};

@@ -1,4 +1,4 @@
-// The connection: what it adds to the application's string, and the end of every wait.
+// The connection: which parameters it adds to the application's, what it reads, and when its waits end.
 #include "connection.hpp"
 
 #include "proxy.hpp"
@@ -60,7 +60,7 @@ TEST(connection_test, leaves_to_the_environment_what_it_decides)
     ::setenv("PGTARGETSESSIONATTRS", "any", 1);
     EXPECT_EQ(setting("options='-c default_transaction_read_only=on'", "application_name"), "mine");
     ::setenv("PGTARGETSESSIONATTRS", "", 1);
-    EXPECT_NO_THROW(setting("", "application_name")) << "what is empty says nothing";
+    EXPECT_NO_THROW(setting("", "application_name")) << "an empty variable counts as not set";
     ::unsetenv("PGAPPNAME");
     ::unsetenv("PGTARGETSESSIONATTRS");
 }
@@ -78,12 +78,12 @@ TEST(connection_test, waits_for_a_silent_host)
 TEST(connection_test, leaves_to_a_service_file_what_it_decides)
 {
     auto const file = std::filesystem::temp_directory_path() / ("shedlock." + std::to_string(::getpid()));
-    std::ofstream{file} << "[lists]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=read-only\n"
+    std::ofstream{file} << "[reader]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=read-only\n"
                            "[any]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=any\n"
                            "[hurries]\nconnect_timeout=2\n";
     ::setenv("PGSERVICEFILE", file.c_str(), 1);
-    EXPECT_EQ(setting("service=lists", "transaction_read_only"), "on");
-    EXPECT_THROW(setting("service=any", "transaction_read_only"), connection_error) << "as libpq's own default does";
+    EXPECT_EQ(setting("service=reader", "transaction_read_only"), "on");
+    EXPECT_THROW(setting("service=any", "transaction_read_only"), connection_error) << "it counts as not set";
     proxy network;
     network.hold_newcomers();
     auto connecting = std::async(std::launch::async, [&] {
@@ -115,7 +115,7 @@ TEST(connection_test, tells_null_from_empty)
     EXPECT_EQ(rows[0], (fields{std::nullopt, "", "x"}));
 }
 
-TEST(connection_test, sends_and_reads_what_fits_no_buffer)
+TEST(connection_test, sends_and_reads_more_than_fits_into_a_buffer)
 {
     proxy network;
     connection one{network.connection(), 1min, true};

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using shedlock::event;
 using shedlock::token;
 
-// The same token, in the format of server::token.
+// The same token, as the type that server::token returns.
 inline std::int64_t number(token value)
 {
     return static_cast<std::int64_t>(value);
@@ -97,7 +97,8 @@ protected:
         return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
     }
 
-    // Lets that time pass for the client, and waits until its threads have done what was due: stops, and keep-alive.
+    // Moves the client's clock forward by this time. Waits until its threads have requested the stops and extended the
+    // leases that were due.
     void let_pass(shedlock::client &by, std::chrono::microseconds time)
     {
         auto kept = by.try_acquire(name + " is kept", {.at_most = 2 * time, .keep_alive = true});
@@ -105,7 +106,7 @@ protected:
         ASSERT_TRUE(kept && ends);
         auto const before = kept->deadline();
         advance_clock(time);
-        EXPECT_TRUE(by.try_acquire(name + " wakes them", {.at_most = 1h})); // otherwise they would sleep for a second
+        EXPECT_TRUE(by.try_acquire(name + " wakes them", {.at_most = 1h})); // they may be sleeping, for up to a second
         EXPECT_TRUE(server::comes_true([&] {
             return kept->deadline() > before && ends->stop_token().stop_requested();
         })) << heard.texts();

@@ -1,4 +1,4 @@
-// After fork() what the child has inherited is inert, and the parent's is as before.
+// After fork() the child's copies are inert, and the parent's locks and clients work as before.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -7,14 +7,14 @@
 #include <sys/wait.h>
 
 #if defined(__SANITIZE_THREAD__)
-constexpr bool may_have_threads_in_a_child = false; // ThreadSanitizer ends it
+constexpr bool may_have_threads_in_a_child = false; // ThreadSanitizer ends a child that starts one
 #else
 constexpr bool may_have_threads_in_a_child = true;
 #endif
 
 namespace {
 
-// What work writes in a child of this process. The result also shows if the child did not end normally.
+// What work returns in a child of this process. The result also shows if the child did not end normally.
 std::string in_child(std::function<std::string()> const &work)
 {
     int ends[2];
@@ -80,7 +80,7 @@ class fork_test : public with_server {
 protected:
     std::optional<shedlock::client> own = client(server::connection());
 
-    // Then the child's copies are destroyed, as when it returns from main.
+    // What is not inert in a child. Also destroys the child's copies, as a return from main would.
     std::string all_unless_inert(std::optional<shedlock::lock> &lock)
     {
         auto said = unless_inert(*lock) + unless_inert(*own, name);
@@ -111,7 +111,7 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
     expect_as_before(*mine, granted);
 }
 
-TEST_F(fork_test, also_one_that_is_kept_alive)
+TEST_F(fork_test, a_child_leaves_alone_a_lock_that_its_parent_keeps_alive)
 {
     auto mine = own->try_acquire(name, {.at_most = 1h, .keep_alive = true});
     auto const granted = server::token(name);
@@ -124,7 +124,7 @@ TEST_F(fork_test, also_one_that_is_kept_alive)
     expect_as_before(*mine, granted);
 }
 
-TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
+TEST_F(fork_test, a_child_leaves_its_parents_lock_alone_when_it_assigns_to_its_copy_and_the_lease_ends_there)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
     auto brief = own->try_acquire(name + " brief", {.at_most = 1h});
@@ -139,8 +139,8 @@ TEST_F(fork_test, also_when_it_is_assigned_to_and_its_lease_ends_in_the_child)
     expect_as_before(*mine, granted);
 }
 
-// What other threads had locked at the fork stays locked in the child.
-TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
+// A mutex that another thread held at the fork stays locked in the child.
+TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_call_was_under_way)
 {
     proxy network;
     own.emplace(client(network.connection(), 1h));
@@ -156,7 +156,7 @@ TEST_F(fork_test, a_child_is_inert_also_when_a_call_was_under_way)
     expect_as_before(*mine, granted);
 }
 
-TEST_F(fork_test, also_when_somebody_waits)
+TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_caller_was_waiting)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
     auto const granted = server::token(name);
@@ -174,18 +174,19 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
     if (!may_have_threads_in_a_child)
         GTEST_SKIP();
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    EXPECT_EQ(
-        in_child([&]() -> std::string {
-            shedlock::client fresh{server::connection(), {.timeout = 1min}};
-            auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
-            for (int i = 0; theirs && i < 3; ++i) {
-                auto const deadline = theirs->deadline();
-                advance_clock(21min);
-                server::comes_true([&] { return theirs->deadline() > deadline; });
-            }
-            return !theirs || !theirs->held() ? "not held\n" : fresh.try_acquire(name, {.at_most = 1s}) ? "2" : "";
-        }),
-        "");
+    EXPECT_EQ(in_child([&]() -> std::string {
+                  shedlock::client fresh{server::connection(), {.timeout = 1min}};
+                  auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
+                  for (int i = 0; theirs && i < 3; ++i) {
+                      auto const deadline = theirs->deadline();
+                      advance_clock(21min);
+                      server::comes_true([&] { return theirs->deadline() > deadline; });
+                  }
+                  if (!theirs || !theirs->held())
+                      return "not held\n";
+                  return fresh.try_acquire(name, {.at_most = 1s}) ? "it got the parent's lock\n" : "";
+              }),
+              "");
     EXPECT_EQ(server::state(name + " 2"), "free") << "released by its owner";
     expect_as_before(*mine, number(mine->token()));
 }

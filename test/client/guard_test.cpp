@@ -1,5 +1,5 @@
-// The statements guard and complete for the application's transactions, which need nothing but that transaction, and
-// the functions of pqxx.hpp that execute them. (pqxx_test tests more of those functions.)
+// The guard and complete statements, which need nothing but the application's transaction, and the functions of
+// pqxx.hpp that execute them. (pqxx_test tests more of those functions.)
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -41,7 +41,7 @@ TEST_F(guard_test, covers_a_transaction_until_its_commit)
     locks.force_release(name + " b");
     try {
         transaction.commit();
-        FAIL() << "another caller has acquired it";
+        FAIL() << "one of them was released by force";
     } catch (pqxx::sql_error const &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001");
     }

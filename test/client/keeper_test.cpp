@@ -81,7 +81,7 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
 }
 
 // As docs/client.md says. On the portable edition the row is stuck until the commit.
-TEST_F(keeper_test, bears_a_guarded_transaction_of_half_a_lease)
+TEST_F(keeper_test, survives_a_guarded_transaction_of_half_a_lease)
 {
     auto const mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     auto const other = own.try_acquire(name + " other", {.at_most = 30min, .keep_alive = true});

@@ -1,4 +1,4 @@
-// The trust in a lease: how long, and how it is renewed.
+// How long a lease is trusted, and how it is extended.
 #include "core.hpp"
 #include "fixture.hpp"
 #include "proxy.hpp"

@@ -32,7 +32,7 @@ TEST_F(limit_test, a_short_job_needs_no_connection_for_keep_alive)
     EXPECT_EQ(heard.texts(), "");
 }
 
-TEST_F(limit_test, a_short_lease_has_it_at_once)
+TEST_F(limit_test, a_short_lease_has_a_connection_for_keep_alive_at_once)
 {
     frozen_clock const clock; // so nothing is extended
     auto brief = counted();
@@ -103,7 +103,7 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
     EXPECT_EQ(heard.texts(), "");
 }
 
-// A call occupies the shared connection, because it waits for a row, and has practically no time limit.
+// A call occupies the shared connection: it waits for an advisory lock, and never times out, as the clock is stopped.
 TEST_F(limited_test, keep_alive_does_not_wait_for_a_busy_shared_connection)
 {
     frozen_clock const clock; // so keep-alive never gets to the time at which it asks for a connection of its own again

@@ -29,13 +29,13 @@ TEST_F(lock_test, is_released_as_done_or_as_told)
 
 TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
 {
-    struct at_last {
+    struct at_scope_exit {
         std::function<void()> const work;
-        ~at_last() { work(); }
+        ~at_scope_exit() { work(); }
     };
     try {
         auto const mine = locks.try_acquire(name, {.at_most = 1min});
-        at_last const log{[&] { locks.try_acquire(name + " log", {.at_most = 1min}).reset(); }};
+        at_scope_exit const log{[&] { locks.try_acquire(name + " log", {.at_most = 1min}).reset(); }};
         throw std::out_of_range{"work"};
     } catch (std::out_of_range const &) {
         auto const next = locks.try_acquire(name + " next", {.at_most = 1min});
@@ -45,7 +45,7 @@ TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
     EXPECT_EQ(server::last_outcome(name + " next"), "done");
 }
 
-TEST_F(lock_test, is_released_as_failed_when_its_work_was_to_stop)
+TEST_F(lock_test, is_released_as_failed_when_its_work_should_have_stopped)
 {
     {
         auto const mine = locks.try_acquire(name, {.at_most = 1h});

@@ -25,7 +25,7 @@ public:
     }
     role(role const &) = delete;
     role &operator=(role const &) = delete;
-    void now(std::string const &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
+    void alter(std::string const &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
 
 private:
     std::string const name_;
@@ -173,7 +173,7 @@ TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
     EXPECT_EQ(mistake_in("user=outage_known password='' passfile=/nowhere"), "28P01") << "there is no password";
     EXPECT_EQ(mistake_in("user=outage_known password=right dbname=':  57P03: not there'"), "3D000");
     EXPECT_EQ(mistake_in("not there"), "3D000") << "the name of a database";
-    known.now("NOLOGIN");
+    known.alter("NOLOGIN");
     EXPECT_EQ(mistake_in("user=outage_known password=right"), "28000");
     EXPECT_EQ(kinds(), std::vector<event::kind>{});
 }
@@ -181,11 +181,11 @@ TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
 TEST_F(outage_test, what_a_server_rejects_for_now_is_waited_for)
 {
     role const known{"outage_limited"};
-    known.now("CONNECTION LIMIT 0");
+    known.alter("CONNECTION LIMIT 0");
     auto limited = client("user=outage_limited password=right");
     auto waiting = acquiring(limited, name);
     EXPECT_TRUE(comes_to(event::kind::acquire_failing));
-    known.now("CONNECTION LIMIT -1");
+    known.alter("CONNECTION LIMIT -1");
     EXPECT_TRUE(waiting.get());
 }
 
@@ -194,13 +194,13 @@ TEST_F(outage_test, credentials_that_were_right_may_be_right_again)
     role const known{"outage_proven"};
     auto proven = client("user=outage_proven password=right");
     EXPECT_TRUE(proven.try_acquire(name, {.at_most = 1min}));
-    known.now("PASSWORD 'another'");
+    known.alter("PASSWORD 'another'");
     auto const sessions = std::string{"FROM pg_stat_activity WHERE usename = 'outage_proven'"};
     server::ask("SELECT pg_terminate_backend(pid) " + sessions);
     EXPECT_TRUE(server::comes_true([&] { return server::ask("SELECT count(*) " + sessions) == "0"; }));
     auto waiting = acquiring(proven, name);
     EXPECT_TRUE(comes_to(event::kind::acquire_failing));
-    known.now("PASSWORD 'right'");
+    known.alter("PASSWORD 'right'");
     EXPECT_TRUE(waiting.get());
 }
 

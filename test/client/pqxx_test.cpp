@@ -95,7 +95,7 @@ private:
 };
 #endif
 
-// A locked advisory lock of the server, for a statement to wait for.
+// An advisory lock that is held, so that a statement has to wait for it.
 class barrier {
 public:
     barrier() { hold_.exec("SELECT pg_advisory_lock(31)"); }
@@ -435,7 +435,7 @@ TEST_F(pqxx_test, moves)
     EXPECT_EQ(mine.names().list(), std::vector{name + "2"});
 }
 
-TEST_F(pqxx_test, is_made_of_a_token)
+TEST_F(pqxx_test, can_be_made_from_a_token)
 {
     auto const number =
         std::stoll(server::ask("SELECT shedlock_acquire_token(" + server::literal(name) + ", '1 min')"));
@@ -473,7 +473,7 @@ TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
     open.abort();
 }
 
-TEST_F(pqxx_test, survives_its_session_in_its_destructor)
+TEST_F(pqxx_test, does_not_throw_in_its_destructor_when_its_session_is_gone)
 {
     auto const pid = session(db);
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
@@ -546,7 +546,7 @@ TEST_F(pqxx_test, commits_nothing_when_the_lock_is_lost)
 
 namespace {
 
-// A lock of any kind: commit() knows three functions of it.
+// A lock of any kind: commit() calls two functions of it.
 struct any_lock {
     pqxx_lock &inner;
     bool is_completed = false;
@@ -560,7 +560,7 @@ struct any_lock {
 
 } // namespace
 
-TEST_F(pqxx_test, finds_out_at_the_commit)
+TEST_F(pqxx_test, reports_a_loss_that_only_the_commit_finds)
 {
     ONLY_THE_EXTENSION("no other caller gets the lock between complete and commit");
     table_of_work const table;
@@ -717,9 +717,9 @@ TEST_F(pqxx_test, ends_a_run_with_its_session_by_default)
         return server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(name));
     };
     shedlock::pqxx_options how{1min};
-    shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "t"); });
+    EXPECT_TRUE(shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "t"); }));
     how.ends_with_session = false;
-    shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "f"); });
+    EXPECT_TRUE(shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "f"); }));
     how.ends_with_session = true;
     pqxx::connection other{server::connection()};
     auto const pid = session(other);

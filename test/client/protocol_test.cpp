@@ -1,4 +1,4 @@
-// In doubt: the reply never arrived, so the server may have carried out the request or not.
+// In doubt: the reply never arrived, so the server may or may not have carried out the request.
 #include "fixture.hpp"
 #include "proxy.hpp"
 
@@ -33,7 +33,7 @@ protected:
         return std::async(std::launch::async, [this, &by, how] { return by.try_acquire(name, how); });
     }
 
-    // Loses the reply. If the client cannot find out, its time passes in the end, and it throws in_doubt.
+    // Cuts the connection before the reply. If the client cannot find out, it throws in_doubt when its time is over.
     bool is_refused_after_cut(pending &acquiring)
     {
         EXPECT_TRUE(server::comes_true([this] { return network.holds_a_reply(); }));
@@ -182,7 +182,7 @@ TEST_F(protocol_test, waits_until_an_undecided_row_is_decided)
     undecided.exec("SELECT shedlock_acquire('" + name + "', '1 min')");
     network.cut();
     std::this_thread::sleep_for(300ms);
-    EXPECT_NE(acquiring.wait_for(0s), std::future_status::ready) << "neither refused nor granted is known yet";
+    EXPECT_NE(acquiring.wait_for(0s), std::future_status::ready) << "it cannot know yet whether it was granted";
     undecided.commit();
     EXPECT_FALSE(acquiring.get());
 }
@@ -199,7 +199,7 @@ TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened
     network.cut();
 }
 
-TEST_F(protocol_test, finds_out_also_when_the_asking_is_cancelled)
+TEST_F(protocol_test, finds_out_also_when_its_query_of_the_rows_is_cancelled)
 {
     auto acquiring = acquire_without_reply();
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
@@ -215,7 +215,7 @@ TEST_F(protocol_test, finds_out_also_when_the_asking_is_cancelled)
     EXPECT_EQ(number(mine->token()), granted);
 }
 
-TEST_F(protocol_test, extends_and_releases_again_also_when_that_is_cancelled)
+TEST_F(protocol_test, extends_and_releases_a_third_time_when_the_second_attempt_is_cancelled)
 {
     auto mine = through.try_acquire(name, {.at_most = 1min});
     auto const cancelled_after_lost_reply = [&](char const *function, auto const &ask, auto const &is_done) {
@@ -302,11 +302,11 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
         EXPECT_EQ(server::cancel("shedlock_acquire_token"), 1);
         expect_no_belief_in(acquiring);
     }
-    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "and it is not left lying about";
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; })) << "and the lock is released";
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
-TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_in_that_wait)
+TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_while_it_waited_for_the_standby)
 {
     server::missing_standby const missing;
     auto patient = client(server::connection(), 2h);

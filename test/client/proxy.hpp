@@ -22,7 +22,7 @@ public:
     void hold_requests();    // requests on the present connections arrive late, even if the client is gone by then
     void hold_newcomers();   // the server's answers do not arrive on connections made from now on
     void refuse_newcomers(); // connections made from now on are closed at once
-    void let_go();           // ends all this
+    void let_go();           // ends all of the above, and passes on what was held
     void cut();              // closes all connections, and loses what was held. New ones work
 
     // So far.

@@ -130,7 +130,7 @@ TEST_F(refusal_test, is_given_when_the_wait_is_over_or_stopped)
     }
 }
 
-TEST_F(refusal_test, writes_other_names_and_holders_as_they_are)
+TEST_F(refusal_test, reports_unusual_names_and_holders)
 {
     auto const strange = name + " '\"ß\\\n{,}";
     auto const held = other.try_acquire(strange, {.at_most = 10min, .holder = "höst 'a' \\/tick1\nnext"});
@@ -159,7 +159,7 @@ TEST_F(refusal_test, costs_nothing_unless_it_is_requested)
     EXPECT_TRUE(refused.get());
 }
 
-TEST_F(refusal_test, tells_of_any_time)
+TEST_F(refusal_test, reports_any_time_that_fits)
 {
     for (auto const *year : {"2400", "9999", "294200", "294276"}) {
         server::ask("INSERT INTO shedlock VALUES ('" + name + year + "', '" + year +

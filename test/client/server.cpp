@@ -62,8 +62,8 @@ std::string answer(pqxx::connection &from, std::string const &sql)
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
 }
 
-// While a condition is polled, its questions are asked over one connection, which otherwise would cost more processor
-// time than everything else that the tests do.
+// While a condition is polled, its queries go over one connection. A new connection for each of them would cost more
+// processor time than everything else that the tests do.
 thread_local std::unique_ptr<pqxx::connection> *polled = nullptr;
 
 class polling {
@@ -172,8 +172,8 @@ missing_standby::missing_standby()
 {
     ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     ask("SELECT pg_reload_conf()");
-    // Commits wait when the checkpointer has read the configuration, too. So a session commits until it is seen to
-    // wait.
+    // Commits wait only once the checkpointer, too, has read the configuration. So a session commits until it is seen
+    // to wait.
     auto const commits = std::async(std::launch::async, [] {
         try {
             pqxx::connection own{"application_name=commits"};

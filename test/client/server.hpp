@@ -51,7 +51,7 @@ public:
 // The longest wait for an event. No event takes that long, however busy the machine is.
 inline constexpr std::chrono::minutes at_last{5};
 
-// Polls until it is true. False after that time.
+// Polls until it is true. Returns false if it is not true within at_last.
 bool comes_true(std::function<bool()> const &condition);
 
 } // namespace server

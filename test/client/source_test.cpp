@@ -20,7 +20,7 @@ protected:
                                 {.timeout = timeout, .on_event = heard.handler()}};
     }
 
-    void now(std::string const &connection)
+    void supply(std::string const &connection)
     {
         std::lock_guard const hold{mutex};
         where = connection;
@@ -36,7 +36,7 @@ protected:
 TEST_F(source_test, is_asked_whenever_a_connection_is_opened)
 {
     proxy network;
-    now(network.connection());
+    supply(network.connection());
     auto through = asking();
     EXPECT_EQ(times_until_now(), 0) << "when it is first needed";
     for (int opened = 1; opened < 3; ++opened) {
@@ -55,18 +55,18 @@ TEST_F(source_test, leads_to_another_host_and_with_another_password)
     server::ask("SELECT shedlock_grant('rotating')");
     {
         proxy network;
-        now(network.connection() + " user=rotating password=one");
+        supply(network.connection() + " user=rotating password=one");
         auto through = asking();
         auto const mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
         EXPECT_TRUE(mine);
         server::ask("ALTER ROLE rotating PASSWORD 'two'");
-        now("user=rotating password=two");
+        supply("user=rotating password=two");
         network.cut();
         network.refuse_newcomers();
         EXPECT_TRUE(through.try_acquire(name + " 2", {.at_most = 1min}));
         for (int i = 0; i < 3; ++i)
             let_pass(through, 21min);
-        EXPECT_TRUE(mine->held()) << "its keeper asks as well";
+        EXPECT_TRUE(mine->held()) << "keep-alive asks the function as well";
     }
     server::ask("DROP OWNED BY rotating");
     server::ask("DROP ROLE rotating");
@@ -74,7 +74,8 @@ TEST_F(source_test, leads_to_another_host_and_with_another_password)
 
 TEST_F(source_test, may_throw)
 {
-    auto sealed = shedlock::client{[]() -> std::string { throw std::runtime_error{"the vault is sealed"}; }};
+    auto sealed =
+        shedlock::client{[]() -> std::string { throw std::runtime_error{"the vault is sealed"}; }, {.timeout = 1min}};
     try {
         (void) sealed.try_acquire(name, {.at_most = 1min});
         FAIL() << "there is no connection";
@@ -89,7 +90,7 @@ TEST_F(source_test, may_throw_what_it_likes)
     EXPECT_THROW((void) odd.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
 }
 
-// A caller gives up before its attempt to connect fails. The next caller is not told of that failure.
+// A caller gives up before its attempt to connect fails. The next caller does not get that failure.
 TEST_F(source_test, an_old_failure_is_not_reported_to_the_next_caller)
 {
     proxy network;
@@ -120,7 +121,7 @@ TEST_F(source_test, may_be_slow_without_holding_up_callers)
         try {
             return slow.try_acquire(name, {.at_most = 1min}).has_value();
         } catch (shedlock::connection_error const &) {
-            return false; // it has not ended yet
+            return false; // the function has not returned yet
         }
-    })) << "and then it is used";
+    })) << "and then its string is used";
 }

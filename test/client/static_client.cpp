@@ -52,7 +52,7 @@ struct late {
     }
 } late;
 
-int keep(std::optional<shedlock::lock> const &lock)
+int exit_status(std::optional<shedlock::lock> const &lock)
 {
     return lock ? 0 : 2;
 }
@@ -61,14 +61,14 @@ int run_static(char const *name)
 {
     static shedlock::client locks{[witness = std::shared_ptr<void>{nullptr, last_word}] { return std::string{}; },
                                   {.timeout = 1min}};
-    return keep(locks.try_acquire(name, {.at_most = 1min, .keep_alive = true}));
+    return exit_status(locks.try_acquire(name, {.at_most = 1min, .keep_alive = true}));
 }
 
 int run_late(char const *name)
 {
     late.client.emplace("", shedlock::client_settings{.timeout = 1min});
     late.lock = late.client->try_acquire(name, {.at_most = 1min, .keep_alive = true});
-    return keep(late.lock);
+    return exit_status(late.lock);
 }
 
 } // namespace

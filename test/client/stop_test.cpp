@@ -49,7 +49,7 @@ bool is_stopped(shedlock::lock const &lock)
 
 } // namespace
 
-TEST_F(stop_test, slow_callbacks_delay_no_other_locks)
+TEST_F(stop_test, slow_callbacks_do_not_delay_the_stops_of_other_locks)
 {
     frozen_clock const clock;
     auto const first = locks.try_acquire(name + " 1", {.at_most = 1h});
@@ -67,7 +67,7 @@ TEST_F(stop_test, slow_callbacks_delay_no_other_locks)
     EXPECT_TRUE(first->stop_token().stop_requested());
 }
 
-TEST_F(stop_test, slow_callbacks_delay_no_keep_alive)
+TEST_F(stop_test, slow_callbacks_do_not_delay_keep_alive)
 {
     auto const brief = locks.try_acquire(name + " 1", {.at_most = 20min});
     auto const lost = locks.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
@@ -101,11 +101,11 @@ TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
 TEST_F(stop_test, a_callback_may_use_the_client)
 {
     auto const mine = locks.try_acquire(name, {.at_most = 1h});
-    std::atomic<bool> is_told = false;
+    std::atomic<bool> acquired = false;
     std::stop_callback const when{mine->stop_token(),
-                                  [&] { is_told = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
+                                  [&] { acquired = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
     advance_clock(1h);
-    EXPECT_TRUE(server::comes_true([&] { return is_told.load(); }));
+    EXPECT_TRUE(server::comes_true([&] { return acquired.load(); }));
 }
 
 TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)

@@ -61,7 +61,7 @@ protected:
     }
 };
 
-TEST_F(kept_test, rows_that_are_locked_cost_no_other_lock)
+TEST_F(kept_test, rows_that_are_locked_do_not_endanger_other_locks)
 {
     auto const healthy = due(" healthy ", 250), stuck = due(" stuck ", 250);
     std::optional<row_locks> others{std::in_place, name + " stuck %"};
@@ -116,7 +116,7 @@ TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
 
 // A lock whose lease PostgreSQL cannot represent makes the statement for all locks fail, but the other locks are
 // extended by their next statements.
-TEST_F(kept_test, one_that_postgresql_cannot_extend_costs_no_other_lock)
+TEST_F(kept_test, one_that_postgresql_cannot_extend_does_not_endanger_other_locks)
 {
     constexpr auto year = 365 * 24h + 5h + 49min;
     auto const healthy = due(" ", 120), endless = due(" endless ", 1);
@@ -191,7 +191,7 @@ TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_its_end)
 }
 
 // The application extends one of them itself, and gets no answer. Until that is settled, no recovery is reported.
-TEST_F(keeping_outage_test, has_no_all_clear_before_a_loss)
+TEST_F(keeping_outage_test, reports_no_recovery_before_a_loss)
 {
     frozen_clock const clock;
     auto const some = due(" ", 2);
@@ -215,7 +215,7 @@ TEST_F(keeping_outage_test, has_no_all_clear_before_a_loss)
             {event::kind::extend_recovered, some[0]->names.to_text()}});
 }
 
-TEST_F(keeping_outage_test, has_no_all_clear_when_all_is_lost)
+TEST_F(keeping_outage_test, reports_no_recovery_when_all_locks_are_lost)
 {
     network.refuse_newcomers();
     keep(keeping, due(" lost ", 2, 1s));
@@ -259,7 +259,7 @@ TEST_F(blocked_test, a_release_keeps_no_other_caller_waiting)
     EXPECT_EQ(server::state(name), "free");
 }
 
-TEST_F(blocked_test, gives_up_with_nothing_on_its_way)
+TEST_F(blocked_test, has_no_request_under_way_when_it_gives_up)
 {
     session one{[] { return server::connection(); }, 1min};
     one.ask("SELECT", {}); // opens the connection

@@ -67,7 +67,7 @@ TEST(timer_test, sleep_ends_with_a_stop)
     EXPECT_TRUE(sleep_until(clock::now() + 1ms, {}));
 }
 
-TEST(timer_test, the_clock_is_the_one_that_counts_suspend)
+TEST(timer_test, the_clock_is_the_one_that_goes_on_during_suspend)
 {
     frozen_clock const still;
     auto const before = clock::now();

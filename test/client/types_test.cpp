@@ -56,7 +56,7 @@ TEST_F(types_test, an_error_of_the_library_is_caught_by_its_type)
     }
 }
 
-TEST_F(types_test, it_is_caught_in_a_plugin_and_crosses_its_border)
+TEST_F(types_test, an_error_can_be_caught_in_a_plugin_and_thrown_out_of_one)
 {
     plugin const loaded;
     auto *const catches = loaded.find<catches_lock_lost>("catches");

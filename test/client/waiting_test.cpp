@@ -19,7 +19,7 @@ int attempts(std::string const &name)
     return count.empty() ? 0 : std::stoi(count);
 }
 
-// Sessions that wait now.
+// How many sessions wait now.
 std::string sleepers(std::string const &application = "waits")
 {
     return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '" +
@@ -59,7 +59,7 @@ private:
         "SELECT pg_get_functiondef('shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure)");
 };
 
-// The server's wait ends only when it tells the first caller.
+// The server's wait lasts an hour, whatever the client asks for, unless locks look free or shedlock_end_wait ends it.
 class endless_wait {
 public:
     endless_wait() = default;
@@ -90,7 +90,7 @@ protected:
     void SetUp() override
     {
         if (!server::connection().empty())
-            GTEST_SKIP() << "behind a pooler it asks, see waiting_behind_a_pooler_is_asking";
+            GTEST_SKIP() << "behind a pooler it polls, see polls_behind_a_pooler";
         ONLY_THE_EXTENSION("waiters are not woken, see asks_to_be_woken_once_a_second_at_most");
     }
 
@@ -159,7 +159,7 @@ TEST_F(waiting_test, asks_when_it_may_be_granted)
         2);
 }
 
-TEST_F(waiting_test, and_when_a_lease_has_ended)
+TEST_F(waiting_test, asks_when_a_lease_has_ended)
 {
     locks.try_acquire(name, {.at_most = a_while})->detach();
     auto waiting = wait_for(name);
@@ -182,7 +182,7 @@ TEST_F(waiting_test, many_callers_that_wait_for_one_name_use_one_session_and_ask
     expect_a_crowd_to_ask_one_after_the_other();
 }
 
-TEST_F(waiting_test, they_do_so_when_the_server_wakes_them_all)
+TEST_F(waiting_test, many_callers_ask_one_after_the_other_even_if_the_server_wakes_them_all)
 {
     other_wait const tells_all{
         "FOR i IN 1..100 LOOP"
@@ -280,8 +280,8 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
         }
 }
 
-// Otherwise each of them would have to wait for as long as the server was asked to wait for the first.
-TEST_F(waiting_test, whoever_comes_later_is_waited_for_as_well)
+// Otherwise it would have to wait for as long as the server was asked to wait for the first caller.
+TEST_F(waiting_test, a_caller_that_comes_later_is_woken_as_well)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     endless_wait const endless;
@@ -361,7 +361,7 @@ TEST_F(waiting_test, gives_its_connection_back)
         [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waits'") == "1"; }));
 }
 
-TEST_F(waiting_test, pause_waits_so_too)
+TEST_F(waiting_test, pause_waits_on_the_server_too)
 {
     auto held = locks.try_acquire(name, {.at_most = 1min});
     auto pausing = std::async(std::launch::async, [&] { return own.pause(name, std::nullopt, for_long); });
@@ -385,7 +385,7 @@ TEST_F(waiting_test, survives_the_end_of_its_session)
     }
 }
 
-TEST_F(waiting_test, waits_again_after_that)
+TEST_F(waiting_test, waits_again_after_the_end_of_its_session)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     auto waiting = wait_for(name);
@@ -410,7 +410,7 @@ TEST_F(waiting_test, survives_a_connection_that_cannot_be_opened)
     network.let_go();
 }
 
-TEST_F(waiting_test, bears_a_connection_that_falls_silent)
+TEST_F(waiting_test, survives_a_connection_that_falls_silent)
 {
     proxy network;
     own = client_that_waits_over(network.connection() + " application_name=waits");
@@ -430,7 +430,7 @@ TEST_F(waiting_test, bears_a_connection_that_falls_silent)
     EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(waiting_test, bears_a_server_that_is_away_for_a_while)
+TEST_F(waiting_test, survives_a_server_that_is_away_for_a_while)
 {
     proxy network;
     own = client(network.connection() + " application_name=waits");
@@ -480,7 +480,7 @@ TEST_F(waiting_test, asks_no_more_often_than_when_polling_if_it_is_woken_in_vain
     EXPECT_LT(attempts(name), 100);
 }
 
-TEST_F(waiting_test, bears_a_statement_timeout)
+TEST_F(waiting_test, waits_in_spite_of_a_statement_timeout)
 {
     own = client_that_waits_over("application_name=waits options='-c statement_timeout=400ms'");
     auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -522,7 +522,7 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
 }
 
 // A wait must not occupy a server session behind a pooler.
-TEST_F(with_server, waiting_behind_a_pooler_is_asking)
+TEST_F(with_server, polls_behind_a_pooler)
 {
     if (server::connection().empty())
         GTEST_SKIP();

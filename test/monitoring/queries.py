@@ -1,4 +1,4 @@
-"""queries.py PROMETHEUS FOLDER: sends every query of the folder's alerts.yaml and grafana.json to Prometheus."""
+"""queries.py PROMETHEUS FOLDER: tests that Prometheus evaluates every rule of alerts.yaml, and answers every query of grafana.json."""
 import json, re, sys, time, urllib.error, urllib.parse, urllib.request
 
 server, folder = sys.argv[1:]

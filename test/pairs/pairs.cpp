@@ -1,13 +1,13 @@
-// Every interleaving of two calls of the real code. Each operation is stopped at each of the points that it reaches
-// (extension/pause_point.hpp); there each other operation runs to its end, or until it waits; then the first one goes
+// Pairs of calls of the real code. Each operation is stopped at each of the pause points that it reaches
+// (extension/pause_point.hpp). There each other operation runs to its end, or until it waits; then the first one goes
 // on. Both answers and the contents of the table are checked against the rules of extension/lease.hpp.
 //
 //   pairs [-v] DATABASE hot|moving old|none all|half [STOPPED [OTHER]]
 //
-// The table's updates are either HOT or move the row; another session holds an old snapshot open, or not. Half leaves
-// out every second pair, such that each is tried on two of these four kinds of tables, and meets all four words. Prints
-// a line "ok - " or "not ok - " for each operation that is stopped, and before it the pairs that broke a rule. STOPPED
-// and OTHER choose operations by their titles. Run by test/pairs/check, which builds an extension that can be stopped.
+// The table's updates are either HOT or move the row; another session holds an old snapshot open, or not. With half,
+// each pair is tried at each point on two of these four kinds of tables, which differ in both respects. Prints a line
+// "ok - " or "not ok - " for each operation that is stopped, and before it the pairs that broke a rule. STOPPED and
+// OTHER choose operations by their titles. Run by test/pairs/check, which builds an extension that can be stopped.
 #include "operations.hpp"
 
 #include <iostream>
@@ -52,8 +52,8 @@ public:
         : stopped_{database}, other_{database}, observer_{database}, gate_{database}, old_{database},
           has_old_snapshot_{has_old_snapshot}
     {
-        // look() finds rows through the index, while erase() counts all of them. (The other plan would be expensive
-        // enough for JIT.)
+        // look() finds rows through the index, while erase() scans the table and counts all of them. (Without seqscan
+        // the planner estimates such a cost for that scan that it would use JIT.)
         observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
         observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
                         "us(lock_at_least_until), locked_by, us(last_tick), us(last_done_tick), us(last_done_at) "
@@ -65,7 +65,7 @@ public:
         observer_.query("PREPARE erase (text, text) AS DELETE FROM shedlock WHERE name || '' IN ($1, $2)");
     }
 
-    // Finds them by running the operation once without stopping it.
+    // The pause points that the operation reaches when it runs alone, without being stopped.
     std::vector<std::string> points_of(stopped_operation const &stopped)
     {
         point_.clear();
@@ -119,7 +119,7 @@ public:
     }
 
 private:
-    // Returns false if it ends, or waits for the other one, before it comes to the point.
+    // Returns false if the operation ends, or waits for the other session, before it reaches the point.
     bool stops()
     {
         bool is_over = false;
@@ -185,7 +185,7 @@ private:
                        ? ""
                        : "waits for an operation that waits for it";
 
-        // The other operation overwrites its result at once, so that can be seen only with maintenance.
+        // Unless it is maintenance, the other operation at once overwrites what the stopped one has written.
         std::optional<state> after;
         if (is_maintenance)
             after = look();
@@ -282,7 +282,7 @@ private:
         return {};
     }
 
-    // However the pair ended: afterwards no session is stopped, waits, or is in a transaction.
+    // After this no session is stopped, waits, or is in a transaction, however the pair ended.
     void settle()
     {
         if (!other_.is_busy())
@@ -464,6 +464,8 @@ bool try_all(arena &arena, session &janitor, stopped_operation const &stopped, s
 {
     int pairs = 0, broken = 0;
     auto const points = arena.points_of(stopped);
+    if (points.empty())
+        throw std::runtime_error(stopped.title + " reaches no pause point");
     for (std::size_t i = 0; i < points.size(); i++) {
         arena.renew_snapshot();
         auto number = i;

@@ -338,7 +338,7 @@ private:
         if (!before_[0])
             return "answers true, although there is no row";
         if (!says_yes() && is_unchanged && known_.blur == duration{})
-            return "leaves a row alone that existed at every instant";
+            return "leaves alone a row that existed at every instant";
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
             return says_yes() ? "answers true, although it was not held" : "answers false, although it was held";
         auto const now = instant_of_change(0);

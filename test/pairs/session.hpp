@@ -47,10 +47,8 @@ public:
     void leave_transaction(); // if it is in one
 
     int process() const { return PQbackendPID(connection_.get()); }
-    std::string const &mark() const
-    {
-        return mark_;
-    } // "/pid.start.server", in the locked_by of what this session acquires
+    // "/pid.start.server", in the locked_by of what this session acquires
+    std::string const &mark() const { return mark_; }
 
 private:
     static void hear(void *self, PGresult const *notice);

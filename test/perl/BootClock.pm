@@ -64,7 +64,7 @@ sub boot_clock
 	return $clock;
 }
 
-# Returns the words of a command that runs the tool by a slow clock, for a test that need not move this clock.
+# Returns the words of a command that runs the tool with a slow clock, for a test that need not move the clock.
 my $slow;
 sub slow_tool ()
 {
@@ -72,7 +72,7 @@ sub slow_tool ()
 	return ('env', (map { "$_=$slow->{env}{$_}" } sort keys %{ $slow->{env} }), $tool);
 }
 
-# Sets the clock to this many seconds ahead of the machine's.
+# Moves the clock ahead by this many seconds. They replace those of an earlier call.
 sub advance
 {
 	my ($clock, $seconds) = @_;

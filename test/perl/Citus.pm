@@ -12,8 +12,9 @@ use ShedLock;
 
 our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit resume_workers crash_coordinator);
 
-# Starts and returns the coordinator and the workers. Citus does not recover in-doubt transactions by itself; a test does. The WAL writer
-# rarely flushes, so a commit that does not wait for its flush is not flushed by chance before the test crashes the server.
+# Starts and returns the coordinator and the workers. Citus is set not to recover in-doubt transactions, because a test does. The
+# WAL writer rarely flushes, so a commit that does not wait for its flush is not flushed by chance before the test crashes the
+# server.
 sub start_cluster
 {
 	my @nodes = map { PostgreSQL::Test::Cluster->new($_) } qw(coordinator worker1 worker2);

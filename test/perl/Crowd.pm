@@ -10,7 +10,7 @@ use ShedLock;
 use Test::More;
 use Time::HiRes;
 
-our @EXPORT = qw(crowd start_crowd finish_crowd struck crowd_settings connection at_work crash crash_options standby_options);
+our @EXPORT = qw(crowd start_crowd finish_crowd counts_as_text crowd_settings connection at_work crash crash_options standby_options);
 
 # Settings of a server for histories. The log is off, because clients cause many errors on purpose.
 sub crowd_settings
@@ -47,16 +47,14 @@ sub start_crowd
 	return $crowd;
 }
 
-# ---- Kinds of histories ----
-
 # Options for leases that outlast a crash. A crash may lose releases. If sessions do not wait for the disk, it may also lose whatever our
 # functions do not make durable: acquires of Java clients, and the writes of guarded transactions.
 sub crash_options
 {
 	my ($node, $settings) = @_;
-	my @ours = $settings ? (java => 'no', guards => 'no') : ();
+	my @only_durable = $settings ? (java => 'no', guards => 'no') : ();
 	return (connection => connection($node->connstr('postgres'), $settings), crashes => 'yes', leases => 'yes', names => 100, shortest => 200, longest => 5_000,
-		allow => '57P01,57P02,57P03', @ours);
+		allow => '57P01,57P02,57P03', @only_durable);
 }
 
 # Waits until clients are at work. Returns false if all have finished.
@@ -89,7 +87,7 @@ sub standby_options
 	my ($node) = @_;
 	$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
 	$node->reload;
-	wait_for_standby($node);
+	wait_until_commits_wait($node);
 	return (only => 'library', standby => 'missing', faults => 'cancel', pace => 5, operations => 60, allow => '57014',
 		admin => connection($node->connstr('postgres'), '-c synchronous_commit=local'));
 }
@@ -129,7 +127,7 @@ sub crowd
 }
 
 # Returns the counts as a text such as "cancelled in mid-operation: 312".
-sub struck
+sub counts_as_text
 {
 	my ($counts, %names) = @_;
 	return join ', ', map { "$names{$_}: " . ($counts->{$_} // 0) } sort keys %names;

@@ -38,7 +38,7 @@ INI
 	return start_pooler($running[-1]);
 }
 
-# While it was down, somebody's connection may have got its port; then it ends at once, and is started again.
+# While PgBouncer was down, another process's connection may have got its port. Then PgBouncer ends at once, and is started again.
 sub start_pooler
 {
 	my ($pooler) = @_;

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More ();
 use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby wait_for_standby configure is_portable crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -28,7 +28,7 @@ sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
 sub configure
 {
 	my ($node, $settings) = @_;
-	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run by test/check, which stages the extension";
+	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run this with test/prove, which stages the extension";
 	$node->append_conf('postgresql.conf', $staged . "\n" . ($settings // ''));
 }
 
@@ -62,7 +62,7 @@ sub launch
 	@$process{qw(out err)} = ('', '');
 	$process->{limit} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
 	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err}, $process->{limit});
-	$process->{limit}->reset; # until ended() waits
+	$process->{limit}->reset; # ended() starts it
 	return $process;
 }
 
@@ -84,7 +84,7 @@ sub ended
 	return $process->{run}->result(0);
 }
 
-# Makes copies of the database postgres, in which nobody else may be meanwhile.
+# Makes copies of the database postgres, once no session is connected to it.
 sub copies
 {
 	my ($node, @names) = @_;
@@ -127,7 +127,7 @@ sub new_standby
 
 # Waits until commits wait for a synchronous standby. The configuration has been reloaded by then, but the checkpointer may not yet have read it,
 # and until then no commit waits, whatever pg_stat_replication says. So a session commits until it is seen to wait.
-sub wait_for_standby
+sub wait_until_commits_wait
 {
 	my ($node) = @_;
 	my $commit = "DO \$\$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), pg_sleep(0.01); COMMIT; END LOOP; END \$\$";

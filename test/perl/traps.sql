@@ -2,7 +2,7 @@
 -- into a trap fails, and reports the role with whose rights the trap ran.
 CREATE FUNCTION regress_evil.trap() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
 
--- Creates, in the schema `home`, an object with the same name as each one that the script, the views or the PL/pgSQL functions use.
+-- Creates, in the schema `home`, objects with many of the names that the script, the views and the PL/pgSQL functions use.
 CREATE FUNCTION regress_evil.lay_traps(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     bait text;
@@ -57,8 +57,8 @@ BEGIN
     RETURN made + 2;
 END $lay$;
 
--- Creates, in the schema `home`, overloads of the PostgreSQL functions that the text names: with the same types, and with text where
--- the original takes anything. An unqualified call may prefer the latter.
+-- Creates, in the schema `home`, an overload of each PostgreSQL function that the text names: with the same types, but with text
+-- where the original takes anything. An unqualified call may prefer the latter.
 CREATE FUNCTION regress_evil.lay_overloads_of_named(home text, named_in text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     bait text;
@@ -76,7 +76,7 @@ BEGIN
         BEGIN
             EXECUTE pg_catalog.format('CREATE FUNCTION %I.%s RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN regress_evil.trap(); END $$', home, bait);
             made := made + 1;
-        EXCEPTION WHEN duplicate_function THEN -- two differ only in their result type, or it exists already
+        EXCEPTION WHEN duplicate_function THEN -- one that takes text and one that takes anything, or it exists already
             NULL;
         END;
     END LOOP;

@@ -29,7 +29,7 @@ cmp_ok(sql('copy', "SELECT shedlock_acquire_token('gone', '1 min')"), '>', $toke
 is(sql('copy', "SET ROLE app; SELECT shedlock_acquire('by app', '1 h')"), 't', 'grants are restored');
 is(sql('copy', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
 	sql('postgres', "SELECT count(*) FROM pg_depend WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock') AND deptype = 'e'"),
-	'the extension has the same members in the copy');
+	'the extension has as many members in the copy');
 restored('copy', 'copy_of_copy');
 my $in_place = PostgreSQL::Test::Utils::tempdir() . '/clean.sql';
 $node->command_ok([ 'pg_dump', '--clean', '--if-exists', '-f', $in_place, '-d', $node->connstr('copy') ], 'pg_dump --clean');
@@ -51,7 +51,7 @@ is(sql('java_copy', "SELECT shedlock_acquire('held', '1 h'), shedlock_release_to
 sql('java_copy', 'DROP EXTENSION shedlock');
 is(sql('java_copy', 'SELECT count(*) FROM shedlock'), 1, '... and the table is adopted there, too: DROP EXTENSION leaves it');
 
-# A role that installed the extension as a trusted one can dump it.
+# An ordinary role that installed the extension, which is trusted, can dump it.
 sql('postgres', 'CREATE ROLE dba LOGIN; CREATE DATABASE owned OWNER dba');
 sql('owned', 'CREATE EXTENSION shedlock', extra_params => [ '-U', 'dba' ]);
 sql('owned', "SELECT shedlock_acquire('x', '1 h')", extra_params => [ '-U', 'dba' ]);

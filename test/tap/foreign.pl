@@ -1,6 +1,6 @@
-# I11 with postgres_fdw, which commits on the other server just before the local commit, and cannot undo that. The guard checks before
-# that, except in the first transaction of a session that uses postgres_fdw, if it does so only after the guard: see docs/guarantees.md,
-# "Limits".
+# I11 with postgres_fdw, which commits on the other server just before the local commit, and cannot undo that. The guard checks
+# before that, with one exception: a session whose first connection by postgres_fdw comes after its guard commits on the other
+# server first (docs/guarantees.md, "Limits").
 use strict;
 use warnings;
 use Test::More;

@@ -53,13 +53,14 @@ for my $call (q[shedlock_acquire('again', '1 h')], q[shedlock_acquire_token('aga
 }
 is(sql('shop', q[SELECT shedlock_acquire('again', '1 h'); BEGIN; SELECT shedlock_extend('again', '1 h'), current_setting('synchronous_commit')]), "t\nt|on", '... and so is an extend');
 is(sql('shop', q[SELECT shedlock_acquire_token('token', '1 h', tick => '2026-01-01Z') AS t \gset
-BEGIN; SELECT shedlock_release_token('token', :t), current_setting('synchronous_commit')]), 't|on', '... and a release as done by the token of a tick');
+BEGIN; SELECT shedlock_release_token('token', :t), current_setting('synchronous_commit')]), 't|on', '... and so is a release by token, as done, of a lock with a tick');
 my $release = q[BEGIN; SELECT shedlock_release('flushed', %s), current_setting('synchronous_commit'); COMMIT];
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'); ] . sprintf($release, 'true')), "t\nt|on", '... and so is a release as done of a lock with a tick');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... but not a release as failed');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor a release of a lock without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
-# That also holds if the acquire has to find out whether the lease has ended with its session.
+# That also holds if the acquire has to find out whether the lease has ended with its session, also where locked_by only looks as if
+# it had one.
 {
 	my $holder = $node->background_psql('shop');
 	$holder->query_safe(q[SELECT shedlock_acquire('session', '1 h', ends_with_session => true), shedlock_acquire_token('token of a session', '1 h', ends_with_session => true), shedlock_acquire_token('R&D', '1 h', holder => 'R&D!'), shedlock_pause('under repair', 'stop!')]);
@@ -93,7 +94,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 }
 $client->query_safe('COMMIT');
 is(sql('shop', q[SELECT shedlock_acquire('java', '1 h')]), 'f', '... and does not overwrite it');
-# An acquire does not wait until a transaction with an insert of ours has ended, however it ends, even if the inserted lease ends earlier.
+# An acquire does not wait for the end of a transaction in which our functions inserted the name, even if that lease ends earlier.
 for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 {
 	for my $inserted ("shedlock_acquire('new', '1 h')", "shedlock_acquire('new', '1 ms') FROM pg_sleep(0)", "shedlock_acquire(ARRAY['another', 'new'], '1 h')")
@@ -192,19 +193,20 @@ sub gone
 		$locker->query_safe('COMMIT');
 		like(answer($holder, ''), qr/^f \| SL001 Its lease ended at /, "a release$kind whose row is locked until the lease of $lease has ended comes too late");
 	}
-	# An extend whose row is locked for longer than the new lease lasts from the time at which it has the row.
+	# If an extend waits for its row for longer than the new lease, that lease begins when the extend has the row.
 	my $token = answer($holder, q[SELECT shedlock_acquire_token('short', '1 h')]);
 	$locker->query_safe(q[BEGIN; SELECT FROM shedlock WHERE name = 'short' FOR UPDATE]);
 	$holder->query_until(qr/begun/, "\\echo begun\nSELECT shedlock_extend_token('short', $token, '100 ms');\n");
 	my $until = $locker->query_safe(q[SELECT pg_sleep(0.3); SELECT timezone('UTC', clock_timestamp())]) =~ s/^\n//r;
 	$locker->query_safe('COMMIT');
-	is(answer($holder, ''), 't', 'an extend whose row is locked for longer than the new lease');
-	is(sql('shop', "SELECT lock_until >= '$until'::timestamp + interval '100 ms' FROM shedlock WHERE name = 'short'"), 't', '... lasts from the time at which it has the row');
+	is(answer($holder, ''), 't', 'an extend succeeds even if its row was locked for longer than the new lease');
+	is(sql('shop', "SELECT lock_until >= '$until'::timestamp + interval '100 ms' FROM shedlock WHERE name = 'short'"), 't', '... which begins when the extend has the row');
 	$_->quit for $holder, $locker;
 }
 
-# An acquire that its fast path, or shedlock__take_one, cannot decide keeps the row locked until the slower way has decided. Functions
-# that are called in between wait here for the test: number 1 by every acquire, number 2 after shedlock__take_one.
+# An acquire that its fast path, or shedlock__take_one, cannot decide keeps the row locked until the slower way has decided. Two
+# functions that are called in between wait here for an advisory lock of the test: number 1 is requested after the fast path,
+# number 2 after shedlock__take_one.
 database('deciding');
 run_file('deciding', $file);
 sql('deciding', q[CREATE OR REPLACE FUNCTION jobs.shedlock__at_most(at_most interval) RETURNS interval LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN at_most; END';
@@ -220,7 +222,7 @@ for ([ 1, $failed, q[shedlock_acquire('row', '1 h')] ], [ 1, $failed, q[shedlock
 	$caller->query_until(qr/begun/, "\\echo begun\nSELECT $call;\n");
 	$node->poll_query_until('deciding', q[SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted]) or die 'the acquire does not wait';
 	is(sql('deciding', q[SELECT name FROM shedlock FOR UPDATE SKIP LOCKED]), '', "an acquire keeps the row locked until it has decided: $call");
-	is(sql('deciding', 'SELECT count(*) FROM shedlock'), 1, '... which is there');
+	is(sql('deciding', 'SELECT count(*) FROM shedlock'), 1, '... and the row exists');
 	$gate->query_safe("SELECT pg_advisory_unlock($number)");
 	is(answer($caller, ''), 't', '... and gets the lock');
 	sql('deciding', q[UPDATE shedlock SET lock_until = '-infinity']);
@@ -254,7 +256,7 @@ answer($holder_of_token, q[SET deadlock_timeout = '1h'; BEGIN; INSERT INTO shedl
 is(answer($apart, q[SET deadlock_timeout = '10ms'; BEGIN; SELECT shedlock_acquire('two', '1 h')]), 't', 'one of two transactions acquires a lock');
 $holder_of_token->query_until(qr/begun/, "\\echo begun\nINSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('two', now(), now(), 'java');\n");
 $node->poll_query_until('apart', q[SELECT count(*) = 1 FROM pg_locks WHERE NOT granted]) or die 'the insert does not wait';
-is(answer($apart, q[SELECT shedlock_acquire('one', '1 h')]), 'f', '... and is refused the other, which a client that waits for it has');
+is(answer($apart, q[SELECT shedlock_acquire('one', '1 h')]), 'f', '... and is refused the other, which belongs to a client that waits for the first');
 answer($apart, 'ROLLBACK');
 answer($holder_of_token, 'ROLLBACK');
 # An acquire that could not write the row is refused. (If the clock steps back, shedlock_protect_row may suppress its UPDATE.)
@@ -361,7 +363,7 @@ sql('ends', 'GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC');
 # A lock with a token needs no session, so the functions do not read the control file.
 is(answer($others, q[DISCARD ALL; SELECT shedlock_acquire_token('plain', '1 h') AS t \gset
 SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_guard_token('plain', :t), shedlock_complete_token('plain', :t), shedlock_acquire('plain', '1 h', ends_with_session => NULL)]), '22004', 'ends_with_session must not be NULL');
-is(answer($others, q[SELECT shedlock_acquire_token('plain', '1 h', ends_with_session => NULL)]), '22004', '... nor with a token');
+is(answer($others, q[SELECT shedlock_acquire_token('plain', '1 h', ends_with_session => NULL)]), '22004', '... not with a token either');
 is(answer($others, q[SELECT shedlock_extend_token('plain', :t, '1 h'), shedlock_release_token('plain', :t), COALESCE(current_setting('shedlock_portable.session', true), '')]), 't|t|', '... and with a token the session is not looked up');
 # The extension reads the same marks.
 my $of_postgres = session('ends');
@@ -624,7 +626,7 @@ sql('postgres', 'CREATE DATABASE copy; CREATE ROLE restorer');
 sql('copy', 'GRANT CREATE ON DATABASE copy TO restorer; ALTER DATABASE copy SET search_path = jobs');
 ok((run_file('copy', $dump, 'restorer'))[0], '... restored by another role');
 sql('copy', q[GRANT USAGE ON SCHEMA jobs TO app, team; SET ROLE restorer; SELECT shedlock_grant('app')]);
-is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... and shedlock_grant works there, and so do the locks');
+is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... where shedlock_grant and the locks work');
 like((run_file('copy', 'extension/portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... only its owner can uninstall it');
 ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... which is now the role that restored it');
 is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and uninstall.sql leaves only the table');

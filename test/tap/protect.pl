@@ -41,7 +41,7 @@ is(sql('copy', "SELECT shedlock_acquire('job', '1 h'), shedlock_acquire('another
 sql('copy', 'DROP EXTENSION shedlock');
 is(stopped('copy'), 'f', '... and is not protected after DROP EXTENSION');
 
-# The protection does not stop roles that may disable triggers, TRUNCATE, or subscriptions, whose changes were decided on another server.
+# The protection does not stop TRUNCATE, a role that disables triggers, or a subscription (whose changes another server decided).
 is(sql('postgres', "SET session_replication_role = replica; WITH u AS ($unlock RETURNING 1) SELECT count(*) FROM u"), 1, 'a superuser that disables triggers is not stopped');
 sql('postgres', "SELECT shedlock_acquire('job', '1 h'); TRUNCATE shedlock");
 is(sql('postgres', 'SELECT count(*) FROM shedlock'), 0, 'TRUNCATE is not stopped');

@@ -98,7 +98,7 @@ sub refuses { my ($arguments, $which) = @_; (undef, undef, my $err) = $node->psq
 refuses("array_agg('n' || n), array_agg(n)", 'names');
 refuses("'{one}', array_agg(n)", 'which');
 
-# Which session is woken.
+# What wakes a waiting session.
 my $holder = $node->background_psql('postgres');
 my ($number, $name, $token, $run) = (0);
 sub new_name { return $name = 'woken ' . ++$number; }
@@ -121,7 +121,8 @@ for ([ 'a release by its session', sub { $holder->query_safe("SELECT shedlock_ac
 	my ($what, $start_waiting, $action) = @$_;
 	ok(wakes($start_waiting, $action), "$what wakes a session that waits");
 }
-# No session wakes the waiter if the row is edited by hand, or if a prepared transaction released the lock, which any session may commit.
+# No session wakes the waiter if the row is edited by hand, or if the lock is released by a prepared transaction, which any session
+# may commit.
 my $waiting;
 hold('edited');
 $waiting = wait_for('edited');
@@ -163,7 +164,7 @@ for my $start_first (sub { wait_for('woken') }, sub { asleep(start("SELECT shedl
 	end(go_on($second));
 }
 
-# A change of the row wakes one of many waiting sessions. While that one is stopped, another one gets the lock.
+# The rollback of an extend wakes one of many waiting sessions. While the first five are stopped, another one gets the lock.
 hold('herd');
 my @herd = map { wait_for('herd') } 1 .. 10;
 my ($tries, $woken) = (0, 0);
@@ -174,27 +175,27 @@ until ($woken || ++$tries > 100)
 	$woken = grep { was_woken($_) } @herd;
 	go_on($_) for @herd;
 }
-is($woken, 1, 'a change of the row wakes one of ten waiting sessions');
+is($woken, 1, 'the rollback of an extend wakes one of ten waiting sessions');
 stop($_) for @herd[ 0 .. 4 ];
 release('herd');
 ok(comes_true("state = 'held' FROM shedlock_locks WHERE name = 'herd'"), '... and while the first five are stopped, another one gets the lock');
 end(go_on($_)) for @herd;
 
-# Sessions that wait for several locks share 8192 places in the queues. Each needs one place per name, and one for its wait_id. Here
-# several sessions take all of them.
+# Sessions that wait for several locks share 8192 places in the queues. Each needs one place per name, and in shedlock_wait_any one
+# for its wait_id. Here several sessions take all of them.
 my $names = "FROM generate_series(1, $limit) n";
 sql("SELECT shedlock_acquire_token(array_agg('n' || n), '1 h') $names");
 sub wait_for_any { my ($wait, $count) = @_; return "SELECT shedlock_wait_any(array_agg('n' || n), array_agg(n), '$wait', 1) FROM generate_series(1, $count) n"; }
 my @crowd = map { asleep(start(wait_for_any('1 h', $limit))) } 1 .. 8;
 my $left = 8192 - 8 * ($limit + 1);
-is(sql(wait_for_any('0', $left)), '', 'shedlock_wait_any returns NULL if there is one name more than places left');
-is(sql(wait_for_any('0', $left - 1)), '{}', '... but waits if there are as many names as places');
+is(sql(wait_for_any('0', $left)), '', 'shedlock_wait_any returns NULL if the names leave no place for the wait_id');
+is(sql(wait_for_any('0', $left - 1)), '{}', '... but waits if they leave one');
 push @crowd, asleep(start(wait_for_any('1 h', $left - 3)));
 is(sql(wait_for_any('0', 1)), '{}', 'with two places left, a session can wait for one name');
 is(sql("SELECT shedlock_wait_any(array_agg('n1'::text), array_agg(n), '0', 1) $names"), '{}', '... even if that name is given many times');
 push @crowd, asleep(start(wait_for_any('1 h', 1)));
 is(sql(wait_for_any('0', 1)), '', 'with no place left, it cannot');
-ok(wakes(sub { hold('single'); return wait_for('single') }, sub { release('single') }), '... but shedlock_acquire_token with one name needs no place: the waiting session is woken');
+ok(wakes(sub { hold('single'); return wait_for('single') }, sub { release('single') }), '... but shedlock_acquire_token with one name always finds a place: the waiting session is woken');
 $second = start("SELECT shedlock_acquire_token('{n1, n2}'::text[], '1 h', wait => '1 h') IS NOT NULL");
 asleep($second);
 release('n1');

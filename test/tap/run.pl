@@ -53,7 +53,7 @@ for my $completes ("SELECT shedlock_complete_token('over', token) FROM shedlock_
 	like($said, qr/WARNING:  01000: the run of lock "over" overran its lease by \d\d:\d\d:\d\d(\.\d+)?\nDETAIL:  Nobody else has acquired the lock since, so the transaction can still commit\.\nHINT:  Choose a longer at_most, or extend the lock in time\.\n/,
 		"the warning says by how much it overran: $completes");
 }
-# A caller that is killed does not end its run, whose work is committed; the server notices if it looks.
+# If the caller of a run is killed, the run goes on and its work is committed, unless the server checks connections meanwhile.
 sql('CREATE TABLE worked (what text)');
 my $gate = $server->background_psql('postgres');
 for my $looks ('', '-c client_connection_check_interval=100ms')

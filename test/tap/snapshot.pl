@@ -8,9 +8,9 @@ use ShedLock;
 
 my $server = new_server('server', "autovacuum = off\n");
 
-# Returns how many blocks one call of $statement reads, as 'blocks of the table|blocks of its index', on average over $count calls in one
-# session. The session has found the row once before. Then $meanwhile runs in a shell. The counts are the session's own, because in
-# pg_statio_user_tables those of a session that has just ended may come late.
+# Returns how many blocks $count calls of $statement in one session read, as 'blocks of the table|blocks of its index'. The session has found
+# the row once before. Then $meanwhile runs in a shell. The counts are the session's own, because in pg_statio_user_tables those of a
+# session that has just ended may come late.
 sub visits
 {
 	my ($count, $statement, $meanwhile) = @_;
@@ -24,8 +24,8 @@ DECLARE
     index bigint := pg_stat_get_xact_blocks_fetched('shedlock_pkey'::regclass);
 BEGIN
     FOR i IN 1 .. $count LOOP PERFORM $statement; COMMIT; END LOOP;
-    PERFORM set_config('visits.seen', concat_ws('|', (pg_stat_get_xact_blocks_fetched('shedlock'::regclass) - heap) / $count,
-        (pg_stat_get_xact_blocks_fetched('shedlock_pkey'::regclass) - index) / $count), false);
+    PERFORM set_config('visits.seen', concat_ws('|', pg_stat_get_xact_blocks_fetched('shedlock'::regclass) - heap,
+        pg_stat_get_xact_blocks_fetched('shedlock_pkey'::regclass) - index), false);
 END
 \$\$;
 SELECT current_setting('visits.seen');
@@ -47,7 +47,8 @@ cmp_ok($server->safe_psql('postgres', $pages), '>', 20, 'with an old snapshot, n
 
 is(visits(100, "shedlock_acquire('kept', '1 day')"), '0|0',
 	'a refused acquire reads no block of the index, and no block of the table except the one that it remembers');
-like(visits(1000, $extend), qr/^[0-9]\|[01]$/, '... and an extend reads few blocks');
+my ($blocks, $index_blocks) = split /\|/, visits(1000, $extend);
+ok($blocks > 0 && $blocks < 10_000 && $index_blocks < 2_000, '... and an extend reads few blocks') or diag("1,000 extends: $blocks, $index_blocks of the index");
 
 # After other sessions have written the row, the session follows the versions from the one that it saw last.
 $server->safe_psql('postgres', 'TRUNCATE shedlock');

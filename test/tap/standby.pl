@@ -38,7 +38,7 @@ sub is_waiting
 $primary->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'\n");
 $primary->reload;
 $primary->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication");
-wait_for_standby($primary);
+wait_until_commits_wait($primary);
 $standby->stop;
 my $waiting = start_session('local', "SELECT shedlock_acquire('k', '1 h')");
 ok(is_waiting('SELECT'), 'I7 an acquire waits for the synchronous standby, although synchronous_commit = local');

@@ -69,7 +69,7 @@ TEST(check, is_2_when_it_was_not_done_in_time)
 }
 
 // A job that fails at every tick looks healthy to a monitor that only sees that it is started.
-TEST(check, is_1_when_the_last_run_failed_and_2_when_all_did_for_too_long)
+TEST(check, is_1_when_the_last_run_failed_and_2_when_none_was_done_in_time)
 {
     run_once();
     run_once(name(), "false");
@@ -88,7 +88,7 @@ TEST(check, is_1_when_the_last_run_ran_out)
            "SHEDLOCK WARNING - " + name() + " was done " + times + " ago, and the last run ran out \\|.*\n");
 }
 
-TEST(check, is_1_while_it_is_paused_and_2_when_that_was_too_long)
+TEST(check, is_1_while_it_is_paused_and_2_when_it_was_not_done_in_time)
 {
     run_once();
     EXPECT_EQ(run({"shedlock", "pause", name()}).status, 0);
@@ -248,7 +248,7 @@ TEST(check, keeps_its_line_in_one_piece)
                " a\\\\x7Cb\\\\x3Dc''d\\\\x0Ae_age'=[0-9]+s;;90000;0\n");
 }
 
-TEST(check, is_3_without_the_right_and_needs_only_that_to_read)
+TEST(check, is_3_without_the_privilege_to_read_and_needs_no_other)
 {
     run_once();
     auto const role = "reader_" + std::to_string(::getpid());

@@ -191,7 +191,7 @@ TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
     EXPECT_EQ(run(with({read_only}, {"shedlock", "metrics"})).status, 0);
 }
 
-TEST(failure, no_connection_to_be_had_is_125_after_the_wait)
+TEST(failure, a_refused_connection_is_125_after_the_wait)
 {
     role const user;
     ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
@@ -211,7 +211,7 @@ TEST(failure, wait_also_waits_for_a_connection)
     EXPECT_EQ(tool.wait().out, "ran\n");
 }
 
-TEST(failure, renewals_continue_when_no_more_connections_are_to_be_had)
+TEST(failure, keep_alive_continues_when_further_connections_are_refused)
 {
     role const user;
     ask("SELECT shedlock_grant(" + literal(user.name) + ')');

@@ -6,7 +6,7 @@ using shedlock::tool::to_instant;
 
 namespace {
 
-// Of half past ten in the evening of 20 November 2026, in UTC.
+// 22:30 UTC on 20 November 2026, in microseconds since 1970.
 constexpr std::int64_t evening = 1795213800'000000;
 
 // Microseconds since 1970, or -1.

@@ -79,7 +79,7 @@ TEST(metrics, are_those_of_the_query_file)
     EXPECT_EQ(metrics().of, expected);
 }
 
-TEST(metrics, tell_of_states_and_counters)
+TEST(metrics, report_states_and_counters)
 {
     if (is_portable())
         GTEST_SKIP() << "the portable edition has no counters";
@@ -104,7 +104,7 @@ TEST(metrics, tell_of_states_and_counters)
     EXPECT_NEAR(std::stod(of(paused, "shedlock_lock_acquired_timestamp_seconds")), std::stod(token) / 1e6, 600);
 }
 
-TEST(metrics, tell_how_the_last_run_ended_and_when_one_was_done)
+TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
 {
     auto const sample = [](char const *metric, std::string const &labels = "") {
         auto const seen = metrics();

@@ -21,7 +21,7 @@ struct outcome {
 // where `out` is everything that the terminal shows.
 class process {
 public:
-    enum class place { no_terminal, terminal };
+    enum class place { terminal };
     explicit process(words const &, std::string const &input = {});
     process(place, words const &);
     ~process(); // kills it

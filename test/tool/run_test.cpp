@@ -98,7 +98,7 @@ TEST(run, is_not_misled_by_several_odd_names)
     EXPECT_EQ(seen.out, expected) << seen.err;
 }
 
-TEST(run, gives_the_command_its_own_environment_and_three_variables)
+TEST(run, gives_the_command_the_environment_of_the_tool_and_three_variables)
 {
     auto command = under_lock(sh("printf '%s|' \"$OURS\" \"$SHEDLOCK_NAME\" \"$SHEDLOCK_TOKEN\" \"$SHEDLOCK_UNTIL\""),
                               {"--at-most", "10m"});
@@ -138,7 +138,7 @@ TEST(run, leaves_a_full_stdout_to_the_command)
 
 TEST(run, does_not_wait_for_what_the_command_left_behind)
 {
-    process tool{under_lock(sh("setsid -f sh -c 'echo $$ left; exec sleep 60'"))};
+    process tool{under_lock(sh("setsid -f sh -c 'echo $$ left; exec sleep 3600'"))};
     EXPECT_EQ(tool.wait().status, 0);
     EXPECT_EQ(state(), "free");
     ASSERT_TRUE(tool.says(" left\n"));
@@ -227,7 +227,7 @@ TEST(run, releases_when_the_command_failed)
     EXPECT_EQ(state(), "free");
 }
 
-TEST(run, tells_the_lock_whether_the_work_was_done)
+TEST(run, records_whether_the_work_was_done)
 {
     std::vector<std::pair<words, std::string>> const expected{{{"true"}, "done"},
                                                               {{"false"}, "failed"},
@@ -250,7 +250,7 @@ TEST(run, treats_a_command_that_was_told_to_stop_as_failed)
     EXPECT_EQ(last_outcome(), "failed");
 }
 
-// Completed by the command: in the transaction that did its work
+// The command completes the lock, in the transaction that does its work
 
 namespace {
 

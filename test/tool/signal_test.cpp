@@ -234,7 +234,7 @@ TEST(lost_lease, is_reported_when_the_command_has_ended_by_itself)
     EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
 }
 
-TEST(lost_lease, kills_five_seconds_later_what_ignores_TERM)
+TEST(lost_lease, kills_a_command_that_ignores_TERM_five_seconds_later)
 {
     bool is_killed = false;
     for (int i = 0; i < 3 && !is_killed; ++i) {

@@ -66,7 +66,7 @@ TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
     std::ofstream{"job"} << "trap 'echo continued' CONT; echo ready; until [ -e go ]; do sleep 0.1; done\n"
                             "read line; echo \"got $line\"; exit 7\n";
     process shell{terminal, interactive_shell};
-    shell.type(line("bash job")); // not sh: dash cannot be stopped while a child of its vfork() is
+    shell.type(line("bash job")); // not sh: dash cannot stop while a child that it made by vfork() is stopped
     ASSERT_TRUE(shell.says("ready"));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));

@@ -189,7 +189,7 @@ TEST(release, by_the_token_in_another_process)
     expect_lost(tool("release", {"--token", failed}));
 }
 
-TEST(release, takes_what_was_completed)
+TEST(release, accepts_a_lock_that_was_completed)
 {
     auto const token = acquired();
     ask("SELECT shedlock_complete_token(" + literal(name()) + ", " + token + ')');
@@ -218,7 +218,7 @@ TEST(release, force_releases_any_holder)
     EXPECT_EQ(tool("release", {"--force"}).status, 1);
 }
 
-TEST(release, wants_to_know_whose)
+TEST(release, needs_either_a_token_or_force)
 {
     auto const token = acquired();
     EXPECT_EQ(tool("release").status, 125);

@@ -22,7 +22,7 @@ std::vector<std::string> lines(std::string const &text)
     return all;
 }
 
-// The lines of the list.
+// The line of this lock in the list, or "".
 std::string line_of(std::string const &lock)
 {
     for (auto const &line : lines(run({"shedlock", "list"}).out))
@@ -128,7 +128,7 @@ TEST(list, watch_shows_a_lock_as_soon_as_it_is_there)
     EXPECT_EQ(tool.out().find(name() + ".2"), std::string::npos);
 }
 
-TEST(list, tells_when_each_was_last_done)
+TEST(list, shows_when_each_was_last_done)
 {
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
     ask("UPDATE shedlock SET last_done_at = last_done_at - interval '3 h' WHERE name = " + literal(name()));
@@ -281,7 +281,7 @@ TEST(list, that_cannot_be_written_is_125)
 
 // Messages
 
-TEST(message, lets_no_holder_command_the_terminal)
+TEST(message, lets_no_holder_control_the_terminal)
 {
     auto const token = acquire();
     ask("SELECT shedlock_force_release(" + literal(name()) + ')');

@@ -87,7 +87,7 @@ TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 
 // History
 
-TEST(history, of_java_counts_as_done_at_the_time_of_its_acquisition)
+TEST(history, of_java_counts_as_done_for_ticks_up_to_its_acquisition)
 {
     const lease javas{noon + 1h, noon, {}};
     const auto after_failure = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, java);
@@ -147,7 +147,7 @@ TEST(history, shows_whether_the_run_has_a_tick)
         }
 }
 
-TEST(availability, honours_at_least_when_the_session_of_a_run_is_gone)
+TEST(ended_lease, keeps_at_least_when_the_session_of_a_run_is_gone)
 {
     EXPECT_EQ(ended(held_for_a_minute).lock_until, noon);
     EXPECT_EQ(ended({noon + 1min, noon, noon + 5s}).lock_until, noon + 5s);

@@ -38,7 +38,7 @@ sub start_standby
 	$primary->wait_for_catchup($standby, 'replay');
 	set_primary(%settings);
 	$primary->poll_query_until('postgres', "SELECT sync_state = '$sync_state' FROM pg_stat_replication") or die 'the standby does not stream';
-	wait_for_standby($primary) if $sync_state eq 'sync';
+	wait_until_commits_wait($primary) if $sync_state eq 'sync';
 }
 
 # Stops the process that sends WAL, so that nothing reaches the standby, which the primary still reports as connected.

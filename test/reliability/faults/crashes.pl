@@ -22,7 +22,7 @@ sub crashes
 }
 
 my ($done, %saw) = crashes('immediate restarts', often(2, 1_000), seconds(10, 1200));
-seen(6, $done, "$saw{granted} grants, " . struck(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
+seen(6, $done, "$saw{granted} grants, " . counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
 
 my %off = (
 	session => [ 'SELECT 1', '-c synchronous_commit=off' ],

@@ -24,7 +24,7 @@ my %saw = finish_crowd($crowd, "50 clients at most, 2 sessions, PgBouncer restar
 my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', "SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'"
 	  . " AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')" ]);
 is($out, '0|', 'no setting was left behind in the shared sessions');
-seen(18, $saw{operations}, "operations of up to 50 clients over 2 sessions, $restarts restarts of PgBouncer, " . struck(\%saw, 'lost in mid-operation' => 'answers lost')
+seen(18, $saw{operations}, "operations of up to 50 clients over 2 sessions, $restarts restarts of PgBouncer, " . counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost')
 	  . '; 0 violations, no setting left behind');
 
 stop_pooler($pooler);

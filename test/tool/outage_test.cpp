@@ -17,7 +17,7 @@ words through(proxy const &network, words more)
     return all;
 }
 
-int lines_with(std::string const &text, std::string const &what)
+int count_of(std::string const &text, std::string const &what)
 {
     int count = 0;
     for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1))
@@ -27,7 +27,7 @@ int lines_with(std::string const &text, std::string const &what)
 
 } // namespace
 
-TEST(weather_test, wait_reports_once_that_there_is_no_server_and_once_that_there_is)
+TEST(outage, wait_reports_once_that_there_is_no_server_and_once_that_there_is)
 {
     proxy network;
     network.refuse_newcomers();
@@ -36,11 +36,11 @@ TEST(weather_test, wait_reports_once_that_there_is_no_server_and_once_that_there
     network.let_go();
     auto const ended = waiting.wait();
     EXPECT_EQ(ended.status, 0);
-    EXPECT_EQ(lines_with(ended.err, "\n"), 2) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "\n"), 2) << ended.err;
     EXPECT_EQ(last_outcome(), "done");
 }
 
-TEST(weather_test, wait_server_waits_for_the_server_but_not_for_the_lock)
+TEST(outage, wait_server_waits_for_the_server_but_not_for_the_lock)
 {
     proxy network;
     network.refuse_newcomers();
@@ -51,7 +51,7 @@ TEST(weather_test, wait_server_waits_for_the_server_but_not_for_the_lock)
     EXPECT_EQ(waiting.wait().status, 7);
 }
 
-TEST(weather_test, wait_server_ends)
+TEST(outage, wait_server_ends)
 {
     proxy network;
     network.refuse_newcomers();
@@ -60,7 +60,7 @@ TEST(weather_test, wait_server_ends)
     EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "and without it no wait begins";
 }
 
-TEST(weather_test, wait_without_a_server_ends_by_a_signal)
+TEST(outage, wait_without_a_server_is_ended_by_a_signal)
 {
     proxy network;
     network.refuse_newcomers();
@@ -70,12 +70,12 @@ TEST(weather_test, wait_without_a_server_ends_by_a_signal)
     EXPECT_EQ(waiting.wait().status, 128 + SIGTERM);
 }
 
-TEST(weather_test, a_wrong_password_is_no_outage)
+TEST(outage, is_not_waited_for_when_the_password_is_wrong)
 {
     auto const ended = run({"shedlock", "--dsn", "user=nobody_of_that_name password=wrong", "run", name(), "--at-most",
                             "1m", "--wait", "1h", "--", "true"});
     EXPECT_EQ(ended.status, 125);
-    EXPECT_EQ(lines_with(ended.err, "\n"), 1) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
 }
 
 // The command waits for a file, which appears when the server is away.
@@ -123,7 +123,7 @@ TEST_F(after_the_work, retry_gives_up_at_a_signal_and_says_that_it_will_run_agai
     working.signal(SIGTERM);
     auto const ended = working.wait();
     EXPECT_EQ(ended.status, 123);
-    EXPECT_EQ(lines_with(ended.err, "will run again"), 1) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "will run again"), 1) << ended.err;
 }
 
 TEST_F(after_the_work, retry_does_not_say_not_recorded_when_only_the_reply_was_lost)
@@ -142,8 +142,8 @@ TEST_F(after_the_work, retry_does_not_say_not_recorded_when_only_the_reply_was_l
     working.signal(SIGTERM);
     auto const ended = working.wait();
     EXPECT_EQ(ended.status, 123);
-    EXPECT_EQ(lines_with(ended.err, "not known whether that was recorded"), 2) << ended.err;
-    EXPECT_EQ(lines_with(ended.err, "not recorded"), 0) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "not known whether that was recorded"), 2) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "not recorded"), 0) << ended.err;
 }
 
 TEST_F(after_the_work, retry_gives_up_when_the_lease_ends)
@@ -165,7 +165,7 @@ TEST_F(after_the_work, without_retry_the_status_is_the_commands)
     }));
     auto const ended = working.wait();
     EXPECT_EQ(ended.status, 0);
-    EXPECT_EQ(lines_with(ended.err, "not released"), 1) << ended.err;
+    EXPECT_EQ(count_of(ended.err, "not released"), 1) << ended.err;
 }
 
 // ---- The variables of the command, and local days ----
