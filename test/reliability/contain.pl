@@ -1,4 +1,5 @@
-# When make torture is ended by a signal, it leaves nothing running: no process that made itself a daemon, ignores SIGTERM, or was stopped.
+# When contain is ended by a signal, or its command ends, no process is left, not even one that made itself a daemon, ignores
+# SIGTERM, or was stopped.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

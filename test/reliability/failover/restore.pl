@@ -1,5 +1,5 @@
 # A server that returns to an earlier state: the old primary after pg_rewind, and recovery to a point before a grant. Locks may be forgotten,
-# as the README says, but tokens still grow. If a server's settings risk data in a crash, the doctor says so.
+# as docs/guarantees.md says, but tokens still grow. If a server's settings risk data in a crash, the doctor says so.
 use strict;
 use warnings;
 use File::Spec;
@@ -69,7 +69,7 @@ sub rewind
 {
 	my ($target, $source) = @_;
 	my $conf = $target->data_dir . '/postgresql.conf';
-	$source->safe_psql('postgres', 'CHECKPOINT'); # otherwise pg_rewind assumes that it is on its old timeline
+	$source->safe_psql('postgres', 'CHECKPOINT'); # otherwise pg_rewind assumes that the source is on its old timeline
 	$target->stop('fast');
 	my $own = slurp_file($conf);
 	command_ok([ 'pg_rewind', '--target-pgdata', $target->data_dir, '--source-server', $source->connstr('postgres') ], 'pg_rewind');

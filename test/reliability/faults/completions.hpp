@@ -108,7 +108,7 @@ template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick
     shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
 }
 
-// Runs the program, and prints any other failure.
+// Runs the program, and prints a failure that work_through does not survive.
 inline int run(int count, char **words, std::function<int(program &)> const &work)
 try {
     program mine{count, words};

@@ -272,7 +272,7 @@ sub completes
 	my ($title, %job) = @_;
 	%job = (name => $title, saw => {}, end => time + $patience, %job);
 	my $went_well = eval { at_every_point(\%job); at_random(\%job); 1 };
-	ok($went_well, "$title: $ticks ticks") or diag($@);
+	ok($went_well, "$title: all $ticks ticks get done") or diag($@);
 	kill_worker(\%job, $_) for keys %workers;
 	return unless $went_well;
 	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"), "$ticks|$ticks|1|$ticks", "$title: each has one effect");

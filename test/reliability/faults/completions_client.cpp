@@ -1,5 +1,5 @@
-// completions.py with the full client and a connection of the application: leases are short and kept alive, and are
-// completed by commit() of pqxx.hpp or by the statement for other drivers.
+// completions.py with the full client and a connection of the application: leases are short and kept alive, and
+// locks are completed by commit() of pqxx.hpp or by the statement for other drivers.
 #include "completions.hpp"
 
 #include <shedlock/shedlock.hpp>

@@ -156,7 +156,8 @@ private:
         longest_ = std::max(longest_, crowd::now().at - begin);
     }
 
-    // Kills a session that holds the job's lock, at once or a little later, or a random session at a random moment.
+    // Terminates, or once in forty times kills, the session that holds the job's lock, at once or a little later, or a
+    // random session at a random moment.
     void cause_fault()
     {
         bool const at_random = random_.one_in(4);

@@ -33,7 +33,7 @@ sub ends_with_its_session
 	is(sql("SELECT shedlock_acquire('$how, session', '1 min')"), 't', "$how: a lock that ends with its session is free");
 	is(sql("SELECT shedlock_extend_token('$how, token', $token, '1 min')"), 'f', "$how: a token is not extended after the session that acquired it has gone");
 	is(sql("SELECT shedlock_acquire('$how, token', '1 min')"), 't', "$how: ... and its lock is free");
-	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: ... nor is one whose lock is kept by at_least");
+	is(sql("SELECT shedlock_extend_token('$how, token kept', $kept, '1 min')"), 'f', "$how: a token is not extended either if its lock is kept by at_least");
 	is(sql("SELECT shedlock_acquire('$how, token kept', '1 min')"), 'f', "I5 $how: ... which other callers cannot acquire");
 	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, token kept'"), 'kept|ran out', "$how: ... and the view shows it");
 	sql("SELECT shedlock_complete_token('$how, completed', $completed)");
@@ -54,7 +54,7 @@ sub dies
 	$cause_fault->();
 	gone($node);
 	is(sql("SELECT shedlock_acquire('$how, free', '1 min')"), 't', "$how: the next attempt gets the lock of a run whose session is gone");
-	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view shows it");
+	is(sql("SELECT state, last_outcome FROM shedlock_locks WHERE name = '$how, kept'"), 'kept|ran out', "$how: the view shows that a run with at_least has died");
 	is(sql("SELECT shedlock_acquire('$how, kept', '1 min')"), 'f', "I5 $how: its at_least is honoured");
 	cmp_ok(sql("SELECT shedlock_acquire_token('$how, kept for a while', '1 min', wait => '1 h')") - $began, '>=', 2_000_000, "I5 $how: ... to its end");
 	ends_with_its_session($how);

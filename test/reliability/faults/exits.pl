@@ -37,7 +37,7 @@ for my $round (1 .. $rounds)
 	}
 	for my $one (@running)
 	{
-		$one->{run}->finish;
+		ended($one); # dies if the process hangs
 		my $status = $one->{run}->full_result(0);
 		$ran++;
 		$wrong{"$one->{of}: status $status $one->{err}"}++ if $status != 7 << 8;

@@ -71,7 +71,7 @@ public:
         std::this_thread::sleep_for(how_.second * std::uniform_int_distribution{0, 1999}(random_bits) / 1000);
         write(*lock, before);
         lock->release();
-    } catch (shedlock::lock_lost const &) {        // the guard refused it, or the release reported it
+    } catch (shedlock::lock_lost const &) {        // the guard refused the write, or the release found the lock lost
     } catch (shedlock::connection_error const &) { // our session was stopped
     }
 

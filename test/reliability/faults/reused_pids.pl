@@ -17,7 +17,7 @@ sub sql { return $node->safe_psql('postgres', $_[0]); }
 my $run = start_run($node, 'run', '0');
 held($node, 'run') or die 'no run';
 my $pid = sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'dying'");
-# The row of a lock that the session acquired without a run differs only in one character of its mark.
+# If the session had acquired a lock without a run, its row would differ only in one character of locked_by.
 sql("INSERT INTO shedlock SELECT 'own', lock_until, locked_at, replace(locked_by, '!', ':'), lock_at_least_until FROM shedlock WHERE name = 'run'");
 kill 'TERM', $pid;
 gone($node);

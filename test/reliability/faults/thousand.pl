@@ -56,7 +56,7 @@ sub move_clock
 	return;
 }
 
-# Moves the clock by more than the length of a lease, so that leases which are not extended end.
+# Moves the clock past the deadlines of leases that are not extended, which come a little before their ends.
 sub let_lease_pass
 {
 	my ($client, @stuck) = @_;
@@ -173,7 +173,8 @@ sub are_lost
 	is(scalar(grep { $_ < 0 } values %stopped), 0, "$title: ... not before the deadline") if %stopped;
 	my %lost = told($client, 'event lost');
 	is(join(' ', sort keys %lost), join(' ', sort @names), "$title: ... and reported");
-	# The last report about a lock's extends: after a restart a row is locked by hand again only a moment later. Such a report may come after the extend.
+	# The last event about a lock's extends counts: after a restart a row is locked by hand again only a moment later, so one extend
+	# may succeed before. An event may also arrive after the extend that it reports, so this waits.
 	my ($failing, %word);
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{

@@ -7,7 +7,7 @@ use Test::More;
 use ShedLock;
 
 my $server = new_server('server', "max_prepared_transactions = 40\n", allows_streaming => 1);
-sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '60 s'; $_[0]"); } # if anything blocks, that is an error
+sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '10 min'; $_[0]"); } # if anything blocks, that is an error
 sql(<<'SQL');
 CREATE TABLE work (act text);
 CREATE TABLE asked (granted boolean, took interval);
@@ -50,7 +50,7 @@ for my $n (1 .. $rounds)
 	sql("CALL ask('$name')");
 	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: other callers are refused ($kind)");
 	$ends{$kind}->($holder, $name);
-	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and the lock is granted after its $kind");
+	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and the lock is granted after the holder's $kind");
 	eval { $holder->quit };
 }
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");

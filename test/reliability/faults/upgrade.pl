@@ -52,7 +52,7 @@ sub keeps
 	is($ask->("string_agg(name || ' ' || state, ', ' ORDER BY name) FROM shedlock_locks"),
 		'gone free, held held, kept kept, paused paused', "$database $how: every lock is as it was");
 	is($ask->("shedlock_acquire('held', '1 h'), shedlock_acquire('kept', '1 h'), shedlock_acquire('paused', '1 h')"),
-		'f|f|f', "$database $how: locks that were held are refused");
+		'f|f|f', "$database $how: locks that were held, kept or paused are refused");
 	is($ask->("shedlock_extend_token('held', $held{$database} - 1, '1 h'), shedlock_extend_token('held', $held{$database}, '1 h')"),
 		'f|t', "$database $how: only the holder's token is valid");
 	is($ask->("token = $gone{$database} FROM shedlock_locks WHERE name = 'gone'"), 't', "$database $how: the token of a free lock is kept");
@@ -110,7 +110,7 @@ keeps($upgraded, $_, 'by pg_upgrade') for qw(own java);
 # pg_upgrade loses the extension's dependency on its table. The doctor's hint repairs that.
 for my $database (qw(own java))
 {
-	is(dependency_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor reports what pg_dump does not know");
+	is(dependency_findings($upgraded, $database), '1', "$database by pg_upgrade: the doctor reports that pg_dump does not know the table");
 	$upgraded->safe_psql($database, $upgraded->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE 'pg_dump does not know%'"));
 	is(dependency_findings($upgraded, $database), '0', "$database by pg_upgrade: the doctor's hint repairs it");
 	dump_and_restore($upgraded, $database, $upgraded, "${database}_copy", 'after pg_upgrade');

@@ -52,6 +52,7 @@ my ($cancels, @others) = (0);
 /canceling statement due to (statement timeout|user request)/ ? $cancels++ : push @others, $_ for map { /^.*ERROR.*$/mg } $errors, @complaints;
 is("@others", '', 'no errors except those of the timeouts');
 
+is($waiting->result(0), 0, 'control: pgbench ended normally') or diag($errors);
 my ($runs, $counted) = split /\|/, sql('SELECT (SELECT count(*) FROM taken), n FROM counter');
 is($counted, $runs, "I1 no update is lost in $runs runs");
 met($cancels, 'waiters were cancelled');

@@ -131,6 +131,8 @@ int check_files(std::vector<std::string> const &paths)
     std::size_t violations = 0;
     for (auto const &path : paths) {
         std::ifstream in{path};
+        if (!in)
+            throw std::runtime_error{"cannot read " + path};
         for (auto const &one : checker::check(history::read(in))) {
             std::cout << checker::to_text(one);
             ++violations;

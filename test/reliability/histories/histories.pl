@@ -20,7 +20,7 @@ for my $crowd (@crowds)
 }
 
 cmp_ok($saw{granted} // 0, '>', 0, 'control: locks were granted');
-met($saw{"$_ acquire no"}, "control: clients of $_ were refused") for qw(session token java library);
+met($saw{"$_ acquire no"}, "control: $_ clients were refused") for qw(session token java library);
 met($saw{$_}, "seen: $_")
   for 'session prepare yes', 'token undo yes', 'library guard yes', 'library complete yes', 'java extend yes', 'token extend no', 'state SL001',
   'session run yes', 'session run no', 'state 22012', 'session complete yes', 'session complete error', 'token complete yes', 'token complete error', is_portable() ? 'state 40001' : 'session commit error';

@@ -1,4 +1,5 @@
-// The only file that depends on the version of libpqxx: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or 8.0.
+// The only file here that depends on the version of libpqxx: 6.4 (Debian 12), 7.8 (Ubuntu 24.04), 7.10 (Debian 13) or
+// 8.0.
 #pragma once
 
 #include <shedlock/types.hpp>

@@ -15,7 +15,8 @@ std::string const some_session =
     " FROM (SELECT pid FROM pg_stat_activity WHERE application_name = 'crowd' AND pid <> pg_backend_pid()";
 std::string const by_chance = " ORDER BY random() LIMIT 1) one";
 
-// Each change has the name under which it is counted. If it empties the table, that is recorded as a separate fault.
+// Each change has the name under which it is counted. If it empties the table, the history records that all locks are
+// revoked.
 struct table_change {
     char const *name;
     std::vector<std::string> statements;

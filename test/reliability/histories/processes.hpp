@@ -19,7 +19,7 @@ template <typename Shared> Shared &shared_memory()
     return *new (memory) Shared{};
 }
 
-// Whether all of them were still running.
+// Kills all of them. Returns whether all were still running.
 inline bool end_all(std::span<pid_t const> all)
 {
     bool all_well = true;

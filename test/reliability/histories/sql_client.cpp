@@ -461,7 +461,7 @@ private:
 
     void end_prepared(int tx, std::string const &name)
     {
-        // The statements of Java's ShedLock would wait for the prepared transaction of their own client.
+        // Java ShedLock's statements would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
             random_.one_in(2) ? pause(random_.between(0, 2000)) : static_cast<void>(attempt(0, levels[0]));
         if (!connection_)

@@ -17,8 +17,8 @@ struct statement {
 // How an acquire is wrapped.
 enum class wrapping { none, cursor, exception_block };
 
-// host: locked_by of a Java client, or the holder of a token. sees_row: the row is read back after it was written;
-// under SERIALIZABLE that read could fail. is_first: a Java client's first attempt at a name. work: how long a run's
+// host: locked_by of a Java client, or the holder of a token. sees_row: the row is read back after it was written,
+// which needs READ COMMITTED. is_first: a Java client's first attempt at a name. work: how long a run's
 // command takes.
 struct manner {
     std::string host;

@@ -70,7 +70,7 @@ nothing_in_the_log('random histories');
 # Without caches some files would take many minutes, so they are left out: they create and drop tables and extensions, plan many queries, or
 # make thousands of calls. (adopt also expects a warning once, which here is given with every look at the table.) clock, retry and run are left
 # out because their leases, ticks and timeouts end before such slow statements do.
-my @files = grep { !/^(?:install|adopt|attached|clock|doctor|hostile|place|protect|refusal|retry|run|schedule|writers)$/ } map { m{(\w+)\.sql$} } sort glob "$sources/sql/*.sql";
+my @files = grep { !/^(?:install|adopt|attached|clock|doctor|hostile|protect|refusal|retry|row_hint|run|schedule|writers)$/ } map { m{(\w+)\.sql$} } sort glob "$sources/sql/*.sql";
 $node->safe_psql('postgres', 'ALTER SYSTEM SET debug_discard_caches = 1');
 $node->reload;
 my $again = installcheck('regression files, every cache invalidated as often as possible', 3600, 'ISOLATION=', "REGRESS=install @files");
