@@ -10,7 +10,7 @@ SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at 
 -- locked_by is the holder, then the session by its pid, start and server, then locked_at in microseconds.
 SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
 
--- I4: several calls in one statement, and released and acquired again in one transaction.
+-- I4: several calls in one statement; the lock is released and acquired again in one transaction.
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 min'), shedlock_acquire('a', '1 min'), shedlock_release('a');
 
 -- After at_most the lease ends, even if nobody releases it.
@@ -30,7 +30,7 @@ SELECT shedlock_extend('default', NULL), shedlock_acquire('another default');
 SELECT lock_until - locked_at AS at_most FROM shedlock WHERE name = 'another default';
 RESET shedlock.default_at_most;
 
--- Names are bytes: case, composition and inner blanks distinguish, quotes and percent signs mean nothing.
+-- Names are bytes: case, Unicode composition and inner blanks matter; quotes and percent signs have no meaning.
 SELECT n AS name, shedlock_acquire(n, '1 min')
   FROM unnest(ARRAY['Job', 'job', E'caf\u00e9', E'cafe\u0301', 'two words', 'two  words', '''; DROP TABLE shedlock; --',
                     '%s%n', 'back\slash', E'new\nline', E'tab\there', E'\U0001F512', '"quoted"', '{a,b}']) n;

@@ -50,7 +50,7 @@ SET ROLE regress_installer;
 CREATE EXTENSION shedlock;
 RESET ROLE;
 
--- In a coarse column leases are rounded up, tokens still grow, and a tick has one turn.
+-- In a coarse column leases are rounded up, tokens still grow, and a tick is granted only once.
 SELECT shedlock_acquire('ms', '1500 us');
 SELECT lock_until - locked_at BETWEEN interval '2 ms' AND interval '3 ms' AS not_shortened FROM shedlock WHERE name = 'ms';
 SELECT bool_and(shedlock_acquire('fast', '1 min') AND shedlock_release('fast')) AS all_free_at_once FROM generate_series(1, 20);
@@ -61,8 +61,8 @@ CREATE INDEX ON shedlock (lock_until);
 INSERT INTO shedlock VALUES ('noted', '2026-01-01', '2026-01-01', 'x', 'stays');
 CREATE EXTENSION shedlock;
 SELECT shedlock_acquire_token('s', '1 ms') AS first \gset
-SELECT shedlock_acquire_token('s', '1 ms', wait => '1 h') - :first AS seconds_apart_at_least_1 \gset
-SELECT :seconds_apart_at_least_1 >= 1000000 AS grows;
+SELECT shedlock_acquire_token('s', '1 ms', wait => '1 h') - :first AS microseconds_apart \gset
+SELECT :microseconds_apart >= 1000000 AS grows;
 -- In a column without a limit a name has at most 255 characters.
 SELECT shedlock_acquire(repeat('é', 255), '1 ms');
 SELECT shedlock_acquire(repeat('é', 256), '1 ms');
@@ -111,7 +111,7 @@ SELECT shedlock_acquire('noted', '1 h');
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 
--- Every other shape is refused; the message says what is wrong, and the hint what to do.
+-- Other shapes. If one is refused, the message says what is wrong, and the hint what to do.
 CREATE FUNCTION regress_shape(change text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     message text;

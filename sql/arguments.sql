@@ -1,4 +1,5 @@
--- I10: nothing is truncated, defaulted or swallowed. Covers every line of "Arguments" in docs/reference.md: the SQLSTATE, and a message that names the argument.
+-- I10: nothing is truncated, defaulted or swallowed. Covers the lines of the table of arguments in docs/reference.md that
+-- name this file: the SQLSTATE, and a message that names the argument. (Infinite intervals, which are new in 17: see the fuzzer.)
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
@@ -103,7 +104,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_extend('a', '1 min', '2 min')$$
 ]) c;
 
--- wait, tick, token, holder
+-- wait, tick, token
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', wait => NULL)$$,
     $$shedlock_acquire('a', '1 min', wait => '-1 s')$$,
@@ -154,7 +155,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 -- None of these calls left anything behind.
 SELECT count(*) FROM shedlock;
 
--- The longest and the shortest lease that is possible, and an at_least as long as at_most.
+-- A lease of 140,000 years, the shortest lease that is possible, at_least as long as at_most, and the extreme tokens.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('long', '140000 years', '140000 years')$$,
     $$shedlock_acquire('short', '1 ms', '1 ms')$$,

@@ -9,7 +9,7 @@ CREATE SCHEMA regress_attached AUTHORIZATION regress_java;
 CREATE SCHEMA regress_attached_too AUTHORIZATION regress_java;
 SELECT current_database() AS database \gset
 GRANT CREATE ON DATABASE :"database" TO regress_java;
--- Only the traps' owner may run into them.
+-- A trap raises an error, unless the table's owner runs it.
 CREATE FUNCTION trap(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF current_user <> 'regress_java' THEN
@@ -129,7 +129,7 @@ SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY NOTHING; CREATE PUB
 SELECT * FROM after($x$ALTER TABLE shedlock REPLICA IDENTITY FULL; CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT * FROM after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 RESET client_min_messages;
--- Two tables: the functions follow their table, Java clients the name.
+-- The functions follow their table when it is moved, Java clients follow its name. So there may be two tables.
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; CREATE TABLE shedlock (LIKE regress_attached_too.shedlock)$x$);
 SELECT * FROM after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too; DO 'BEGIN PERFORM 1 FROM regress_attached_too.shedlock; END'; CREATE VIEW shedlock AS SELECT$x$);
@@ -163,7 +163,7 @@ SELECT * FROM after($x$TRUNCATE shedlock; CREATE TABLE other (name varchar(64) R
 SELECT * FROM after($x$CREATE OR REPLACE FUNCTION shedlock_protect_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM trap($$FUNCTION$$); RETURN NEW; END'$x$);
 SELECT * FROM after($x$ALTER FUNCTION shedlock_protect_row() RENAME TO other$x$);
 SELECT * FROM after($x$DROP FUNCTION shedlock_protect_row() CASCADE$x$);
--- The trigger is created again in another way.
+-- The trigger is created again, first in the same way, then in others.
 CREATE FUNCTION made_anew(how text) RETURNS text LANGUAGE sql AS $$ SELECT 'DROP TRIGGER shedlock_protect ON shedlock; CREATE TRIGGER shedlock_protect ' || how $$;
 SELECT * FROM after(made_anew('BEFORE UPDATE OR DELETE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));
 SELECT * FROM after(made_anew('BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION shedlock_protect_row()'));

@@ -1,5 +1,5 @@
--- Names that come from a column with a collation of its own, even one that takes a name for a similar one; and a lock table with additional columns
--- that have the names of parameters and variables of the portable edition.
+-- Names that come from a column with a collation of its own, even one for which similar names are equal; and a lock table with
+-- additional columns that have the names of parameters and variables of the portable edition.
 CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 CREATE TABLE jobs (n int, job text COLLATE caseless, jobs text[] COLLATE caseless, note text COLLATE "POSIX");
 INSERT INTO jobs VALUES (1, 'one', '{one, One}', 'note'), (2, 'One', '{two, Two}', 'Note');
@@ -20,7 +20,7 @@ DECLARE
     what text;
 BEGIN
     FOREACH what IN ARRAY ARRAY[
-        -- first calls, which insert rows; then those of the fast path; then those that are refused
+        -- the first acquire inserts a row, the second is refused, the third takes the fast path
         $x$shedlock_acquire(job, '1 h')$x$, $x$shedlock_acquire(job, '1 h')$x$, $x$shedlock_extend(job, '1 h')$x$, $x$shedlock_guard(job)$x$,
         $x$shedlock_release(job)$x$, $x$shedlock_acquire(job, '1 h')$x$, $x$shedlock_complete(job)$x$, $x$shedlock_acquire(job, '1 h', tick => clock_timestamp())$x$,
         $x$shedlock_release(job, false)$x$, $x$shedlock_acquire(jobs, '1 h')$x$, $x$shedlock_extend(jobs, '1 h')$x$, $x$shedlock_release(jobs)$x$,
@@ -43,7 +43,7 @@ ALTER TABLE shedlock ALTER name TYPE varchar(64) COLLATE "default", ALTER locked
 CALL all_calls();
 SELECT count(*) FROM shedlock;
 
--- A run, whose name, command and comparison have different collations.
+-- A run whose name has another collation than its command and the lock table's column.
 CREATE PROCEDURE run(wanted int) LANGUAGE plpgsql AS $$
 DECLARE
     found CONSTANT record := (SELECT j FROM jobs j WHERE n = wanted);

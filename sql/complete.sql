@@ -270,7 +270,7 @@ BEGIN
     END LOOP;
 END $$;
 :outcome
--- At every isolation level, even with a snapshot older than an extend, or older than the acquisition.
+-- It works at every isolation level, even with a snapshot older than an extend, or older than the acquisition.
 SELECT shedlock_acquire('s', '1 h');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT shedlock_complete('s');
@@ -304,7 +304,7 @@ SELECT shedlock_complete_token('over', :token), shedlock_complete('session');
 INSERT INTO work VALUES ('late');
 COMMIT;
 :outcome
--- A lease that was ended by hand, however long ago: the lateness is counted from the acquisition at most.
+-- A lease that was ended by hand, at -infinity, causes the same WARNING. (It counts the delay from the acquisition.)
 SELECT shedlock_acquire('session', '1 h');
 UPDATE shedlock SET lock_until = '-infinity' WHERE name = 'session';
 SELECT shedlock_complete('session');
@@ -403,7 +403,8 @@ SELECT shedlock_release_token('t', :token);
 SELECT shedlock_release_token('t', :token);
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('s', '1 h') IS NOT NULL AS taken, shedlock_release('s');
--- SL001 where the row does not show it: the lock was released as failed, its tick differed from the token, or the next acquisition was done as well.
+-- SL001 where the row does not show it: the lock was released by force or as failed, its tick differed from the token, or the next
+-- acquisition was done as well.
 SELECT shedlock_release_token('t', :second);
 SELECT shedlock_acquire_token('t', '1 h') AS failed \gset
 SELECT shedlock_release_token('t', :failed, done => false), shedlock_release_token('t', :failed);

@@ -24,7 +24,7 @@ SELECT shedlock_acquire('report', '1 h') AND shedlock_release('report') AS done;
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', '2026-11-01', '2026-11-01', 'app');
 SELECT * FROM findings() WHERE finding !~ 'backup';
 
--- The clock had jumped forward: ticks until that time would be refused. The hint helps, and the tokens still grow.
+-- The clock had jumped forward: ticks until that time would be refused. Following the hint helps.
 UPDATE shedlock SET last_tick = last_tick + interval '1 year', last_done_tick = last_done_tick + interval '1 year' WHERE name = 'report';
 SELECT * FROM findings() WHERE finding ~ 'tick';
 SELECT shedlock_acquire('report', '1 h', tick => clock_timestamp()) AS refused;

@@ -1,4 +1,4 @@
--- Names that an adopted table already has although nobody could acquire them.
+-- Names that an adopted table already has, although no acquire would have inserted them.
 \set VERBOSITY terse
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;

@@ -1,5 +1,5 @@
--- A role that may create objects, but is no superuser, lays traps: for the script of a trusted installation, which runs
--- as a superuser, for roles that use the extension, and on a table that is adopted. A trap that runs would report its role; none runs.
+-- A role that may create objects, but is not a superuser, lays traps: for the script of a trusted installation, which runs
+-- as a superuser, and for roles that use the extension. A trap that runs would report its role; none runs.
 \set VERBOSITY terse
 CREATE TABLE regress_signature AS
 SELECT p.proname AS name, pg_get_function_arguments(p.oid) AS arguments, p.prokind AS kind, pg_get_function_result(p.oid) AS result
@@ -130,7 +130,8 @@ DROP TABLE shedlock;
 DROP FUNCTION "portable shedlock_version"(), "portable shedlock_pause"(), "portable shedlock_protect_row"();
 DROP ROLE regress_shedlock_accomplice;
 
--- An object with one of our names in the target schema stops a trusted installation; it is never used or taken over.
+-- An object with one of our names in the target schema stops a trusted installation; it is never used or taken over. (An index
+-- called shedlock_pkey does not stop it.)
 GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
 CREATE FUNCTION install_over(obstacle text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -52,7 +52,8 @@ CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
--- A second lock table that is created by mistake is reported, although CREATE EXTENSION silences notices, unless ours has locks already.
+-- CREATE EXTENSION reports another lock table, although it silences notices, because ours may be a mistake. It does not if ours
+-- has locks already.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE SCHEMA regress_java;

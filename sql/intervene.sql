@@ -1,4 +1,4 @@
--- shedlock_force_release frees a lock, whoever holds it; the old holder's token is lost.
+-- shedlock_force_release frees a lock, whoever holds it; the old holder's token is no longer valid.
 SELECT shedlock_acquire_token('f', '1 h', at_least => '1 h', holder => 'web-1') AS token \gset
 SELECT shedlock_force_release('f') AS was_held;
 SELECT state, holder = 'released by force: ' || session_user AS says_who, token > :token AS token_grew FROM shedlock_locks;
@@ -8,7 +8,7 @@ SELECT shedlock_release_token('f', :token) AS old_token;
 SELECT shedlock_force_release('f') AS was_held_again, shedlock_force_release('nobody') AS no_such_lock;
 SELECT shedlock_acquire('f', '1 h');
 SELECT shedlock_force_release('f'), shedlock_acquire('f', '1 min') AS free_at_once;
--- I11: this breaks even the guard of a lease that had run out.
+-- I11: after that, even a guarded transaction whose lease had run out fails to commit.
 SELECT shedlock_acquire_token('z', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 BEGIN;

@@ -31,7 +31,7 @@ SELECT shedlock_acquire('u', '1 h');
 EXECUTE java_first('u', 3600, 'host');
 EXECUTE java_again('u', 3600, 'host');
 
--- J expired, U acquires.
+-- J's lease has ended, U acquires.
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'j';
 SELECT shedlock_acquire('j', '1 h');
 -- J's late unlock and extend after U took over leave the row alone.
@@ -39,7 +39,7 @@ EXECUTE java_unlock('j', 0, 'host');
 EXECUTE java_extend('j', 3600, 'host');
 SELECT state FROM shedlock_locks WHERE name = 'j';
 
--- U expired, J acquires.
+-- U's lease has ended, J acquires.
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'u';
 EXECUTE java_again('u', 3600, 'host');
 -- U's late release and extend after J took over: false, row untouched.
@@ -89,7 +89,7 @@ SELECT shedlock_acquire('nightly ', '1 h'), shedlock_release('nightly');
 EXECUTE java_again('nightly ', 3600, 'host');
 EXECUTE java_again('nightly', 3600, 'host');
 
--- J is configured with another table name, which is now a view on the renamed table, and J's role may use nothing else.
+-- J is configured with another table name, which is a view on shedlock, and J's role may use nothing else.
 DELETE FROM shedlock;
 CREATE ROLE regress_java;
 GRANT ALL ON SCHEMA public TO regress_java;

@@ -1,7 +1,8 @@
 -- locked_by: only ownership is read from it. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
 -- The text of a holder and the reason of a pause mean nothing.
 SET TimeZone = 'UTC';
--- A Java client whose name looks like one of ours is not ours. It takes over a lock of ours that had run out, and leaves our other columns as they were.
+-- A Java client's lock is not ours, even if its name looks like our locked_by. The client takes over a
+-- lock of ours that had run out, and leaves our other columns as they were.
 CREATE TABLE alike (no int GENERATED ALWAYS AS IDENTITY, text text);
 INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/1.2.0a1b2c3d:3'), ('a/1.2,0a1b2c3d!3'), ('a/1.2.0a1b2c3d&3'), ('a/1.2.0a1b2c3d&'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
 SELECT bool_and(shedlock_acquire_token('java ' || no, '1 ms', tick => '2020-01-01Z') IS NOT NULL), pg_sleep(0.002) FROM alike;

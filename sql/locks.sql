@@ -25,7 +25,7 @@ SELECT last_duration FROM shedlock_locks WHERE name = 'java free';
 -- A pause and a release by force are not runs, so they do not say how long a run takes.
 SELECT shedlock_pause('was paused') AND shedlock_resume('was paused') AS was_paused, shedlock_acquire('forced', '1 h') AND shedlock_force_release('forced') AS forced;
 SELECT name, last_duration, last_outcome FROM shedlock_locks WHERE name IN ('was paused', 'forced') ORDER BY name;
--- One reading of the clock for the whole query: no row contradicts itself.
+-- No row contradicts itself. (The query reads the clock once.)
 SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
 -- The statement that acquires does not see its row in the view yet.
 DELETE FROM shedlock;

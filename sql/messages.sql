@@ -77,7 +77,7 @@ BEGIN
     END LOOP;
 END $$;
 DELETE FROM shedlock;
--- A table that is adopted may have a row without a name. Only administrators can do anything with it.
+-- A table that is adopted may have a row with an empty name. Only administrators can do anything with it.
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('', '2026-01-02', '2026-01-01', 'java');
 DO $$
 DECLARE

@@ -1,4 +1,4 @@
--- I4: shedlock_protect keeps SQL of others from changing or deleting a lock of ours that is not free.
+-- I4: shedlock_protect keeps the SQL of other programs from changing or deleting a lock of ours that is not free.
 \set VERBOSITY terse
 -- The statements that others send. $1 name, $2 lock_until, $3 now by the client's clock, $4 host.
 CREATE TEMP TABLE statements (n int GENERATED ALWAYS AS IDENTITY, who text, said text);

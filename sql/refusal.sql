@@ -33,7 +33,7 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT * FROM refuse(1000);
 COMMIT;
 -- Held by a run whose session is alive.
-UPDATE shedlock SET locked_by = (SELECT format('job@host/%s.%s!%s', pid, (extract(epoch FROM backend_start) * 1000000)::bigint, (extract(epoch FROM locked_at) * 1000000)::bigint) FROM pg_stat_activity WHERE pid = pg_backend_pid()) WHERE name = 'held';
+UPDATE shedlock SET locked_by = (SELECT format('job@host/%s.%s.%s!%s', pid, (extract(epoch FROM backend_start) * 1000000)::bigint, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0'), (extract(epoch FROM locked_at) * 1000000)::bigint) FROM pg_stat_activity WHERE pid = pg_backend_pid()) WHERE name = 'held';
 SELECT * FROM refuse(1000);
 -- A refused acquire does not keep the table locked either.
 BEGIN;

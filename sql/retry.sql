@@ -1,4 +1,4 @@
--- retry: a tick is not used up until its run is done. done: how the view and the counters show it.
+-- retry: a tick is used up only when its run is done. The view and the counters show whether a run was done.
 SELECT now() AS tick, now() + interval '20 s' AS later \gset
 CREATE FUNCTION try(job text, tick timestamptz, at_least interval DEFAULT '0', wait interval DEFAULT '0') RETURNS boolean LANGUAGE sql AS
     $$SELECT shedlock_acquire(job, '1 min', at_least, wait, tick, retry => true)$$;

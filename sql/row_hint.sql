@@ -5,7 +5,7 @@ TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
     'SELECT shedlock_acquire(name, ''1 h'') AND shedlock_release(name)';
 
--- Written by another session, on the same page and elsewhere.
+-- Written by other SQL, with versions of the same length and longer ones.
 SELECT shedlock_acquire('a', '1 h'), is_free('a');
 UPDATE shedlock SET lock_until = locked_at;
 SELECT is_free('a');
@@ -85,7 +85,7 @@ VACUUM (TRUNCATE) shedlock;
 SELECT pg_relation_size('shedlock') / 8192 AS pages;
 SELECT is_free('200'), is_free('last');
 
--- More names than are remembered.
+-- Many names, some of which share a slot.
 SELECT count(*) FILTER (WHERE shedlock_acquire('n' || i, '1 h')) FROM generate_series(1, 600) i;
 SELECT count(*) FILTER (WHERE is_free('n' || i)) FROM generate_series(1, 600) i;
 SELECT count(*) FILTER (WHERE shedlock_release('n' || i)) FROM generate_series(600, 1, -1) i;

@@ -11,7 +11,7 @@ CREATE FUNCTION fails() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'broken' USING DETAIL = 'the detail', HINT = 'the hint', ERRCODE = 'ZZ123', SCHEMA = 's', TABLE = 't', COLUMN = 'c', DATATYPE = 'd', CONSTRAINT = 'k';
 END $$;
--- While the command runs, this session holds the lock, and that is committed; afterwards the lock is free.
+-- While the command runs, this session holds the lock; afterwards the lock is free.
 CALL shedlock_run('r', $$INSERT INTO work SELECT state FROM shedlock_locks WHERE name = 'r'$$, '1 min');
 SELECT what, state FROM work, shedlock_locks;
 -- Several statements; then a CALL and a DO that commit.

@@ -51,7 +51,7 @@ UPDATE shedlock SET locked_by = regexp_replace(locked_by, '/[0-9]+[.]', '/999999
 SELECT shedlock_extend_token('gone', :token, '1 h');
 SELECT shedlock_acquire('gone', '1 h');
 SELECT * FROM counts WHERE name = 'gone';
--- With several names each is counted; waiting times add up.
+-- With several names each is counted, and so is the time of waiting.
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 h');
 SELECT shedlock_acquire(ARRAY['w1', 'w2'], '1 min', wait => '50 ms');
 UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name LIKE 'w_';
@@ -67,7 +67,7 @@ SELECT * FROM counts WHERE name = 'rolled back';
 -- A run counts as an acquire and a release.
 CALL shedlock_run('run', 'SELECT 1', '1 min');
 SELECT * FROM counts WHERE name = 'run';
--- Names of any length, and only of this database.
+-- Names of any length.
 SELECT shedlock_acquire(repeat(E'\U0001F512', 255), '1 min');
 SELECT length(name), attempts FROM counts WHERE length(name) = 255;
 -- A role with shedlock_grant can read the view, and only an administrator can reset the counters.

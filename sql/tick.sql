@@ -15,7 +15,7 @@ SELECT run_at('ahead', :'ahead'), shedlock_release('ahead');
 SELECT last_tick = :'ahead' AS is_the_tick, locked_at <= clock_timestamp() AND lock_until <= clock_timestamp() AS by_the_clock FROM shedlock_locks WHERE name = 'ahead';
 SELECT run_at('ahead', :'ahead') AS same_tick, run_at('ahead', :'ahead'::timestamptz - interval '1 s') AS before,
        run_at('ahead', :'ahead'::timestamptz + interval '1 us') AS next_tick;
--- While the run of the tick is under way, waiting for the lock is useless, so the answer comes at once.
+-- If a tick is not due, waiting for the lock is useless, so the answer comes at once, even while the lock is held.
 SET statement_timeout = '5min';
 SELECT shedlock_acquire('ahead', '1 min', wait => '1 h', tick => :'ahead');
 RESET statement_timeout;

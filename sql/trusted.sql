@@ -34,7 +34,7 @@ DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- It fails in a schema in which the role may not create a table, although the script, as a superuser, could.
+-- CREATE EXTENSION fails in a schema in which the role may not create a table, although its script, as a superuser, could.
 RESET ROLE;
 CREATE SCHEMA regress_closed;
 GRANT USAGE ON SCHEMA regress_closed TO regress_shedlock_dba;

@@ -28,7 +28,7 @@ ROLLBACK;
 \set VERBOSITY default
 SELECT count(*) AS locks FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'shedlock'::regclass;
 
--- For the client library: which of several callers can have all their locks. It returns at once if there is one.
+-- shedlock_wait_any, for the client library, tells which of several callers can have all their locks: at once if there is one.
 SELECT shedlock_acquire('held', '1 h');
 SELECT shedlock_stats_reset();
 SELECT shedlock_wait_any('{free, held, free, held, never seen}', '{1, 2, 3, 3, 4}', '1 min', 1) AS who;

@@ -1,6 +1,6 @@
 -- The locks are safe only if a single server writes the table. Citus, Spock, pgactive and PGD cannot be installed here, so their
--- catalogs are imitated, with the columns that we read. (The real pglogical was tried by hand; a real subscription is in
--- test/tap/operations.pl.)
+-- catalogs are imitated, with the columns that we read. (The real Citus is tested by test/citus, where it is installed. The real
+-- pglogical was tried by hand. A real subscription is in test/tap/operations.pl.)
 CREATE VIEW complaints AS SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 CREATE PROCEDURE install(extension name) LANGUAGE sql AS $$
     DELETE FROM pg_extension WHERE oid = 32767;

@@ -59,8 +59,8 @@ sub targets
 		$row->('hand-over, SQL, median', '≤ 1 ms', 1000, map({ (ms($_), $_) } $time->('ours', 0.5))),
 		$row->('hand-over, SQL, 99 %', '≤ 5 ms', 5000, map({ (ms($_), $_) } $time->('ours', 0.99))),
 		$row->('hand-over, C++ library, median', '≤ 3 ms', 3000, map({ (ms($_), $_) } $time->('library', 0.5))),
-		$row->("$crowd waiters in vain: processor time, of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
-		$row->("$crowd waiters in vain: statements per second and waiter", '≤ 1', 1, $each->('statements', '%.2f')),
+		$row->("$crowd waiters, no release: processor time, of one core", '< 1 %', 1, $each->('cpu', '%.2f %%')),
+		$row->("$crowd waiters, no release: statements per second and waiter", '≤ 1', 1, $each->('statements', '%.2f')),
 		$row->("a queue of $queue: hand-overs of more than 10 ms", '0', 0, $late, $results->all("queue/$queue//ours") ? $late : undef),
 	);
 }

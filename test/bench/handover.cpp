@@ -1,9 +1,9 @@
 // Measures how long it takes from the release of a lock until a waiter has it. Run by Waits.pm with PG* variables.
 //
 //   handover pairs ROUNDS SIDE...   one holds, another waits, the first releases; the sides in turn, ROUNDS times
-//   handover queue COUNT SIDE       COUNT sessions wait for one lock; it is released, then by each session that gets it
-//   handover vain COUNT WHO         COUNT wait for a lock that stays held: sessions, clients of the library, or threads
-//                                   of one client. Prints "waiting"; ends when its standard input ends.
+//   handover queue COUNT SIDE       COUNT sessions wait for one lock; the holder releases it, then each that gets it
+//   handover vain COUNT WHO         COUNT waiters wait for a lock that stays held: sessions, clients of the library, or
+//                                   threads of one client. Prints "waiting"; ends when its standard input ends.
 //
 // A side is ours, library or advisory. For each hand-over a line is printed: the side, and the microseconds from just
 // before the release was sent until the waiter had its answer.

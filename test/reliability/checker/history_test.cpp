@@ -51,7 +51,7 @@ TEST(history, reads_what_it_writes)
     EXPECT_EQ(history::done_line(record.operations[0]), history::done_line(op));
 }
 
-TEST(history, leaves_out_what_a_killed_client_did_not_write_to_its_end)
+TEST(history, drops_the_incomplete_line_of_a_killed_client)
 {
     std::string const call = "call 1 client=1 do=look names=a at=1 wall=1\n";
     for (auto const *const torn : {"c", "call 2 client=2 do=acquire names=b", "done 7 result=yes token=12"}) {

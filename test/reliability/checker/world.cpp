@@ -26,7 +26,7 @@ fate alone(operation const &op)
         return {fates::kept, op.called.at, op.done.at, ever, op.done.at};
     if (is_answered(op))
         return {fates::undone, ever, ever, op.called.at, op.done.at};
-    // For a run whose outcome is unknown, it may be known when it had ended.
+    // Even if the outcome of a run is unknown, the time by which it had ended may be known.
     auto const settled = op.is_of_run && op.done.at ? op.done.at : ever;
     return {fates::unknown, op.called.at, ever, op.called.at, settled};
 }

@@ -1,5 +1,5 @@
-// The errors that arguments cause: "Arguments" in docs/reference.md, and those of PostgreSQL itself for impossible
-// values.
+// The errors that arguments cause: those in the table of arguments in docs/reference.md, and those of PostgreSQL itself
+// for impossible values.
 #include "oracle.hpp"
 
 #include <algorithm>

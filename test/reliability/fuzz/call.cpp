@@ -130,7 +130,7 @@ interval odd_interval(random_numbers &random)
                                         {0, 0, INT32_MAX},
                                         {0, 0, INT32_MIN},
                                         {INT64_MAX, INT32_MAX, INT32_MAX},
-                                        {INT64_MIN, INT32_MIN, INT32_MIN}, // infinity, from PostgreSQL 17 on
+                                        {INT64_MIN, INT32_MIN, INT32_MIN}, // these two: infinite from PostgreSQL 17 on
                                         {INT64_MIN, 106'751'991, 0},
                                         {-9'000'000'000'000'000'000, 150'000'000, 0},
                                         {INT64_MAX, -106'751'991, 0},

@@ -152,7 +152,7 @@ void fuzzer::edit()
         "locked_at = LEAST(locked_at, '2100-01-01') + interval '30 s'",
         "locked_at = '1970-01-01'",
         "locked_at = '1970-01-01 00:00:00.000001'",
-        "locked_at = '33658-09-27 01:46:40'", // the first of 19 digits
+        "locked_at = '33658-09-27 01:46:40'", // the first token of 19 digits
         "locked_by = ''",
         "locked_by = 'host'",
         "locked_by = repeat('x', 255)",

@@ -30,6 +30,6 @@ private:
     std::uint64_t state_;
 };
 
-std::string nasty_text(random_numbers &); // valid UTF-8 that has broken other programs
+std::string nasty_text(random_numbers &); // text that has broken other programs; nearly all of it is valid UTF-8
 std::string any_bytes(random_numbers &);  // up to 40 bytes of any value
 std::string of_length(random_numbers &, encoding, std::size_t characters);

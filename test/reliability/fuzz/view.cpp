@@ -42,7 +42,7 @@ bool is_shown(std::optional<moment> known, std::string const &shown)
                                        : shown == std::to_string(*known);
 }
 
-std::string is_time(std::string const &column)
+std::string moment_of(std::string const &column)
 {
     return "trunc((extract(epoch FROM " + column + ") - 946684800) * 1000000)";
 }
@@ -84,8 +84,8 @@ std::string judge_view(session &any, rows const &known, circumstances const &abo
     auto const before = clock_of(any);
     auto const lines = any.query("SELECT name, state, holder, token, locked_at, lock_until, remaining, held_for, "
                                  "holder_pid, holder_alive, last_duration, last_outcome, " +
-                                 is_time("last_done_at") + ", " + is_time("last_tick") + ", " +
-                                 is_time("last_done_tick") + ", ends_with_session FROM shedlock_locks");
+                                 moment_of("last_done_at") + ", " + moment_of("last_tick") + ", " +
+                                 moment_of("last_done_tick") + ", ends_with_session FROM shedlock_locks");
     auto const after = clock_of(any);
     any.query("SELECT count(*), string_agg(finding, hint) FROM shedlock_doctor()");
     if (!about.is_portable)

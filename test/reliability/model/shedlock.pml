@@ -71,7 +71,7 @@ bool flushes;  /* ... or something else that must survive a crash */
 bool unflushed;
 byte disk_until, disk_keep, disk_done;
 
-byte taker = NOBODY;   /* the session that has the lock on the name, which exists for microseconds */
+byte taker = NOBODY;   /* the session that has the lock on the name, for some microseconds */
 bool shared[CLIENTS];  /* share locks on the row, of guarded transactions that are committing */
 byte sight[CLIENTS];   /* whether the row that this session saw and is about to change is still the same */
 #define SAME 1

@@ -17,7 +17,7 @@ bool is_plain_refusal(operation const &op)
 
 namespace {
 
-// The time (monotonic clock) at which the last change of the name before the refused call had ended.
+// When the name became free before the refused call (monotonic clock): its last change and its last lease had ended.
 microseconds free_since(world const &world, biography const &about, operation const &refused)
 {
     auto since = beginning;
@@ -64,7 +64,7 @@ bool may_be_held(world const &world, biography const &about, operation const &re
     auto const &all = about.acquisitions;
     return std::any_of(all.rbegin(), all.rend(), [&](auto const &one) {
         if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
-            return false; // is_in_the_way() covers the time while it was open
+            return false; // is_in_the_way() covers the time while its transaction was open
         if (may_still_be_extended(world, one, refused))
             return true;
         auto const until = world.lease_at(one, refused).until_high;
@@ -159,8 +159,8 @@ bool may_have_been_completed(world const &world, acquisition const &mine, operat
            });
 }
 
-void must_not_be_done(world const &world, biography const &about, acquisition const *mine, operation const &change,
-                      found &all)
+void must_be_by_holder(world const &world, biography const &about, acquisition const *mine, operation const &change,
+                       found &all)
 {
     if (!mine) {
         if (change.of == 0)
@@ -189,7 +189,7 @@ void only_holders_change(world const &world, std::string const &name, biography 
         if ((op->what != action::extend && op->what != action::release) || op->by == maker::java || op->is_of_run)
             continue; // the guard of a run covers its release
         if (op->result == result::yes)
-            must_not_be_done(world, about, world.acquisition_of(*op, name), *op, all);
+            must_be_by_holder(world, about, world.acquisition_of(*op, name), *op, all);
     }
 }
 

@@ -254,7 +254,7 @@ TEST(checker, tick_counts_with_retry_only_if_it_was_done)
 TEST(checker, tick_is_compared_with_ticks)
 {
     EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "yes token=310")), "")
-        << "a later tick, although before the run's clock";
+        << "a later tick, although it is before the time at which that run began";
     EXPECT_EQ(broken(turn("") + asks_for_tick(91, "", "no")), "unexplained");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, "", "yes token=310")), "tick");
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "yes token=310")), "tick")
@@ -289,7 +289,7 @@ TEST(checker, tick_sees_that_a_due_tick_was_refused)
         << "a run without a tick used up all ticks before it";
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(89, " retry=yes", "no")), "") << "there was a later tick";
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no", 210)), "") << "just being released";
-    EXPECT_EQ(broken(turn("") + asks_for_tick(111, "", "no")), "unexplained") << "the next tick, with retry or without";
+    EXPECT_EQ(broken(turn("") + asks_for_tick(111, "", "no")), "unexplained") << "the next tick";
     EXPECT_EQ(broken(turn(" done=no") + "call 9 client=0 do=force names=a at=250\ndone 9 result=yes at=260\n" +
                      asks_for_tick(90, " retry=yes", "no")),
               "unexplained")

@@ -33,7 +33,7 @@ bool comes_later(acquisition const &other, acquisition const &mine)
     return other.op->called.at >= mine.op->done.at;
 }
 
-// No guarded commit began after the commit of a later acquisition.
+// No guarded commit began after a later acquisition, committed or not, that was in effect until the commit had ended.
 void must_be_the_latest(world const &world, guarded const &one, biography const &about, found &all)
 {
     for (auto const &other : about.acquisitions)

@@ -20,8 +20,8 @@ bool is_explained(biography const &about, history::row const &row)
     });
 }
 
-void must_be_known(world const &world, acquisition const &mine, biography const &about, operation const &look,
-                   history::row const *row, found &all)
+void must_be_kept(world const &world, acquisition const &mine, biography const &about, operation const &look,
+                  history::row const *row, found &all)
 {
     if (mine.fate.outcome != fates::kept || mine.fate.by > look.called.at || was_revoked_between(about, *mine.op, look))
         return;
@@ -46,7 +46,7 @@ void rows_are_kept(world const &world, history::record const &record, found &all
             auto const row =
                 std::find_if(look.rows.begin(), look.rows.end(), [&](auto const &one) { return one.name == name; });
             for (auto const &mine : about.acquisitions)
-                must_be_known(world, mine, about, look, row == look.rows.end() ? nullptr : &*row, all);
+                must_be_kept(world, mine, about, look, row == look.rows.end() ? nullptr : &*row, all);
             if (row != look.rows.end() && !is_explained(about, *row))
                 all.push_back({"unexplained", "no client made the acquisition in the row of " + name, {look}});
         }

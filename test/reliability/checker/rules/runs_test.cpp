@@ -70,7 +70,7 @@ TEST(checker, run_that_failed_is_due_again_at_once)
         << "taken over while the lease was live";
 }
 
-TEST(checker, run_whose_session_is_gone_is_free_at_once)
+TEST(checker, run_whose_session_is_gone_frees_its_lock_at_once)
 {
     auto const again = [](char const *answer, int at) { return asks_for_tick(90, " retry=yes", answer, at); };
     EXPECT_EQ(broken(run(broke_off) + again("yes token=225", 220) + left("")), "") << "the session may be gone";
