@@ -2003,7 +2003,7 @@ BEGIN
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
-        UNION ALL SELECT 2, 'it belongs to another role than the functions, which would run whatever that role attaches to it', 'Run shedlock.sql again as the table''s owner.'
+        UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
         UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)

@@ -44,7 +44,7 @@ std::string refusal::to_text() const
     case reason::held:
         return who + " has held " + lock + " for " + duration(held_for) + end;
     case reason::kept:
-        return lock + " was released by " + who + ", and is kept for its at_least" + end;
+        return lock + " was last held by " + who + ", and is kept for its at_least" + end;
     case reason::paused:
         return lock + " is " + who; // it begins with "paused"
     case reason::had_run:

@@ -218,7 +218,7 @@ private:
     {
         auto *const command = add("release", "Release a lock; 1: it was lost", release);
         add_names(command)->required();
-        auto *const token_or_force = command->add_option_group("whose", "Whose acquisition");
+        auto *const token_or_force = command->add_option_group("what", "What to release");
         auto *const token = add_token(token_or_force);
         token_or_force->add_flag("--force", asked_.force, "Any acquisition, even a pause; takes one name");
         token_or_force->require_option(1);

@@ -2003,7 +2003,7 @@ BEGIN
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
-        UNION ALL SELECT 2, 'it belongs to another role than the functions, which would run whatever that role attaches to it', 'Run shedlock.sql again as the table''s owner.'
+        UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it', 'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
         UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
@@ -2708,7 +2708,7 @@ COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
 COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
 'Completes several locks that were acquired together with this token: all or none.';
 COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest not after at + min(every / 2, 30 seconds). every: months, from 1 January 2001, or days, from Monday 1 January 2001 (at midnight in zone, only once if the clock shows midnight twice); or hours and smaller units (by the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change).';
+'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change.';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
@@ -2744,7 +2744,7 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 COMMENT ON VIEW shedlock_stats IS
 'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often an acquire found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late, or from a session that did not hold the lock. Needs shared_preload_libraries up to PostgreSQL 16. The portable edition has no counters.';
 COMMENT ON VIEW shedlock_locks IS
-'One row per lock. state is held, kept (released, but within its at_least), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'One row per lock. state is held, kept (released, or its session is gone, but its at_least has not passed), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS
 'Which edition of these functions this is, extension or portable, and its version.';
 

@@ -70,7 +70,7 @@ struct options {
 struct SHEDLOCK_EXPORT refusal {
     enum class reason {
         held,      // another caller holds it
-        kept,      // released, but within its at_least
+        kept,      // released, or its session is gone, but its at_least has not passed
         paused,    // by an administrator
         had_run,   // the tick has had its run
         undecided, // a transaction in progress has changed its row, or it became free at that moment
