@@ -14,7 +14,7 @@ CALL shedlock_run('t', $$INSERT INTO work VALUES ('without', current_setting('sh
 SELECT * FROM work WHERE what = 'without';
 RESET shedlock.tick;
 
--- After an error it is empty as well, in the session and in the rest of a calling procedure.
+-- After an error it is empty as well, and so it is in a calling procedure that rolls back after a run.
 CALL shedlock_run('t', 'SELECT 1/0', '1 h', tick => clock_timestamp());
 SELECT COALESCE(current_setting('shedlock.tick', true), '') AS afterwards;
 CREATE PROCEDURE runs_one() LANGUAGE plpgsql AS $$

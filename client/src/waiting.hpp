@@ -36,7 +36,8 @@ public:
         names const &names_;
         int in_vain_ = 0; // how many short waits in a row ended with "may be free" and then a refusal
 
-        std::condition_variable changed_; // guarded by the owner's mutex, like the members below
+        std::condition_variable changed_; // with the owner's mutex
+        // While the caller is in callers_, these change only under that mutex.
         enum { idle, waits, may_ask, must_poll } state_ = idle;
         clock::time_point until_{};
         std::uint64_t number_ = 0;
@@ -82,7 +83,7 @@ private:
     std::map<std::vector<std::string>, std::size_t> lists_; // lists of names, and how many callers wait for each
     std::size_t names_count_ = 0;                           // in these lists together
     std::uint64_t last_number_ = 0;
-    std::map<std::string, claim> claims_;        // by name: the caller that was told that it may be free, and asks now
+    std::map<std::string, claim> claims_;        // by name: the caller that was told that this lock may be free
     std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
     clock::time_point began_{};                  // when this slice began
     caller const *ends_it_ = nullptr;            // the caller that is asking the server to end it

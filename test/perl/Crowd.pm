@@ -12,7 +12,7 @@ use Time::HiRes;
 
 our @EXPORT = qw(crowd start_crowd finish_crowd counts_as_text crowd_settings connection at_work crash crash_options standby_options);
 
-# Settings of a server for histories. The log is off, because clients cause many errors on purpose.
+# Settings of a server for histories. Errors are not logged, because clients cause many of them on purpose.
 sub crowd_settings
 {
 	return (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF';
@@ -33,7 +33,8 @@ sub connection
 
 my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
 
-# The options are those of the program (see crowd.cpp). The same seed makes the clients send the same requests.
+# The options are those of the program (see crowd.cpp). The same seed gives the clients the same random numbers, but their requests also
+# depend on the answers.
 sub start_crowd
 {
 	my ($node, %options) = @_;
@@ -81,7 +82,8 @@ sub crash
 	return 1;
 }
 
-# Options for clients of a server whose synchronous standby is missing. Waits for the standby are cancelled.
+# Makes the server wait for a synchronous standby that is missing, and returns options for its clients. Waits for the standby are
+# cancelled.
 sub standby_options
 {
 	my ($node) = @_;
@@ -100,7 +102,7 @@ sub story
 	my ($lock) = $crowd->{out} =~ / names=([^ ,]+)/ or return '';
 	my %is_about;
 	my @lines = grep { /^(?:call|done) (\d+) / && ($is_about{$1} ||= / names=(?:\S+,)?\Q$lock\E[, ]/) } split /^/, slurp_file("$crowd->{folder}/$seed.history");
-	return "everything about $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
+	return "the last lines about $lock:\n" . join '', @lines[ ($#lines < 400 ? 0 : $#lines - 400) .. $#lines ];
 }
 
 # Returns what the program counted, by key. With a title, also tests that no promise was broken.

@@ -55,7 +55,8 @@ sub new_server
 	return $node;
 }
 
-# Starts a process in the background, as { run }. When it has ended, { out } and { err } are its output.
+# Starts a command in the background, and returns the given hash with its process, { run }. When that has ended, { out } and { err }
+# are its output.
 sub launch
 {
 	my ($process, @command) = @_;
@@ -66,8 +67,8 @@ sub launch
 	return $process;
 }
 
-# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if it meets a process that
-# has ended since pumpable() was asked.
+# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if the process has ended
+# before the call.
 sub is_running
 {
 	my ($process) = @_;

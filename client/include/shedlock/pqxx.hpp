@@ -9,8 +9,9 @@
 // link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Use shedlock.hpp to keep a lease alive, to interrupt a wait,
 // or to find out what a lost reply said: that takes threads and further connections. Both headers may be used together.
 //
-// A function that takes a connection runs transactions on it. If the connection already has an open transaction, the
-// function throws pqxx::usage_error and does nothing. A connection and its locks may be used by one thread at a time.
+// acquire(), try_acquire() and run() on a connection, and extend() and release() of a lock, run transactions of their
+// own. If the connection already has an open transaction, they throw pqxx::usage_error and do nothing. A connection
+// and its locks may be used by one thread at a time.
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
@@ -59,7 +60,7 @@ struct pqxx_options {
 namespace pqxx_details {
 
 // Accepts pqxx::work, transaction<...> and robusttransaction<...>. Rejects nontransaction, which commits each
-// statement; subtransaction, whose commit commits nothing; and the base classes, which may be either.
+// statement; subtransaction, whose commit commits nothing; and the base classes, which may be any of these.
 template <pqxx::isolation_level Level, auto Writes> std::true_type commits(pqxx::transaction<Level, Writes> const *);
 template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransaction<Level> const *);
 std::false_type commits(void const *);
@@ -259,7 +260,7 @@ private:
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {
-    // Outlives tx, so that a commit that fails also releases the lock, if that is possible.
+    // Outlives tx: if the commit fails, the lock may have been acquired, and the destructor tries to release it.
     std::optional<pqxx_lock> mine;
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {

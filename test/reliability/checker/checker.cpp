@@ -6,8 +6,8 @@ namespace checker {
 
 namespace {
 
-// If a reply is lost, the library repeats the request, and a "no" is the answer to the last request. An earlier extend
-// may have succeeded, and may have shortened the lease.
+// If a reply is lost, the library repeats the request, and a "no" is the answer to the last one. An earlier one may
+// have succeeded, and may have shortened the lease.
 history::record with_what_may_have_been_done(history::record record)
 {
     for (auto &op : record.operations)

@@ -65,7 +65,7 @@ sub signal_autoctl
 }
 
 system_log('pg_autoctl', 'create', 'monitor', @common, '--pgdata', $monitor->{data}, '--pgport', $monitor->{port});
-# The times are shorter than the defaults, some of which are 20 seconds, because there are twenty rounds.
+# The times are shorter than the defaults, which are up to 30 seconds, because there are twenty rounds.
 configure($monitor, 'pgautofailover.health_check_period' => 1000, 'pgautofailover.health_check_timeout' => 1000,
 	'pgautofailover.health_check_retry_delay' => 500, 'pgautofailover.node_considered_unhealthy_timeout' => 4000,
 	'pgautofailover.startup_grace_period' => 2000, 'pgautofailover.primary_demote_timeout' => 5000, fsync => 'off');
@@ -82,7 +82,7 @@ ok(until_true('a synchronous standby', \&is_well), 'pg_auto_failover runs a prim
 run_rounds(13, \@nodes, $folder, \&is_well,
 	[ 'the primary killed, and started again by its keeper',
 		sub { kill_server($_[0]); return time } ],
-	[ 'the keeper killed, then the primary with its standby a second behind; keeper and primary started again once the standby had been promoted',
+	[ 'the keeper killed, then the primary while its standby is a second behind; keeper and primary started again once the standby had been promoted',
 		sub {
 			my ($primary, $other) = @_;
 			signal_autoctl('KILL', $primary);

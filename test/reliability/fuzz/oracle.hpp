@@ -39,7 +39,7 @@ public:
     // The valid names of a call, whose rows it could change.
     std::set<std::string> names_of(call const &) const;
 
-    // Returns what is wrong, or an empty string; then the rows that were found become the known ones.
+    // Returns what is wrong, or an empty string. If nothing is wrong, the rows that were found become the known ones.
     std::string judge(call const &, session const &, outcome const &);
 
     // Checks the whole table: nothing has changed except what the calls had to change.

@@ -1,6 +1,6 @@
-// crowd [--OPTION=VALUE]...: makes histories and checks each of them. Prints one line per history, every violation with
-// the operations that prove it, and at the end the counts as "count KEY N". Exits with 1 if a promise was broken. The
-// usage below explains the options.
+// crowd [--OPTION=VALUE]...: makes histories and checks each of them. Prints one line per history, its first five
+// violations with the operations that prove them, and at the end the counts as "count KEY N". Exits with 1 if a promise
+// was broken. The usage below explains the options.
 //
 // crowd check FILE...: checks histories that were kept.
 #include "checker.hpp"

@@ -1,5 +1,6 @@
 // Many clients of one server. Each is a process that makes random requests about a few locks, and records its requests
-// and the server's answers. The seed determines the requests; the answers depend on the timing.
+// and the server's answers. The seed determines the random numbers. The answers depend on the timing, and the next
+// requests on the answers.
 #pragma once
 
 #include "history.hpp"
