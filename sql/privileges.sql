@@ -112,7 +112,7 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
        attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
        attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
 RESET ROLE;
--- A monitoring role can read the views and nothing else.
+-- A monitoring role can read the views, call shedlock_tick, shedlock_ticks and shedlock_version, and nothing else.
 CREATE ROLE regress_shedlock_monitor;
 SELECT shedlock_grant('regress_shedlock_monitor', read_only => true);
 SET ROLE regress_shedlock_monitor;

@@ -16,11 +16,11 @@ std::string token_literal(token);
 std::int64_t to_number(std::string const &bigint); // the reverse
 std::string interval_literal(std::chrono::microseconds);
 
-// A constant for any statement, whatever client_encoding and standard_conforming_strings are there.
+// A constant for any statement, whatever the session's client_encoding and standard_conforming_strings are.
 std::string constant(std::string const &utf8);
 
 // A statement that calls a function for the names $1. It first sets client_min_messages for its own transaction, so
-// that the server's notices reach us, whatever another client behind the same pooler has set.
+// that the server's warnings reach us, whatever another client behind the same pooler has set.
 std::string call(std::string const &function, names const &, std::string const &other_arguments);
 
 } // namespace shedlock::internal

@@ -18,7 +18,8 @@ public:
     events(events const &) = delete;
     events &operator=(events const &) = delete;
 
-    // Returns a signal's number, or 0 if call() was called or the time has come.
+    // Returns a signal's number, or 0 if call() was called or the time has come. If that is more than an hour away, it
+    // returns 0 after an hour.
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
 

@@ -16,7 +16,7 @@ struct run_request {
 };
 
 // Acquires, and returns nullopt and why if refused. A signal ends the waiting; then its number is in interrupted_by,
-// and nothing is held. Must be called before there are other threads.
+// and what was acquired nevertheless is released again (if that fails, its lease ends by itself).
 std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by, refusal *why);
 
 // Returns the exit status. Must be called before there are other threads.

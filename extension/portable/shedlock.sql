@@ -2730,7 +2730,7 @@ COMMENT ON FUNCTION shedlock_doctor() IS
 COMMENT ON VIEW shedlock__findings IS
 'For shedlock_doctor: the queries that produce its findings.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views and call shedlock_tick, shedlock_ticks and shedlock_version. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS

@@ -34,7 +34,8 @@ sub output_of
 	return $output;
 }
 
-# Uses a file, because the kernel accepts no argument of 128 KiB or more, and the portable edition is longer.
+# Returns the option of psql that runs the command. A long command is put into a file, because the kernel accepts no argument of 128 KiB or
+# more, and the portable edition is longer.
 sub as_argument
 {
 	my ($command) = @_;
@@ -108,7 +109,7 @@ sub pgbench
 }
 
 # Returns how many rows of the side's tables have been inserted or updated so far. A side without a table counts its completed cycles
-# instead; each counts as two changes.
+# instead, but only those on one name (`done` in Sides.pm); each counts as two changes.
 sub changes
 {
 	my ($side, $database) = @_;
@@ -162,7 +163,7 @@ sub admit
 	select undef, undef, undef, 0.5;
 }
 
-# Returns the prefix of a command that runs it as the owner of servers, which refuse to run as root.
+# Returns what to put before a command so that it runs as the owner of servers, because a server refuses to run as root.
 sub as_owner
 {
 	return $> == 0 ? ('runuser', '-u', 'postgres', '--') : ();

@@ -22,12 +22,12 @@ int connect_to_server()
     if (::getaddrinfo(server::host().c_str(), server::port().c_str(), &wanted, &found) != 0)
         throw std::runtime_error{"no address of the server"};
     int const to_server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ::connect(to_server, found->ai_addr, found->ai_addrlen); // a failure shows at the first write
+    ::connect(to_server, found->ai_addr, found->ai_addrlen); // if this fails, so does the first pass()
     ::freeaddrinfo(found);
     return to_server;
 }
 
-// Returns false if the other side has gone.
+// Returns false if one of the two sides has gone.
 bool pass(int from, int to)
 {
     char bytes[65536];

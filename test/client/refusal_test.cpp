@@ -77,11 +77,11 @@ TEST_F(refusal_test, says_that_it_is_paused_and_why)
 
 TEST_F(refusal_test, says_that_the_tick_has_had_its_run)
 {
-    shedlock::options const hourly{.at_most = 10min, .every = 720h, .holder = "web-2"};
-    EXPECT_TRUE(other.run(name, hourly, [](shedlock::lock &) {}));
-    for (auto const &why : {refused(name, hourly), [&] {
+    shedlock::options const every_30_days{.at_most = 10min, .every = 720h, .holder = "web-2"};
+    EXPECT_TRUE(other.run(name, every_30_days, [](shedlock::lock &) {}));
+    for (auto const &why : {refused(name, every_30_days), [&] {
                                 shedlock::refusal waiting;
-                                EXPECT_FALSE(locks.acquire(name, hourly, 1h, {}, &waiting));
+                                EXPECT_FALSE(locks.acquire(name, every_30_days, 1h, {}, &waiting));
                                 return waiting;
                             }()}) {
         EXPECT_EQ(why.why, reason::had_run);
@@ -113,7 +113,7 @@ TEST_F(refusal_test, says_that_it_is_not_decided)
         EXPECT_FALSE(why.until);
         expect_line(why.to_text(), {name});
         undecided.abort();
-        EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min})) << "now there is a row, and it is free";
+        EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min})) << "afterwards there is a row, and it is free";
     }
 }
 
@@ -168,6 +168,6 @@ TEST_F(refusal_test, reports_any_time_that_fits)
         EXPECT_EQ(why.why, reason::held) << year;
         if (why.until)
             expect_line(why.to_text(), {std::string{"until "} + year + "-12-31 00:00:00 UTC"});
-        EXPECT_EQ(why.until.has_value(), year != std::string_view{"294276"}) << "does not fit";
+        EXPECT_EQ(why.until.has_value(), year != std::string_view{"294276"}) << year << ": only 294276 does not fit";
     }
 }

@@ -79,7 +79,7 @@ public:
         return stopped_.points();
     }
 
-    // Row versions that are written from now on cannot be pruned.
+    // If there is an old snapshot, row versions that are written from now on cannot be pruned.
     void renew_snapshot()
     {
         end_snapshot();
@@ -180,7 +180,8 @@ private:
         bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
         resume();
         if (!ends_without_waiting(stopped_))
-            // A run that releases its lock may wait: another operation may have met the lock in the meantime.
+            // A run may wait when it releases its lock: meanwhile the other operation may have locked or changed the
+            // row, in a transaction that is still open.
             return stays_open && ends_without_waiting(other_) && stopped.what.what == verb::run
                        ? ""
                        : "waits for an operation that waits for it";
@@ -278,11 +279,11 @@ private:
         if (!judged.problem.empty())
             return with(last, judged.problem);
         if (!is_kept && describe(final) != describe(mine.after))
-            return "changes " + describe(mine.after) + " into " + describe(final);
+            return with(last, "changes " + describe(mine.after) + " into " + describe(final));
         return {};
     }
 
-    // After this no session is stopped, waits, or is in a transaction, however the pair ended.
+    // After this neither of the pair's sessions is stopped, waits, or is in a transaction, however the pair ended.
     void settle()
     {
         if (!other_.is_busy())

@@ -76,7 +76,8 @@ sub kill_server
 	kill 'KILL', $pid, children($pid);
 }
 
-# The standby receives nothing for a second, and then its primary is killed. So whatever was not replicated synchronously is certainly lost.
+# The standby receives nothing for a second, and then its primary is killed. So what was committed in this second without waiting for the
+# standby is certainly lost.
 sub kill_ahead_of_standby
 {
 	my ($primary, $standby) = @_;

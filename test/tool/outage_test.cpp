@@ -57,7 +57,7 @@ TEST(outage, wait_server_ends)
     network.refuse_newcomers();
     EXPECT_EQ(run(through(network, {"1m", "--wait", "1h", "--wait-server", "1s", "--", "true"})).status, 125);
     EXPECT_GE(network.refused(), 2);
-    EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "and without it no wait begins";
+    EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "without both options no wait begins";
 }
 
 TEST(outage, wait_without_a_server_is_ended_by_a_signal)
@@ -78,7 +78,7 @@ TEST(outage, is_not_waited_for_when_the_password_is_wrong)
     EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
 }
 
-// The command waits for a file, which appears when the server is away.
+// The command waits for a file, which the test makes once the server is away, or once its replies are held.
 class after_the_work : public testing::Test {
 protected:
     proxy network;
@@ -168,7 +168,7 @@ TEST_F(after_the_work, without_retry_the_status_is_the_commands)
     EXPECT_EQ(count_of(ended.err, "not released"), 1) << ended.err;
 }
 
-// ---- The variables of the command, and local days ----
+// ---- Not about outages: SHEDLOCK_TICK, local days, and the help ----
 
 TEST(tick_test, is_in_the_commands_environment)
 {

@@ -7,7 +7,7 @@
 namespace checker {
 
 struct violation {
-    std::string rule; // I1, I5, tick, ...; "unexplained" is an error, a refusal or a row without a reason
+    std::string rule; // I1, I5, tick, ...; "unexplained" is an error, an answer "no" or a row without a reason
     std::string why;  // in words
     std::vector<history::operation> proof; // the operations that show it
 };

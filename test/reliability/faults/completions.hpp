@@ -33,7 +33,7 @@ public:
         }
     }
 
-    // Stops the process once, if this is the given point. The file tells this stop from others.
+    // Stops the process once, if this is the given point. A stop without the file has another cause.
     void at(std::string const &point, int tick)
     {
         if (point != point_ || tick != last_)
@@ -43,8 +43,8 @@ public:
         ::raise(SIGSTOP);
     }
 
-    // Works until each tick is done. `attempt` returns whether its tick is done now; an exception because the lock or a
-    // connection was lost counts as no.
+    // Works until each tick is done. `attempt` returns whether its tick is now known to be done; an exception because
+    // the lock or a connection was lost counts as no.
     int work_through(std::function<bool(int tick)> const &attempt)
     {
         for (int tick = first_; tick <= last_; ++tick)

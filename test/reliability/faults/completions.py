@@ -6,8 +6,8 @@ and completes the lock in one transaction; another connection acquires, as in an
 lease is long and ends with the session that acquired it. The others are short, and may end before the work is done.
 
 At POINT of the tick LAST the program creates FILE and stops itself, so that completions.pl can kill it there or resume
-it later. FILE tells this stop from one with another cause, at another point. The program exits with 0 when each tick is
-done, by any program. Lost connections are expected; other errors are not.
+it later. A stop without FILE has another cause, and may be at any point. The program exits with 0 when each tick is
+done, by any program. Lost connections and lost locks (SL001) are expected; other errors are not.
 """
 import os
 import random
@@ -84,7 +84,7 @@ class Worker:
         self.ask('SELECT shedlock_release_token(%s, %s, false)', JOB, token)
 
     def do(self, tick):
-        """Returns whether the tick is done now."""
+        """Returns whether the tick is now known to be done."""
         token = None
         try:
             self.connect()

@@ -36,7 +36,8 @@ public:
     [[nodiscard]] record const &made() const { return made_; }
 
 private:
-    // The server's clock is the clock of the history, except for the drift.
+    // The moment at which the server's clock, which is the history's wall clock, showed this time. `at` is derived from
+    // the moment of the call; `slack` allows for a monotonic clock that has drifted from the wall clock since.
     static moment at_server(operation const &run, microseconds wall, microseconds slack)
     {
         return {wall - run.called.wall + run.called.at + slack, wall};
