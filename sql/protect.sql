@@ -8,7 +8,7 @@ INSERT INTO statements (who, said) VALUES
     ('Java 6 acquires', 'UPDATE shedlock SET lock_until = $2, locked_at = $3, locked_by = $4 WHERE name = $1 AND lock_until <= $3'),
     ('Java 6 extends', 'UPDATE shedlock SET lock_until = $2 WHERE name = $1 AND locked_by = $4 AND lock_until > $3'),
     ('Java 6 unlocks', 'UPDATE shedlock SET lock_until = $3 WHERE name = $1'),
-    -- The same with usingDbTime, and Java 7; the jOOQ provider, which uses the session's time zone.
+    -- Java 6 and 7 with usingDbTime, and the jOOQ provider, which uses the session's time zone.
     ('Java 6, DB time, acquires', 'UPDATE shedlock SET lock_until = timezone(''utc'', CURRENT_TIMESTAMP) + cast(''600000 milliseconds'' as interval), locked_at = timezone(''utc'', CURRENT_TIMESTAMP), locked_by = $4 WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone(''utc'', CURRENT_TIMESTAMP)'),
     ('Java 7, DB time, acquires', 'UPDATE shedlock SET lock_until = timezone(''utc'', CURRENT_TIMESTAMP) + make_interval(secs => 600), locked_at = timezone(''utc'', CURRENT_TIMESTAMP), locked_by = $4 WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone(''utc'', CURRENT_TIMESTAMP)'),
     ('Java 7, DB time, unlocks', 'UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => 0) > timezone(''utc'', CURRENT_TIMESTAMP) THEN locked_at + make_interval(secs => 0) ELSE timezone(''utc'', CURRENT_TIMESTAMP) END WHERE name = $1 AND locked_by = $4'),
@@ -73,7 +73,7 @@ UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'token, tick';
 DELETE FROM shedlock WHERE name = 'token';
 MERGE INTO shedlock USING (SELECT 'token' AS job) j ON name = job WHEN MATCHED THEN UPDATE SET lock_until = locked_at;
 MERGE INTO shedlock USING (SELECT 'token' AS job) j ON name = job WHEN MATCHED THEN DELETE;
--- It also holds for a role that may only write the table, even if it creates functions with the names of those that the trigger calls.
+-- The protection also holds for a role that may only read and write the table, even if the role makes a function with the name of one that the trigger calls.
 CREATE ROLE regress_java;
 GRANT SELECT, INSERT, UPDATE, DELETE ON shedlock TO regress_java;
 CREATE SCHEMA regress_evil AUTHORIZATION regress_java;
@@ -97,7 +97,7 @@ INSERT INTO shedlock VALUES ('odd', 'infinity', 'infinity', 'x#1'), ('odder', 'i
 UPDATE shedlock SET locked_by = 'y' WHERE name IN ('odd', 'odder', 'empty', 'old');
 \set QUIET on
 
--- Each of our functions that changes a row works as before.
+-- Our acquire, extend, release, force_release, pause and resume work as before.
 SELECT shedlock_extend('session', '2 h') AS extended, shedlock_extend('session', '1 min') AS shortened, shedlock_extend('session', '1 h', at_least => '1 min') AS kept, shedlock_extend('session', '2 h') AS and_extended;
 SELECT shedlock_extend_token('token', token, '2 h') AS extended, shedlock_extend_token('token', token, '1 min') AS shortened, shedlock_release_token('token', token, done => false) AS failed FROM shedlock_locks WHERE name = 'token';
 SELECT shedlock_release('session'), shedlock_resume('paused'), shedlock_force_release('kept') AS kept, shedlock_force_release('session, tick') AS held, shedlock_pause('paused') AS paused, shedlock_force_release('paused') AS was_paused;
@@ -113,7 +113,7 @@ UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'dead run';
 \set QUIET on
 SELECT shedlock_acquire('dead run', '1 h');
 
--- Our functions also change such a row if lock_at_least_until stays the same, as may happen in a coarse column.
+-- Our functions also change such a row when its lock_at_least_until stays the same, which can happen where that column stores only whole seconds.
 ALTER TABLE shedlock ALTER lock_at_least_until TYPE timestamp(0);
 INSERT INTO shedlock VALUES ('dead run, coarse', timezone('utc', now()) + interval '1 h', '2026-01-01', format('web-3/999999999.1.%s!1767225600000000', :'server'), date_trunc('second', timezone('utc', clock_timestamp())));
 SELECT shedlock_acquire('dead run, coarse', '1 h'), shedlock_extend('dead run, coarse', '2 h', at_least => '0'), shedlock_release('dead run, coarse');

@@ -26,7 +26,7 @@ struct notice {
 struct reply {
     std::vector<fields> rows;
     std::vector<notice> notices;
-    clock::time_point sent; // before the request was
+    clock::time_point sent; // the time just before the request was sent
 
     [[nodiscard]] std::string notice_text() const; // of all of them
 };
@@ -50,8 +50,8 @@ class connection {
 public:
     // Opens it. Two settings have defaults of ours, unless the string, PG* variables or service files set them:
     // target_session_attrs=read-write (if it is for writing; "any" in a service file counts as not set), and
-    // connect_timeout, which is patience for all hosts together. Opening cannot be interrupted. Throws
-    // connection_error; usage_error for a string that cannot be parsed.
+    // connect_timeout (`patience` divided by the number of hosts, but at least 2 s). Opening cannot be interrupted.
+    // Throws connection_error; usage_error for a string that cannot be parsed.
     // If the string is unproven (no connection was ever opened with it), also usage_error for a password that is
     // missing and for 28P01, 28000 and 3D000.
     connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
@@ -66,8 +66,8 @@ public:
     [[nodiscard]] int backend() const noexcept;
 
     // One statement, a transaction of its own. Throws reply_lost, also when there is no answer in time or a stop is
-    // requested; after that the connection cannot be used any more. Otherwise throws the error that the server
-    // reported, and nothing has happened.
+    // requested; after that the connection cannot be used any more. If the server reports an error, throws that error;
+    // then nothing has happened.
     reply ask(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &);
 
 private:

@@ -19,8 +19,8 @@ struct core {
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }
     core &require(); // throws usage_error unless is_ours()
 
-    // If the connection broke, tries again until `until`; returns before `over`. Returns true if the lock was already
-    // released as done.
+    // Calls internal::release (protocol.hpp), which says what `until` and `over` limit. Returns true if the lock was
+    // already released as done.
     bool release(names const &, token, outcome, clock::time_point until, clock::time_point over);
     bool ask_bool(std::string const &call, fields const &);
 
@@ -36,7 +36,8 @@ struct core {
 // What only the tool needs of a client.
 struct tool_access {
     static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
-    // Throws what client::release throws, but does not try again when the connection broke.
+    // Throws what client::release throws. Does not try again if the server cannot be reached; after a lost reply it
+    // tries once more.
     static void release_once(client &, names const &, token, outcome);
 };
 

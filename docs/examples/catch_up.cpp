@@ -39,13 +39,13 @@ try {
     while (auto const day = oldest_due(db)) {
         bool const ran = shedlock::run(db, "interest", {.at_most = 50min, .tick = day, .retry = true},
                                        [&](pqxx::work &tx) { pay(tx, *day); });
-        if (!ran) { // another host is running this day; skipping to the next day would give this one up for good
-            std::cout << "another host pays\n";
+        if (!ran) { // another host is running this day, or has just done it; skipping it might give it up for good
+            std::cout << "another host pays, or has just paid\n";
             return 0;
         }
         std::cout << "paid for a day\n";
     }
-} catch (std::exception const &failure) { // this day was released as failed, and the next start begins with it
+} catch (std::exception const &failure) { // the next start begins with the oldest day that is not done
     std::cerr << failure.what() << '\n';
     return 1;
 }

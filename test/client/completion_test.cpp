@@ -22,7 +22,8 @@ protected:
                         std::to_string(number(mine.token())) + ")");
     }
 
-    // Keep-alive learns of it; then nothing happens, neither at the deadline nor after it.
+    // Keep-alive learns that the lock is not ours any more, and drops it. No stop is requested and no event
+    // is reported, neither then nor at the deadline nor after it.
     void expect_dropped_in_silence(shedlock::lock const &mine, shedlock::clock::time_point deadline)
     {
         frozen_clock const clock;
@@ -141,7 +142,8 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
     EXPECT_TRUE(server::comes_true([&] { return lost->stop_token().stop_requested(); }));
 }
 
-// SQL may complete one name after the other. The server then refuses to extend or release all of them at once.
+// SQL may complete one name after the other. The server then refuses a request for all of them, so the client asks for
+// each one.
 TEST_F(completion_test, of_several_names_only_those_not_completed_are_kept_and_released)
 {
     auto const a = name + " a", b = name + " b", c = name + " c";
@@ -235,7 +237,7 @@ TEST_F(completion_test, completes_by_a_statement_for_any_driver)
     EXPECT_EQ(table.rows(), "1");
 }
 
-TEST_F(completion_test, is_inert_once_its_transaction_has_committed)
+TEST_F(completion_test, is_inert_after_completed)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     server::ask("BEGIN; " + mine->complete_statement() + "; COMMIT");
@@ -314,7 +316,8 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     auto mine = locks.try_acquire(name, kept);
     auto const deadline = mine->deadline();
     (void) mine->complete_statement();
-    locks.force_release(name); // looks like a commit for a tick, followed by an acquisition for a later tick
+    // To the client this looks like a commit for a tick, followed by an acquisition for a later tick.
+    locks.force_release(name);
     auto const next = locks.try_acquire(name, {.at_most = 1min});
     expect_dropped_in_silence(*mine, deadline);
     mine.reset();

@@ -4,7 +4,7 @@ namespace {
 
 using namespace by_hand;
 
-// Client 1 runs a command for tick 90. The command lasts from 130 to 180, unless it fails before that.
+// Client 1 runs a command for tick 90. The call lasts from 100 to `end`; `answer` has the times of the command.
 std::string run(char const *answer, char const *how = "", int end = 200)
 {
     return std::string{"history seed=1\ncall 1 client=1 do=run by=session names=a at_most=1000 at_least=0 tick=90 "
