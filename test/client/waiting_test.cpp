@@ -138,7 +138,7 @@ protected:
             std::clog << least << " attempts, perhaps because the machine has stood still: once more\n";
             least = std::min(least, attempts_of_a_crowd());
         }
-        EXPECT_LE(least, 20 + 20) << "a crowd that asks at each release: 200";
+        EXPECT_LE(least, 20 + 20) << "if all that wait asked at each release, it would be about 200";
     }
 
     std::stop_source stop;
@@ -182,9 +182,9 @@ TEST_F(waiting_test, many_callers_that_wait_for_one_name_use_one_session_and_ask
     expect_a_crowd_to_ask_one_after_the_other();
 }
 
-TEST_F(waiting_test, many_callers_ask_one_after_the_other_even_if_the_server_wakes_them_all)
+TEST_F(waiting_test, many_callers_ask_one_after_the_other_even_without_the_servers_queue)
 {
-    other_wait const tells_all{
+    other_wait const without_queue{
         "FOR i IN 1..100 LOOP"
         " IF EXISTS (SELECT FROM shedlock_locks l WHERE l.name = names[1] AND state = 'free') THEN"
         " RETURN (SELECT array_agg(one ORDER BY one) FROM unnest(which) AS one); END IF;"
@@ -249,7 +249,7 @@ TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
     EXPECT_TRUE(server::comes_true([&] { return attempts(many[0]) > few; }))
         << "there is no room for these, so it asks";
     auto one = wait_for(many[3]);
-    EXPECT_TRUE(comes_slice_of(999)) << "but for this one";
+    EXPECT_TRUE(comes_slice_of(999)) << "there is room for this one";
     auto const now = last_slice();
     EXPECT_TRUE(server::comes_true([&] { return last_slice() > now + 2; }));
     EXPECT_EQ(server::ask("SELECT max(names) FROM slices"), "999");
@@ -280,7 +280,8 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
         }
 }
 
-// Otherwise it would have to wait for as long as the server was asked to wait for the first caller.
+// A later caller ends the server's wait, which does not include its locks. Otherwise it would have to wait for as
+// long as the server was asked to wait for the first caller.
 TEST_F(waiting_test, a_caller_that_comes_later_is_woken_as_well)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -424,7 +425,7 @@ TEST_F(waiting_test, survives_a_connection_that_falls_silent)
     std::chrono::milliseconds patience = 1s;
     for (; waiting.wait_for(patience) != std::future_status::ready && patience < server::at_last; patience *= 2)
         pass_time(100ms); // it pauses before it asks
-    EXPECT_LT(patience, server::at_last) << "it would ask after ten seconds in any case";
+    EXPECT_LT(patience, server::at_last) << "it did not ask before the ten seconds after which it asks in any case";
     network.let_go();
     advance_clock(1h);
     EXPECT_TRUE(waiting.get());
@@ -446,7 +447,7 @@ TEST_F(waiting_test, survives_a_server_that_is_away_for_a_while)
     EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(waiting_test, finds_out_when_it_waits_on_another_server)
+TEST_F(waiting_test, finds_out_that_it_waits_on_another_server)
 {
     other_wait const forgotten{"PERFORM pg_sleep(extract(epoch FROM wait)); RETURN '{}';"};
     auto held = locks.try_acquire(name, {.at_most = 1min});
@@ -458,7 +459,9 @@ TEST_F(waiting_test, finds_out_when_it_waits_on_another_server)
 
 // When the server's wait cannot be used.
 
-TEST_F(waiting_test, asks_where_the_server_does_not_wait)
+// The last body sleeps for longer than it is asked to, once little of the ten seconds after which a caller asks in any
+// case is left.
+TEST_F(waiting_test, asks_where_the_servers_wait_cannot_be_used)
 {
     for (auto const *const body :
          {"RETURN NULL;", "RAISE insufficient_privilege;", "RETURN '{}';", "PERFORM pg_sleep(2.7); RETURN '{}';"}) {
@@ -472,7 +475,7 @@ TEST_F(waiting_test, asks_where_the_server_does_not_wait)
     }
 }
 
-TEST_F(waiting_test, asks_no_more_often_than_when_polling_if_it_is_woken_in_vain)
+TEST_F(waiting_test, pauses_between_requests_if_it_is_woken_in_vain)
 {
     other_wait const always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
     auto held = locks.try_acquire(name, {.at_most = 1h});
@@ -495,7 +498,8 @@ TEST_F(waiting_test, waits_in_spite_of_a_statement_timeout)
     EXPECT_TRUE(waiting.get());
 }
 
-// As on the portable edition, or up to PostgreSQL 16 if the extension was not loaded when the server started.
+// The server's wait returns NULL here, as it does on the portable edition, and up to PostgreSQL 16 if the extension
+// was not loaded when the server started.
 TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
 {
     if (!server::connection().empty())

@@ -16,7 +16,7 @@ public:
 
     void make();
 
-    // Returns the number of broken promises. If there are any, prints the first of them and keeps the file.
+    // Returns the number of broken promises. If there are any, prints the first five and keeps the file.
     std::size_t judge();
 
 private:

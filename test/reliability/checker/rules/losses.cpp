@@ -1,4 +1,6 @@
-// No call reports that a lock was lost, or not held, if the caller held it and its lease had not ended.
+// No call reports that a lock was lost if its caller held it and the lease had not ended. A guard or a completion does
+// not do so after the end of the lease either, unless there is another reason. No release by force reports that a lock
+// was free while it was held.
 #include "rules.hpp"
 
 #include <algorithm>
@@ -11,7 +13,7 @@ using history::result;
 
 namespace {
 
-// Whether the grant was certain when the operation began, and was not rolled back before the operation ended.
+// Whether the grant was certain when the operation began, and had not been rolled back by then.
 bool is_granted(acquisition const &mine, operation const &op)
 {
     if (in_one_transaction(*mine.op, op))
@@ -27,7 +29,8 @@ bool is_live_throughout(world const &world, biography const &about, acquisition 
            !was_revoked_between(about, *mine.op, op);
 }
 
-// Whether the other acquire may have taken the lock after `mine` and before the end of the operation, or was about to.
+// Whether the other acquire may have taken the lock after `mine` and before the end of the operation. Also true if it
+// was refused or rolled back in the end, but may have had the row during the operation.
 bool may_take_over(world const &world, operation const &other, acquisition const &mine, operation const &op)
 {
     if (other.what != action::acquire || &other == mine.op || other.called.at > op.done.at)
@@ -98,7 +101,8 @@ void must_have_lost_a_guard(world const &world, history::record const &record, o
 }
 
 // For a snapshot older than the DDL, a table that was rewritten (ALTER TABLE, REPACK CONCURRENTLY) is empty. Our
-// functions do not use the transaction's snapshot, but Java clients do. During DDL the table may also be missing.
+// functions do not use the transaction's snapshot, but Java clients do. A history with DDL allows 42P01, because
+// meanwhile the table may be missing.
 bool may_see_no_row(world const &world, history::record const &record, operation const &op)
 {
     auto const &allowed = record.allowed;
