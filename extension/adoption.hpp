@@ -1,4 +1,5 @@
-// CREATE EXTENSION creates the lock table, or adopts the table that a Java migration created.
+// CREATE EXTENSION creates the lock table, or adopts an existing one, which a Java migration created,
+// DROP EXTENSION left, or a dump has restored.
 #pragma once
 
 #include "pg.hpp"
@@ -11,8 +12,7 @@ namespace shedlock {
 // extension depends on it.
 void make_or_adopt_table(Oid schema);
 
-// For use after pg_upgrade, which keeps dependencies on the extension's members, but not the dependencies of the
-// extension itself.
+// For use after pg_upgrade, which keeps the extension's members, but loses the extension's dependency on the table.
 void record_dependency_again(Oid table);
 
 } // namespace shedlock

@@ -26,11 +26,12 @@ inline constexpr int shortest_locked_by = 64;
 // The end of locked_by for an acquisition of that kind, which is not java. Allocated with palloc.
 std::string_view end_of(origin::kinds kind, instant locked_at, bool ends_with_session = false);
 
-// `holder`, or application_name@client_addr if it is empty, truncated at a character boundary so that it fits into
-// `limit` characters together with the end. Allocated with palloc.
+// `holder`, or application_name@client_addr if it is empty (the session's role replaces an empty application_name),
+// truncated at a character boundary so that it fits into `limit` characters together with the end. Allocated with
+// palloc.
 text *make_locked_by(std::string_view holder, std::string_view end, int limit);
 
-// The role that the session logged in as, for texts that name a user.
+// The session_user, for texts that name a user.
 const char *session_role();
 
 // The claims made by functions for sessions and by functions for tokens.

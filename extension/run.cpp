@@ -65,8 +65,8 @@ void execute_one(const RawStmt *statement, const char *text)
                         errmsg("the command of shedlock_run failed: %s", SPI_result_code_string(result))));
 }
 
-// Executes one statement at a time. If one of them may commit, SPI would run them all with one snapshot, and none would
-// see what those before it have done.
+// Executes one statement at a time. If SPI got them all at once, and were told that they may commit, it would run them
+// with one snapshot, and none would see what those before it have done.
 void execute(const char *command)
 {
     ListCell *cell;
@@ -83,16 +83,17 @@ const char *iso_text(std::optional<instant> tick)
     fsec_t microseconds;
     if (!tick || timestamp2tm(pg::to_timestamp(*tick), nullptr, &parts, &microseconds, nullptr, nullptr) != 0)
         return "";
-    parts.tm_isdst = 0; // known; otherwise the offset would be left out
+    parts.tm_isdst = 0; // not -1, which means an unknown time zone: the offset would be left out
     char *const out = static_cast<char *>(palloc(MAXDATELEN + 1));
     EncodeDateTime(&parts, microseconds, true, 0, nullptr, USE_XSD_DATES, out);
     return out;
 }
 
-// Called after the command has failed. SPI_rollback would not work: it would finish the cursor loops that the error
-// interrupted, miscount the snapshots that the error left behind, and end the innermost SPI connection that is still
-// open instead of ours. So the whole transaction is aborted, as the server itself does after an error, and the release
-// gets a transaction of its own. This never returns, so the caller's state does not matter any more.
+// Called after the command, or the commit of its work, has failed. SPI_rollback would not work: it would run the
+// queries of the cursor loops that the error interrupted to their end, miscount the snapshots that the error left
+// behind, and take the innermost SPI connection that is still open for ours. So the whole transaction is aborted, as
+// the server itself does after an error, and the release gets a transaction of its own. This never returns, so the
+// caller's state does not matter any more.
 [[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
@@ -138,8 +139,8 @@ bool run(Oid function, const acquire_request &request, const char *command)
         SPI_finish();
         return false;
     }
-    // The claim contains the session, so that the command may guard and extend the lock. It also contains the token, so
-    // that it refers to this acquisition only.
+    // The session owns the lock, so that the command may guard and extend it. So the claim contains the session. It
+    // also contains the token, so that it refers to this acquisition only.
     const claim mine{session_claim().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());

@@ -13,7 +13,7 @@ void skip_preparation_for_exit() noexcept;
 
 [[nodiscard]] bool is_exiting() noexcept;
 
-// OpenSSL is not cleaned up while one of these lives.
+// While one of these lives, our exit handler, if it was registered, waits (for 5 s at most) before OpenSSL cleans up.
 class tls_use {
 public:
     tls_use() noexcept;

@@ -11,7 +11,7 @@ namespace shedlock::tool {
 
 namespace {
 
-// The code point of one UTF-8 character of at most three bytes.
+// One UTF-8 character, of at most three bytes, as \uNNNN.
 std::string number_in_hex(std::string_view letter)
 {
     auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(letter[i]); };

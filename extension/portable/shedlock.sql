@@ -2326,7 +2326,7 @@ $q$ SELECT 'error', format('table %s is UNLOGGED: a server crash loses every loc
            format('ALTER TABLE %s SET LOGGED', $1)
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
 
--- pg_upgrade keeps dependencies on the extension's members, but not the dependencies of the extension itself.
+-- pg_upgrade keeps the extension's members, but loses the extension's dependency on the table.
 $q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
       FROM pg_extension e

@@ -43,7 +43,7 @@ operation const guard_and_complete{
     verb::complete, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); " + complete_token.sql + "; COMMIT", true};
 operation const run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
 
-// Exactly the statements that Java ShedLock sends.
+// Exactly the statements that Java ShedLock 7 sends with usingDbTime(), except that the values are filled in.
 operation const java_acquire{verb::java_acquire,
                              "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES('{name}', " JAVA_NOW
                              " + make_interval(secs => 600), " JAVA_NOW ", 'java') ON CONFLICT (name) DO UPDATE "
@@ -96,7 +96,8 @@ std::vector<stopped_operation> const &stopped_operations()
     std::vector<step> const held{by_itself(acquire)};
     std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
     std::vector<step> const held_by_another{by_another(acquire_token)};
-    // VACUUM has freed space in front of the row, so the index will list the row's next version first.
+    // If no old snapshot is open, VACUUM frees the space in front of the row, where rows of earlier pairs were. If
+    // updates also move the row, the index will list the row's next version first.
     std::vector<step> const held_behind_space{by_another(acquire_token), by_another(vacuum)};
     std::vector<step> const both_held{by_another(acquire_both)};
     std::vector<step> const run_out{by_another(acquire_token), by_another(expire)};
@@ -113,8 +114,8 @@ std::vector<stopped_operation> const &stopped_operations()
         {"acquire array, one has no row", acquire_both, released_by_another},
         {"acquire tick, no row", acquire_tick, nothing},
         {"acquire tick, failed before", acquire_tick, failed},
-        {"acquire tick, failed for another", acquire_tick, failed_for_another},
-        {"pause, failed for another", pause_name, failed_for_another},
+        {"acquire tick, released as failed by another", acquire_tick, failed_for_another},
+        {"pause, released as failed by another", pause_name, failed_for_another},
         {"force_release, unlocked by Java", force_release, released_by_java},
         {"pause, released by another", pause_name, released_by_another},
         {"extend", extend, held},
@@ -228,8 +229,8 @@ std::vector<other_operation> const &other_operations()
         {"DELETE, committed afterwards", {erase}, "COMMIT"},
         {"DELETE, rolled back afterwards", {erase}, "ROLLBACK"},
         {"SELECT FOR UPDATE, committed afterwards", {lock}, "COMMIT"},
-        {"UPDATE, open since before", {touch}, "COMMIT", true},
-        {"DELETE, open since before", {erase}, "COMMIT", true},
+        {"UPDATE, begun before, committed meanwhile", {touch}, "COMMIT", true},
+        {"DELETE, begun before, committed meanwhile", {erase}, "COMMIT", true},
     };
     return all;
 }

@@ -17,7 +17,9 @@ struct stopped_operation {
 struct other_operation {
     std::string title;
     std::vector<operation> steps;
-    std::string end; // COMMIT or ROLLBACK: the last step stays open until the stopped one has ended or waits for it
+    // COMMIT or ROLLBACK: the last step stays open until the stopped one has ended or waits for it, and then ends like
+    // this. Empty: no step stays open.
+    std::string end;
     bool is_early = false; // its only step is open before the stopped operation begins, and ends while that is stopped
 };
 

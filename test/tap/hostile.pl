@@ -1,6 +1,6 @@
-# A role may be able to create functions in our schema, or in one that comes earlier in the search_path. None of them ever runs with
-# another role's rights: neither the script of the portable edition nor any function of either edition calls them. (sql/hostile.sql
-# tests the same for CREATE EXTENSION.)
+# A role may be able to create functions in our schema, or in one that comes earlier in the search_path. Neither the script of the
+# portable edition nor any function of either edition ever calls one of them, which would give it another role's rights. (A careless call
+# by a user may. sql/hostile.sql tests the same for CREATE EXTENSION.)
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -38,8 +38,8 @@ sub answer
 	return join "\n", grep { $_ ne '' } $out, grep { /ERROR/ } split /\n/, $error;
 }
 
-# The traps exist before the script runs. A superuser runs it with their schema in the search_path: first after pg_catalog, which is
-# implicit there, then before it.
+# The traps exist before the script runs. A superuser runs it twice, with the schema of the traps in the search_path: once after
+# pg_catalog, which comes first if the path does not name it, and once before it.
 database('before');
 my $home = q[regress_target];
 $node->safe_psql('before', 'CREATE SCHEMA regress_target');
@@ -88,9 +88,9 @@ is($node->safe_psql('before', q[SELECT has_function_privilege('app', 'defaults.s
 $node->safe_psql('before', 'GRANT TRIGGER ON defaults.shedlock TO default_role');
 like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'), qr/^error\|.*role default_role may put triggers on it/m, 'the doctor names a role that may create triggers on the table');
 
-# Calls every function (except shedlock_stats_reset and shedlock_after_pg_upgrade) in one session, with exactly the declared types,
-# among overloads that are a better match for any other types.
-# Calls that raise an error are included, because our functions raise errors by calling other functions of ours.
+# Calls every function (except shedlock_stats_reset and shedlock_after_pg_upgrade) in one session, with exactly the declared types:
+# first without overloads, then among overloads that would be a better match if one of the types differed.
+# Calls that raise an error are included, because the portable edition raises errors by calling other functions of ours.
 my @surface = map { [ /^(\S+) (.*)/ ] } split /\n/, <<'SQL';
 ok SELECT @.shedlock_version()
 ok SELECT @.shedlock_tick('1 h'::interval, 'UTC'::text, clock_timestamp())
@@ -158,22 +158,22 @@ SL001 SELECT @.shedlock_complete_token('s'::text, '1'::bigint)
 SQL
 sub whole_surface
 {
-	my ($database, $among) = @_;
+	my ($database, $where) = @_;
 	my $calls = join '', map { my ($result, $call) = @$_; $call =~ s/@\./jobs./g; "$call" . ($call =~ /\\gset/ ? '' : ';') . "\n\\echo :SQLSTATE\n" } @surface;
 	my ($status, $out, $error) = $node->psql($database, $calls, on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=terse' ]);
 	my @states = $out =~ /^([0-9A-Z]{5})$/mg;
 	my @wrong = map { ($states[$_] // '') eq ($surface[$_][0] =~ s/^ok$/00000/r) ? () : "$surface[$_][1]: $states[$_]" } 0 .. $#surface;
-	is_deeply(\@wrong, [], "every function works among $among") or diag($error);
+	is_deeply(\@wrong, [], "every function works $where") or diag($error);
 	unlike($error, qr/A TRAP/, '... and no trap runs');
 }
 for my $edition ('portable', 'extension')
 {
 	database($edition);
 	$node->safe_psql($edition, $edition eq 'portable' ? "SET ROLE team; SET search_path = jobs; $install" : 'CREATE EXTENSION shedlock SCHEMA jobs');
-	whole_surface($edition, "no other functions, $edition edition");
+	whole_surface($edition, "without overloads, $edition edition");
 	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$text\$$sources\$text\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are created');
 	like(answer($edition, "SELECT jobs.shedlock_acquire('x', '1 h', '0', '0', NULL, false)"), qr/A TRAP RUNS AS|is not unique/, '... which a call with literals runs into');
-	whole_surface($edition, "overloads of PostgreSQL's functions and ours, $edition edition");
+	whole_surface($edition, "among overloads of PostgreSQL's functions and ours, $edition edition");
 	# The tool, and with it the library, passes exactly the declared types, too.
 	my @dsn = ('--dsn', $node->connstr($edition) . q[ options='-c search_path=jobs']);
 	for my $call ([ 'run', 'tool', '--at-most', '1h', '--every', '1h', '--retry', '--', 'true' ], [ 'acquire', 'tool', '--at-most', '1h', '--wait', '1ms' ], [ 'pause', 'paused', '--reason', 'why' ],
@@ -182,9 +182,10 @@ for my $edition ('portable', 'extension')
 		my @command = @$call;
 		splice @command, 1, 0, @dsn; # before any --
 		my $process = launch({}, slow_tool, @command);
-		is(ended($process), $call->[0] eq q(doctor) ? 1 : 0, "... and shedlock $call->[0]") or diag($process->{err});
+		is(ended($process), $call->[0] eq q(doctor) ? 1 : 0, "... the command shedlock $call->[0] works among them") or diag($process->{err});
 	}
-	# Ambiguous overloads do not stop the doctor, protect, grant and revoke of either edition, and the doctor reports who can create them.
+	# Ambiguous overloads of our other functions do not stop the doctor, protect, grant and revoke of either edition, and the doctor reports
+	# who can create them. (Those of these four are dropped: with them our own calls here would be ambiguous.)
 	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_ambiguities('jobs')"), '>', 30, 'ambiguous overloads are created');
 	$node->safe_psql($edition, q[DROP FUNCTION jobs.shedlock_doctor(int), jobs.shedlock_grant(text, boolean, boolean, boolean, int), jobs.shedlock_revoke(text, boolean, boolean, int), jobs.shedlock_protect(boolean, int)]);
 	$node->safe_psql($edition, 'GRANT CREATE ON SCHEMA jobs TO attacker');

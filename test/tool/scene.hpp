@@ -1,5 +1,5 @@
-// The environment of the tests: a database with the extension, the tool in PATH, with a clock that the test moves, and
-// for each test an empty working directory and a lock of its own.
+// The environment of the tests: a database with the extension or the portable edition, the tool in PATH, with a clock
+// that the test moves, and for each test an empty working directory and a lock of its own.
 #pragma once
 
 #include "process.hpp"

@@ -1,4 +1,4 @@
-# Row 47, I10: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Row versions move from page to
+# Row 47: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Row versions move from page to
 # page under an old snapshot, and with every write if there is a further index, so a search may run concurrently with such a move.
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ for my $round (1 .. $rounds)
 	my %saw = $out =~ /(\w+) (\d+)/g;
 	$sum{$_} += $saw{$_} for keys %saw;
 	ok($ok && $saw{extends} && $saw{guarded}, "round $round, " . ($round % 2 ? 'no further index' : 'an index on lock_until') . ": $out") or diag($err);
-	is($saw{lost}, 0, 'I10 no call reported that its lock was lost');
+	is($saw{lost}, 0, 'no call reported that its lock was lost');
 }
 seen(47, $sum{extends} + $sum{guarded}, "$sum{extends} extends and $sum{guarded} guarded commits by $clients clients, half of the time with an index on lock_until: $sum{lost} false losses");
 

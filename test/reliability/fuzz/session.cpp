@@ -119,7 +119,7 @@ std::string value_of(PGresult const *result, int line, int column)
     return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
 }
 
-// Reads the rows of a query for `columns` (below). They begin at the result's column `first`.
+// Reads the rows of a query for `columns` (below), which begin at the result's column `first`.
 rows rows_of(PGresult const *result, int first)
 {
     rows found;
@@ -227,7 +227,7 @@ result_pointer session::next_result()
     return result;
 }
 
-// Fails unless the statement has no further result, and is followed by the end of its pipeline sync.
+// Fails unless the statement has no further result, and is followed by the result of its pipeline sync.
 void session::finish_statement()
 {
     result_pointer const end{PQgetResult(connection_.get()), &PQclear};

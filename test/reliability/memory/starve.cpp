@@ -1,6 +1,6 @@
 // starve(n) makes the n-th of this backend's next allocations fail, once; with 0, none fails. starve_left() returns how
-// many allocations are left until then. The server has no hook for this, so the module changes the table of functions
-// behind the memory contexts, in this process only.
+// many allocations are left until then. Only allocations in contexts of the usual kind (AllocSet) count. The server has
+// no hook for this, so the module changes the table of functions behind these contexts, in this process only.
 #include <cstdint>
 
 extern "C" {
