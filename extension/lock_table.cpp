@@ -33,7 +33,8 @@ private:
     LOCKTAG tag_;
 };
 
-// Whether the lease ends within the first waiter's longest nap, so that it has to be woken even if this commits.
+// Whether the lease ends within the first waiter's longest nap, so that this waiter has to be woken even if the
+// transaction commits.
 bool will_be_free_soon(const lease &times)
 {
     return times.lock_until < pg::clock_now() + queue::longest_nap;
@@ -229,8 +230,9 @@ bool lock_table::insert(const lock_name &name) const
 }
 
 // INSERT … ON CONFLICT DO NOTHING by hand. The executor's version waits for a conflicting insertion in progress, and
-// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. The dirty scan before it can
-// miss a row that is being moved to another page. The unique index then reports the row, and the insertion is undone.
+// fails with 40001 in REPEATABLE READ if the conflicting row is newer than the snapshot. The dirty scan in insert()
+// can miss a row that is being moved to another page. The unique index then reports the row, and the insertion is
+// undone.
 bool lock_table::insert_speculatively(const lock_name &name) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
@@ -242,8 +244,8 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     nulls[shape_.name - 1] = false;
     const HeapTuple tuple = heap_form_tuple(columns, values, nulls);
 
-    // While the insertion is speculative, a Java client's ON CONFLICT waits only until it is finished or aborted, not
-    // for our commit.
+    // While the insertion is speculative, a Java client's ON CONFLICT waits until it is finished or aborted. After an
+    // abort the client need not wait for our commit.
     PAUSE_POINT("insert");
     const TransactionId xid = GetCurrentTransactionId();
     const uint32 speculation = SpeculativeInsertionLockAcquire(xid);
@@ -336,8 +338,8 @@ bool lock_table::share_lock(sighting &seen) const
 }
 
 // Citus writes its own record of this transaction only after durability has decided whether the commit must wait for
-// the disk, so that is required here. Otherwise some workers could commit, the coordinator crash and forget its own
-// commit, and the remaining workers would roll back.
+// the disk. So the commit is required to wait here. Otherwise some workers could commit, the coordinator crash and
+// forget its own commit, and the remaining workers would roll back.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {
     if (shape_.citus == citus_roles::none)

@@ -1,7 +1,7 @@
 -- locked_by: only ownership is read from it. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
 -- The text of a holder and the reason of a pause mean nothing.
 SET TimeZone = 'UTC';
--- A Java client's lock is not ours, even if its name looks like our locked_by. The client takes over a
+-- A Java client's lock is not ours, even if the client's name looks like our locked_by. The client takes over a
 -- lock of ours that had run out, and leaves our other columns as they were.
 CREATE TABLE alike (no int GENERATED ALWAYS AS IDENTITY, text text);
 INSERT INTO alike (text) VALUES ('billing/2.14'), ('batch/run/1.0'), ('worker#3'), ('worker#-3'), ('job*1'), ('a/1.2:3'), ('a/1.2!3'), ('a/1.2.0a1b2c3d:3'), ('a/1.2,0a1b2c3d!3'), ('a/1.2.0a1b2c3d&3'), ('a/1.2.0a1b2c3d&'), ('a/tick5/1.2'), ('cron/tick5'), ('paused: x'), ('released by force: x'), ('paused: x*1'), (''), ('#'), ('*'), (E'two\nlines#1');
@@ -10,7 +10,7 @@ UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + interval '
 SELECT text, state, holder = text AS holder, holder_pid, last_outcome, last_tick = locked_at AND last_done_tick = locked_at AS javas, shedlock_acquire(name, '1 h') AS second_holder FROM shedlock_locks JOIN alike ON name = 'java ' || no ORDER BY no;
 SET client_min_messages = error;
 SELECT bool_or(shedlock_release(name) OR shedlock_extend(name, '1 h') OR shedlock_release_token(name, token) OR shedlock_extend_token(name, token, '1 h')) AS any_is_ours FROM shedlock_locks;
--- shedlock_protect does not suppress its unlock.
+-- shedlock_protect does not suppress a Java client's unlock.
 SELECT shedlock_protect();
 RESET client_min_messages;
 WITH unlocked AS (UPDATE shedlock SET lock_until = timezone('utc', now()) FROM alike WHERE name = 'java ' || no RETURNING 1) SELECT count(*) = (SELECT count(*) FROM alike) AS all_are_unlocked FROM unlocked;
@@ -30,7 +30,7 @@ SELECT bool_or(shedlock_acquire('tick ' || no, '1 h', tick => t, retry => true) 
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token('cron', '1 h', tick => '2020-01-01Z') AS token \gset
 SELECT shedlock_release_token('cron', :token), shedlock_acquire_token('cron', '1 h', holder => 'cron/tick1577836800000000') AS token \gset
-SELECT shedlock_release_token('cron', :token, done => false), shedlock_acquire('cron', '1 h', tick => '2020-01-01Z', retry => true) AS was_done;
+SELECT shedlock_release_token('cron', :token, done => false), shedlock_acquire('cron', '1 h', tick => '2020-01-01Z', retry => true) AS is_due;
 -- The same for the reason of a pause.
 SELECT bool_and(shedlock_pause('pause ' || no, text)) FROM alike;
 SELECT count(*) FILTER (WHERE holder <> 'paused: ' || session_user || CASE WHEN text = '' THEN '' ELSE ': ' || text END) AS differ, count(*) FILTER (WHERE state <> 'paused' OR holder_pid IS NOT NULL OR last_outcome IS NOT NULL OR last_tick IS NOT NULL) AS wrong
@@ -40,7 +40,7 @@ SELECT state, last_outcome, count(*) FROM shedlock_locks WHERE name ~ '^pause' G
 DELETE FROM shedlock;
 DROP TABLE alike;
 
--- Nobody owns a paused lock or one that was released by force.
+-- Nobody owns a lock that was paused and resumed, or one that was released by force.
 SELECT shedlock_pause('p'), shedlock_resume('p'), shedlock_acquire('f', '1 h'), shedlock_force_release('f');
 SELECT name, locked_by = holder || '*' || token AS kind FROM shedlock JOIN shedlock_locks USING (name) ORDER BY name;
 \set VERBOSITY terse

@@ -1,6 +1,6 @@
 # I11 with postgres_fdw, which commits on the other server just before the local commit, and cannot undo that. The guard checks
-# before that, with one exception: a session whose first connection by postgres_fdw comes after its guard commits on the other
-# server first (docs/guarantees.md, "Limits").
+# before that, with one exception: a session that connects by postgres_fdw for the first time, and does so after its guard,
+# commits on the other server first (docs/guarantees.md, "Limits").
 use strict;
 use warnings;
 use Test::More;

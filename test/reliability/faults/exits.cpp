@@ -1,7 +1,8 @@
 // exits HOW CONNECTION LOCK MS: a program that holds a lock which is kept alive, and ends after MS milliseconds with
 // status 7. HOW is one of
 //   static    main returns; the client and its lock are static
-//   late      the same, but main makes the client, so OpenSSL has cleaned up when it is destroyed
+//   late      the same, but the client is put into a static object that was made before main, so OpenSSL has cleaned
+//             up when the client is destroyed
 //   exit      main calls std::exit(); its client is a local variable
 //   thread    another thread calls std::exit(), while main waits for the lock, which it holds itself
 //   callback  std::exit() is called in on_activity, by a thread of the library
