@@ -19,7 +19,7 @@ inline lock_name to_lock_name(text *datum)
     return {datum, bytes, pg::hash_of(bytes, 0)};
 }
 
-// Sorted, distinct, at least one.
+// At least one. Sorted and distinct, except in a wait_request.
 using lock_names = std::span<lock_name>;
 
 struct acquire_request {

@@ -21,7 +21,8 @@ SELECT shedlock_session_alive(NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
 SET shedlock.async_releases = 1;
 
--- The extension can be moved to another schema; the table, which Java clients may use, stays and is found. An untyped literal finds its function.
+-- The extension can be moved to another schema; the table, which Java clients may use, stays and is found. A name that is an untyped literal is taken
+-- for text, not for text[].
 CREATE SCHEMA elsewhere;
 SELECT shedlock_acquire('moving', '1 min');
 ALTER EXTENSION shedlock SET SCHEMA elsewhere;
@@ -52,8 +53,8 @@ CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
--- CREATE EXTENSION reports another lock table, although it silences notices, because ours may be a mistake. It does not if ours
--- has locks already.
+-- If there is another lock table, the one that CREATE EXTENSION has just created may be a mistake. So it reports the other one, although it
+-- silences notices while its script runs. If our table has locks already, it reports nothing.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE SCHEMA regress_java;

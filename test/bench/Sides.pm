@@ -102,7 +102,7 @@ our @sides = (
 	},
 	{
 		key => 'plain', title => 'two UPDATEs by primary key',
-		note => "twice `$plain_update`, unconditionally, in a table with the same fillfactor whose key is a bigint: the least that an acquire and"
+		note => "twice `$plain_update`, unconditionally, in a table that has a bigint as its key and the fillfactor of ours: the least that an acquire and"
 			. ' a release of one row can be in SQL',
 		schema => 'plain', only => ['cycle'],
 		acquire => $plain_update, release => $plain_update,
@@ -153,7 +153,7 @@ our @sides = (
 	}, qw(always everysec)),
 );
 
-# The sides that are measured with up to a million names. With that many names ours may slow down as much as plain SQL does.
+# The sides that are measured with up to a million names. Plain SQL is among them to show how much it slows down with that many names.
 our %with_many_names = (refused => [qw(ours plain_select java_again)], cycle => [qw(ours plain_async java_again)]);
 
 sub side

@@ -18,7 +18,7 @@ $ENV{SHEDLOCK_SETTINGS} =~ s/\Q$ENV{SHEDLOCK_STAGE}\E/$copy/g;
 my $node = new_server('server', "dynamic_shared_memory_type = mmap\n");
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# Starts a session whose first call is a guard. The guard fails at the commit, and counts that.
+# Starts a session whose first call is a guard. The guard fails at the commit, and counts that if there is shared memory.
 sub lose
 {
 	my ($name) = @_;

@@ -44,7 +44,8 @@ public:
 
 private:
     pid_t pid_;
-    int terminal_ = -1, out_ = -1, err_ = -1; // files are read while they are written: no pipe that could be full
+    int terminal_ = -1;
+    int out_ = -1, err_ = -1; // files in memory: a pipe would be full if the test did not read it meanwhile
     std::string seen_;
     words command_;
 };

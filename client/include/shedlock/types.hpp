@@ -18,7 +18,8 @@ namespace shedlock {
 
 // ---- Errors ----
 
-// That another caller holds the lock is an outcome, not an error. For errors, what() is a message for people.
+// That another caller holds the lock is an outcome, not an error. For errors, what() is a message for people. Of these
+// classes pqxx.hpp throws only lock_lost and usage_error; all other errors that it throws are libpqxx's.
 
 // The server could not do what was asked. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {

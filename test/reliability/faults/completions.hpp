@@ -33,7 +33,8 @@ public:
         }
     }
 
-    // Stops the process once, if this is the given point. A stop without the file has another cause.
+    // Creates the file and stops the process, once, if this is the given point of the last tick. A stop without the
+    // file has another cause.
     void at(std::string const &point, int tick)
     {
         if (point != point_ || tick != last_)
@@ -48,7 +49,7 @@ public:
     int work_through(std::function<bool(int tick)> const &attempt)
     {
         for (int tick = first_; tick <= last_; ++tick)
-            while (!survives([&] { return attempt(tick); }))
+            while (!gets_done([&] { return attempt(tick); }))
                 std::this_thread::sleep_for(std::chrono::milliseconds{std::rand() % 20});
         return 0;
     }
@@ -57,7 +58,7 @@ public:
     std::string job;
 
 private:
-    static bool survives(std::function<bool()> const &attempt)
+    static bool gets_done(std::function<bool()> const &attempt)
     try {
         return attempt();
     } catch (shedlock::lock_lost const &) {
@@ -86,7 +87,8 @@ inline shedlock::instant instant_of(int tick)
     return shedlock::instant{beginning_of_2020 + std::chrono::minutes{tick}};
 }
 
-// Every other lease is long and ends with the session; the others are short, and may end before the work is done.
+// For leases that are not kept alive: every other one is long and ends with the session; the others are short, and may
+// end before the work is done.
 inline bool is_long(int tick)
 {
     return tick % 2 != 0;
@@ -108,7 +110,7 @@ template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick
     shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
 }
 
-// Runs the program, and prints a failure that work_through does not survive.
+// Runs the program, and prints a failure that has ended work_through.
 inline int run(int count, char **words, std::function<int(program &)> const &work)
 try {
     program mine{count, words};

@@ -41,7 +41,8 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
     return {};
 }
 
-// It must be one of the expected errors, and nothing may have happened. But a command that failed did run.
+// It must be one of the expected errors, and no row must have changed. But if it is the error of a run's own command,
+// the rows must be as they are after a run that failed.
 std::string oracle::judge_error(call const &made, session const &caller, outcome const &seen,
                                 expected_errors const &errors, bool good_arguments) const
 {
