@@ -61,8 +61,8 @@ struct options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due. Needs tick or every.
     bool retry = false;
-    // The name of the holder in views and messages. Eight random digits are put before it, by which the client
-    // recognises its own acquisition when a reply was lost. Default: program@host:pid
+    // The name of the holder in views and messages. Eight random hexadecimal digits are put before it, by which the
+    // client recognises its own acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
 };
 
@@ -169,8 +169,8 @@ public:
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays false,
     // even if the lease is extended. It is also false once keep-alive or extend() has learned that another program with
-    // the token has released the lock as done (shedlock_complete_token), because other callers may hold it by then. Of
-    // several names, those that are not done yet are still kept alive.
+    // the token has released the lock as done (shedlock_complete_token), because other callers may hold it by then.
+    // Several names count as released as done only when all of them are; until then the others are kept alive.
     [[nodiscard]] bool held() const noexcept;
     // Until when the lease can be trusted. It is counted from before the request was sent, and is earlier than the
     // server's lock_until by min(at_most / 10, 6 s) + at_most / 1000, to allow for clocks that run at different rates
