@@ -21,9 +21,9 @@ struct entry {
     char name[longest_name];
 };
 
-// Followed in memory by the slots, a hash table of entry numbers with linear probing (0: empty), and by the entries.
-// It is one flat piece of memory, so that it is the same in a named segment and in the memory that the server starts
-// with.
+// Followed in memory by the slots, a hash table with linear probing (0: empty, otherwise an entry's number plus one),
+// and by the entries. It is one flat piece of memory, so that it is the same in a named segment and in the memory that
+// the server starts with.
 struct shared_state {
     LWLock lock;            // shared for counting, exclusive for adding, evicting and resetting
     pg_atomic_uint64 clock; // advances with every use
@@ -90,8 +90,8 @@ void empty_slot_of(uint32 number)
 }
 
 // Makes space for one entry by evicting, of the next few, the least recently used. To find the oldest of all, every
-// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. As it is, a
-// name is evicted when about four fifths of the names that are kept have been used since its own last use.
+// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. As it is,
+// usually most of the names that are kept have been used since the evicted name's own last use.
 uint32 evict()
 {
     constexpr uint32 few = 5; // shedlock.max_tracked is at least 20

@@ -44,7 +44,7 @@ TEST(availability, a_tick_has_one_turn)
 
 TEST(availability, a_tick_is_compared_with_ticks_and_not_with_clocks)
 {
-    // Yesterday's tick was run late this morning, and does not use up today's.
+    // Yesterday's tick was run only this morning, and does not use up today's.
     const lease this_morning{noon - 1h, noon - 2h, {}};
     const history yesterdays{noon - 24h, noon - 24h, noon - 1h};
     EXPECT_EQ(availability_of(this_morning, noon, tick_request{noon - 3h, false}, yesterdays), availability::free);
@@ -101,7 +101,8 @@ TEST(history, of_java_counts_as_done_for_ticks_up_to_its_acquisition)
 
 TEST(history, of_java_takes_nothing_back)
 {
-    // A tick ahead of the clock failed, and Java ran before that tick was due: its run counts for the previous tick.
+    // The run of a tick ahead of the clock failed, and a Java client ran before that tick was due. The Java run counts
+    // as done for the ticks up to its acquisition, and leaves the failed tick to be retried.
     const auto counts = history_of({noon + 30s, noon - 1h, {}}, {noon + 1h, noon, {}}, java);
     EXPECT_EQ(counts.last_tick, noon + 30s);
     EXPECT_EQ(counts.last_done_tick, noon);
@@ -178,7 +179,7 @@ TEST(token, I6_grows_in_coarse_columns)
     EXPECT_EQ(new_token(noon + 1700ms, {}, noon + 5ms, 1ms), noon + 1700ms);
 }
 
-TEST(token, is_the_time_of_the_clock_whatever_the_tick)
+TEST(token, is_the_time_of_the_clock_if_the_tick_is_another)
 {
     EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon);
     EXPECT_EQ(new_token(noon + 5min, noon, {}, microsecond), noon + 5min);
@@ -235,7 +236,7 @@ TEST(standing, I4_a_session_owns_what_it_acquired)
     EXPECT_EQ(standing_of({held_for_a_minute, java, "/42.17"}, session, noon), standing::foreign);
 }
 
-TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_has_this_one)
+TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_still_has_this_token)
 {
     const claim holder{{}, noon};
     EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::live);
@@ -269,7 +270,7 @@ TEST(standing, I1_a_released_lease_is_no_longer_ours_even_if_it_is_kept)
     EXPECT_EQ(standing_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), standing::done);
 }
 
-TEST(standing, a_token_that_was_released_as_done_is_known_until_the_next_one_is)
+TEST(standing, a_token_that_was_released_as_done_is_known_until_a_later_one_is_released_as_done)
 {
     const claim holder{{}, noon};
     const lease next{noon + 1min, noon + 1us, noon};
@@ -389,7 +390,7 @@ TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)
     EXPECT_FALSE(is_past({forever, noon, std::nullopt}, {}, now, microsecond)) << "paused";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now, microsecond)) << "I6: the next token would be the same";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now + 9s, 10s)) << "I6, in a coarse column";
-    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick in the future";
+    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick that is not past yet";
 }
 
 } // namespace

@@ -23,6 +23,7 @@ using crowd::microseconds;
 constexpr microseconds patience = 600'000'000;
 constexpr microseconds distance = 60'000'000; // between the ticks of a backlog
 
+// A season is one run of this program: a number of ticks, and the faults (except when calm) that happen meanwhile.
 enum class seasons { kills, calm, backlog };
 
 // A connection that reconnects when its session or the server is lost.
@@ -120,15 +121,19 @@ public:
 
 private:
     // A new tick is later than the previous run, because that run's effect has been seen.
-    void announce() { tick_ = ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"); }
+    void announce() { tick_ = time_of_server(); }
+
+    microseconds time_of_server()
+    {
+        return ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
+    }
 
     microseconds ask_for_number(std::string const &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
 
     // The last of the ticks was due a minute ago.
     void catch_up(int ticks)
     {
-        announce();
-        tick_ = tick_ - ticks * distance;
+        tick_ = time_of_server() - ticks * distance;
         int done = 0;
         for (auto since = crowd::now().at; done < ticks;) {
             random_.one_in(2) ? cause_fault() : crowd::pause(5000);
@@ -156,8 +161,8 @@ private:
         longest_ = std::max(longest_, crowd::now().at - begin);
     }
 
-    // Terminates, or once in forty times kills, the session that holds the job's lock, at once or a little later, or a
-    // random session at a random moment.
+    // Terminates a scheduler's session, or kills it (one time in forty). In three of four cases it is the session that
+    // holds the job's lock, at once or a little later. Otherwise it is a random active one, at a random moment.
     void cause_fault()
     {
         bool const at_random = random_.one_in(4);

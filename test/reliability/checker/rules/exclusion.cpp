@@ -66,8 +66,8 @@ void holds_exclude(world const &world, biography const &about, found &all)
 }
 
 // A client relies on the lock from the answer to its acquire until the time that its release records. A client that
-// never releases records nothing. With keep-alive the end of a lease is not known, but it is known which client relies
-// on it.
+// never releases records nothing. With keep-alive, holds_exclude does not know when a lease ended. This rule does not
+// need to, because the client has recorded until when it relied on the lock.
 void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
 {
     std::vector<std::pair<operation const *, operation const *>> claims;
@@ -137,7 +137,8 @@ operation const *done_by(world const &world, acquisition const &one)
 
 } // namespace
 
-// Ticks are compared with ticks. With retry the last tick may be granted again, unless it was done.
+// A tick is compared with the ticks of earlier acquisitions (tick_of), not with the times at which they ran. With
+// retry the last tick may be granted again, unless it was done.
 void ticks_run_once(world const &world, biography const &about, found &all)
 {
     for (auto const &again : about.acquisitions) {

@@ -7,7 +7,7 @@ namespace checker {
 
 using history::action;
 
-// At REPEATABLE READ and above it sees the rows as they were when the transaction began.
+// At REPEATABLE READ and above it sees the rows as of the transaction's snapshot, which its first query takes.
 bool may_be_out_of_date(world const &world, operation const &op)
 {
     return world.is_portable() && world.level_of(op) != history::level::committed;
