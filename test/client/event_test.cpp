@@ -51,7 +51,7 @@ TEST_F(event_test, a_lock_that_keep_alive_could_not_extend_is_lost)
     network.cut();
     server::end_lease(name);
     mine.reset(); // the server reports the loss, too
-    EXPECT_EQ(std::ranges::count(heard.all(), event::kind::lost, &event::what), 1) << heard.texts();
+    EXPECT_EQ(heard.count(event::kind::lost), 1) << heard.texts();
 }
 
 TEST_F(event_test, a_lock_that_was_taken_over_is_not_reported_to_end_by_itself)
@@ -67,9 +67,7 @@ TEST_F(event_test, a_lock_that_was_taken_over_is_not_reported_to_end_by_itself)
         }
         mine.reset();
         ++losses;
-        ASSERT_TRUE(server::comes_true([&] {
-            return std::ranges::count(heard.all(), event::kind::lost, &event::what) == losses;
-        })) << heard.texts();
+        ASSERT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == losses; })) << heard.texts();
         EXPECT_NE(heard.all().back().text.find("taken over"), std::string::npos) << heard.texts();
     }
     EXPECT_FALSE(heard.include(event::kind::not_released));

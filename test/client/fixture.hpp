@@ -72,11 +72,8 @@ public:
             lines += one.text + '\n';
         return lines;
     }
-    [[nodiscard]] bool include(event::kind what)
-    {
-        auto const now = all();
-        return std::any_of(now.begin(), now.end(), [&](event const &one) { return one.what == what; });
-    }
+    [[nodiscard]] auto count(event::kind what) { return std::ranges::count(all(), what, &event::what); }
+    [[nodiscard]] bool include(event::kind what) { return count(what) > 0; }
 
 private:
     struct list {

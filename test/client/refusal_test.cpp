@@ -60,7 +60,7 @@ TEST_F(refusal_test, says_that_it_is_kept)
     EXPECT_EQ(why.holder, "web-2");
     EXPECT_EQ(why.since, shown("locked_at", name));
     EXPECT_EQ(why.until, shown("lock_until", name));
-    expect_line(why.to_text(), {name, "web-2", "until"});
+    expect_line(why.to_text(), {name, "last held by web-2", "kept", "until"});
 }
 
 TEST_F(refusal_test, says_that_it_is_paused_and_why)

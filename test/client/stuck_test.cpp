@@ -52,8 +52,6 @@ protected:
         return std::ranges::all_of(all, [](auto const &one) { return one->deadline() > clock::now() + 50min; });
     }
 
-    [[nodiscard]] auto count(event::kind what) { return std::ranges::count(heard.all(), what, &event::what); }
-
     void keep(keeper &by, std::vector<std::shared_ptr<lease>> const &all)
     {
         for (auto const &one : all)
@@ -70,13 +68,13 @@ TEST_F(kept_test, rows_that_are_locked_do_not_endanger_other_locks)
     keep(keeping, stuck);
     keep(keeping, healthy);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); }));
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 250; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 250; })) << heard.texts();
     for (auto const &one : heard.all())
         EXPECT_TRUE(one.what == event::kind::extend_failing && one.lock.list().at(0).starts_with(name + " stuck "))
             << one.text;
     others.reset();
     EXPECT_TRUE(server::comes_true([&] { return are_extended(stuck); }));
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 250; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_recovered) == 250; })) << heard.texts();
     EXPECT_EQ(heard.all().size(), 500u) << heard.texts();
 }
 
@@ -91,9 +89,9 @@ TEST_F(kept_test, a_lock_of_several_names_is_extended_when_all_its_rows_are_free
     session shared{[] { return server::connection(); }, 1min};
     keeper keeping{[] { return server::connection(); }, shared, report};
     keeping.keep(both);
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 1; })) << heard.texts();
     others.reset();
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 1; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_recovered) == 1; })) << heard.texts();
     EXPECT_TRUE(are_extended({both}));
     EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
 }
@@ -107,9 +105,9 @@ TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
     session shared{[] { return server::connection(); }, 1min};
     keeper keeping{[] { return server::connection(); }, shared, report};
     keep(keeping, all);
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 1; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 1; })) << heard.texts();
     other.reset();
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_recovered) == 1; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_recovered) == 1; })) << heard.texts();
     EXPECT_TRUE(are_extended(all));
     EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
 }
@@ -128,9 +126,9 @@ TEST_F(kept_test, one_that_postgresql_cannot_extend_does_not_endanger_other_lock
     keeping.keep(broken);
     keep(keeping, healthy);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); })) << heard.texts();
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::extend_failing) == 2; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 2; })) << heard.texts();
     EXPECT_EQ(heard.all().back().lock.list(), broken->names.list());
-    EXPECT_EQ(count(event::kind::extend_recovered), 1) << heard.texts();
+    EXPECT_EQ(heard.count(event::kind::extend_recovered), 1) << heard.texts();
     EXPECT_EQ(heard.all().size(), 3u) << heard.texts();
 }
 
@@ -182,7 +180,7 @@ TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_its_end)
     keep(keeping, some);
     expect({{event::kind::extend_failing, ""}});
     keep(keeping, due(" lost ", 2, 1s));
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::lost) == 2; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == 2; })) << heard.texts();
     network.let_go();
     expect({{event::kind::extend_failing, ""},
             {event::kind::lost, ""},
@@ -208,7 +206,7 @@ TEST_F(keeping_outage_test, reports_no_recovery_before_a_loss)
     auto const last = due(" last ", 1);
     keep(keeping, last);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(last); })); // so the thread has looked again
-    EXPECT_EQ(count(event::kind::extend_recovered), 0) << heard.texts();
+    EXPECT_EQ(heard.count(event::kind::extend_recovered), 0) << heard.texts();
     advance_clock(35min);
     expect({{event::kind::extend_failing, "2 locks "},
             {event::kind::lost, some[1]->names.to_text()},
@@ -219,12 +217,12 @@ TEST_F(keeping_outage_test, reports_no_recovery_when_all_locks_are_lost)
 {
     network.refuse_newcomers();
     keep(keeping, due(" lost ", 2, 1s));
-    EXPECT_TRUE(server::comes_true([&] { return count(event::kind::lost) == 2; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == 2; })) << heard.texts();
     network.let_go();
     auto const next = due(" next ", 1);
     keep(keeping, next);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(next); }));
-    EXPECT_EQ(count(event::kind::extend_recovered), 0) << heard.texts();
+    EXPECT_EQ(heard.count(event::kind::extend_recovered), 0) << heard.texts();
 }
 
 // ---- Callers ----

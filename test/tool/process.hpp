@@ -16,14 +16,16 @@ struct outcome {
     std::string out, err;
 };
 
+inline constexpr struct in_terminal {
+} terminal;
+
 // A process is started with default signal handlers, in the folder of the test. PATH finds its program; "shedlock" is
 // the tool. It has either a session without a terminal, where it reads the given input, or a terminal of 24 lines,
 // where `out` is everything that the terminal shows.
 class process {
 public:
-    enum class place { terminal };
     explicit process(words const &, std::string const &input = {});
-    process(place, words const &);
+    process(in_terminal, words const &);
     ~process(); // kills it
     process(process const &) = delete;
     process &operator=(process const &) = delete;
@@ -49,7 +51,6 @@ private:
     std::string seen_;
     words command_;
 };
-inline constexpr auto terminal = process::place::terminal;
 
 outcome run(words const &, std::string const &input = {});
 
