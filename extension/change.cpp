@@ -172,7 +172,7 @@ const char *advise(const complaint &found, const claim &who)
 }
 
 // Whether shedlock_stats counts this as lost: the lease is over, another acquisition has followed, or the session does
-// not hold the lock. A token that was never issued, and a lock that was released before, do not count.
+// not hold the lock. A name without a row, a token that was never issued, and an earlier release do not count.
 bool was_lost(const complaint &found, const claim &who)
 {
     if (found.no_row || found.why == standing::failed || found.why == standing::done)

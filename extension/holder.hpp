@@ -11,7 +11,7 @@
 // row can be copied to another server. A comma before <server> means that the start is not that of the backend, because
 // the portable edition could not see it.
 //
-// A Java client writes the same locked_by each time, and never the row's locked_at. A holder that imitates an end
+// A Java client writes the same locked_by each time, without the row's locked_at. A holder that imitates an end
 // changes nothing, because the real end is always appended to it. Nothing else is read from locked_by. (The view
 // shedlock_locks, the portable edition and shedlock_protect_row implement the same rule as a regular expression.)
 #pragma once

@@ -1,6 +1,6 @@
 // The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no allocation, nothing that
-// fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. Whether the
-// session with which a lease ends is gone is found out elsewhere (lock_table::lease_of, change.cpp).
+// fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. Whether a
+// lease has ended with its session is determined elsewhere (lock_table::lease_of, change.cpp).
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ inline constexpr duration tick_tolerance = std::chrono::minutes{1};
 struct lease {
     instant lock_until;
     instant locked_at;
-    // Of a run: a time until it is released; after that absent if it was done, `never` if not. Of a pause or a release
-    // by force: absent.
+    // Of a run that has not been released: a time. Of one that has: absent if it was done, `never` if not. Of a pause
+    // or a release by force: absent.
     std::optional<instant> lock_at_least_until;
 };
 
@@ -67,7 +67,7 @@ struct tick_request {
     bool retry;
 };
 
-// Who claims to own an acquisition: a session, whoever has its token, or, in a run, a session together with the token.
+// Who claims to own an acquisition: a session, whoever has its token, or, in shedlock_run, a session with the token.
 struct claim {
     std::string_view session; // empty: by the token alone
     std::optional<instant> token;

@@ -14,7 +14,7 @@ constexpr uint32 places_for_several = 8192;
 // because the hash is salted. A bucket has more if many sessions wait for the same lock.
 constexpr uint32 bucket_count = 1024;
 
-// If the first in a queue has not looked for longer than this, it may be suspended, and the next one looks instead.
+// If the last look of the first in a queue is longer ago than this, it may be suspended, and the others look instead.
 constexpr duration lately = longest_nap * 3 / 2;
 
 constexpr uint32 none = 0; // places are counted from 1
@@ -36,8 +36,8 @@ struct bucket {
 
 // The places follow it in memory.
 struct shared_state {
-    // For everything but the salt. Without it a session reads bucket.first and its own waiter.is_woken, and writes its
-    // own waiter.looked. Held for one session's buckets at most.
+    // For everything but the salt. Without the lock a session only reads bucket.first and its own waiter.is_woken, and
+    // writes its own waiter.looked. Held at most while the buckets of one session's keys are walked.
     LWLock lock;
     uint64 salt; // for the keys, so that no user can choose names that share a bucket
     uint32 vacant;
@@ -55,7 +55,7 @@ struct ticket {
 ticket *mine = nullptr;
 size_t mine_count = 0;
 
-// A lock whose waiters are woken when this transaction ends.
+// A lock whose first waiter is woken when this transaction ends.
 struct wakeup {
     key what;
     ends when;
@@ -180,7 +180,7 @@ key key_of(Oid table, const lock_name &name)
     return pg::hash_of(name.bytes, salted(static_cast<uint64>(MyDatabaseId) << 32 | table));
 }
 
-// The salt is that of a table with OID 0. There is none, so this is not the key of any lock.
+// The seed is that of a table with OID 0. There is no such table, so this is not the key of any lock.
 key key_of_wait(int64 wait_id)
 {
     return pg::hash_of({reinterpret_cast<const char *>(&wait_id), sizeof wait_id},

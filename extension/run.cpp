@@ -89,11 +89,11 @@ const char *iso_text(std::optional<instant> tick)
     return out;
 }
 
-// Called after the command, or the commit of its work, has failed. SPI_rollback would not work: it would run the
-// queries of the cursor loops that the error interrupted to their end, miscount the snapshots that the error left
-// behind, and take the innermost SPI connection that is still open for ours. So the whole transaction is aborted, as
-// the server itself does after an error, and the release gets a transaction of its own. This never returns, so the
-// caller's state does not matter any more.
+// Called after the command, or the commit of its work, has failed. SPI_rollback would not work: it would complete the
+// queries of the cursor loops that the error interrupted, miscount the snapshots that the error left behind, and treat
+// the innermost SPI connection that is still open as ours. So the whole transaction is aborted, as the server itself
+// does after an error, and the release gets a transaction of its own. This never returns, so the caller's state does
+// not matter any more.
 [[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction

@@ -31,8 +31,8 @@ struct table_shape {
 // 55000, with what is wrong with it, and what to do.
 [[noreturn]] void report_unusable(Relation table, const char *what, const char *remedy);
 
-// 55000. In a table of the right shape no column that is read as a value can be NULL. If one is NULL all the same, this
-// prevents a crash.
+// 55000. In a table of the right shape lock_until, locked_at and locked_by cannot be NULL. If one is NULL all the
+// same, this prevents a crash.
 void require_value(bool is_null, const char *column);
 
 // Checks an open table. 55000 with what is wrong and what to do. A table that is about to be adopted may lack the

@@ -82,7 +82,7 @@ using cache_identifier = SysCacheIdentifier;
 using cache_identifier = int;
 #endif
 
-// The list of backends in shared memory, with MaxBackends slots.
+// The list of backends in shared memory: MaxBackends slots, followed by those of auxiliary processes.
 inline const PgBackendStatus *all_backends()
 {
 #if PG_VERSION_NUM >= 170000

@@ -1,6 +1,6 @@
 // How a session that found a lock taken waits: it joins the lock's queue, sleeps until it is woken, and looks again.
-// The release of a Java client, a row edited by hand and a session that crashed wake no waiter, so it also looks by
-// itself.
+// The release of a Java client, a row edited by hand and (outside shedlock_run) the end of the holder's session wake
+// no waiter, so it also looks by itself.
 #pragma once
 
 #include "queue.hpp"
@@ -26,7 +26,7 @@ struct outlook {
 // but at most twice as long as the time before: from 10 ms up to 1 s if the holder will wake us, and otherwise up to 50
 // ms. The others do not look at the lock, but check that the first still does: the second every second, the third every
 // two seconds, and so on. All these sleeps are shortened at random by up to half, so that waiters do not look in
-// lockstep. wait_for_any checks every second, whatever its places in the queues, because it checks many at once.
+// lockstep. In wait_for_any the others check every second after their first sleep, because they check many at once.
 class naps {
 public:
     void start_anew() { next_ = shortest; }

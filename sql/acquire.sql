@@ -51,7 +51,7 @@ SELECT shedlock_acquire('rolled back', '1 min') AS free_again;
 COMMIT;
 SELECT state FROM shedlock_locks WHERE name = 'rolled back';
 
--- A lock in a function's exception block vanishes with the block.
+-- A lock acquired in an exception block vanishes if the block fails.
 DO $$
 BEGIN
     BEGIN

@@ -6,7 +6,7 @@ CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, loc
 CREATE EXTENSION shedlock;
 INSERT INTO shedlock SELECT n, timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host' FROM unnest(ARRAY['', repeat('x', 300), repeat('y', 20000)]) n;
 SELECT length(name), shedlock_force_release(name) AS was_held, shedlock_pause(name) AS paused, shedlock_resume(name) AS resumed FROM shedlock ORDER BY 1;
--- The other functions refuse such names, except a name that is too long but has a row.
+-- The functions that are not for administrators refuse such names, except a name that is too long but has a row.
 SELECT shedlock_acquire('', '1 min');
 SELECT shedlock_release('');
 SELECT shedlock_acquire(repeat('x', 301), '1 min');

@@ -1,4 +1,4 @@
--- I4, I8: in a mixed fleet Java clients and we exclude each other. J is a Java client with usingDbTime(), whose statements are literal; U is us.
+-- I4, I8: in a mixed fleet Java clients and we exclude each other. J is a Java client with usingDbTime() and its exact statements; U is us.
 \set VERBOSITY terse
 -- $1 name, $2 seconds, $3 host. UPDATE 1 means acquired, UPDATE 0 refused; INSERT likewise.
 PREPARE java_first(text, int, text) AS
@@ -57,7 +57,7 @@ SELECT state, remaining > '29 min' AS half_an_hour FROM shedlock_locks WHERE nam
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'j';
 SELECT shedlock_acquire('j', '1 min');
 
--- U released with at_least, J refused until then. Our at_least stays in the row after J has had the lock, and does no harm.
+-- U released with at_least, J refused until then. Afterwards J acquires.
 SELECT shedlock_acquire('l', '1 h', at_least => '30 min'), shedlock_release('l');
 EXECUTE java_again('l', 3600, 'host');
 UPDATE shedlock SET lock_until = timezone('utc', now()) WHERE name = 'l';

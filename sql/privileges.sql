@@ -66,7 +66,7 @@ SELECT shedlock_guard_token('p', token) FROM shedlock_locks WHERE name = 'p';
 SELECT name, last_outcome, holder_alive FROM shedlock_locks WHERE name = 'c';
 RESET ROLE;
 
--- A hostile search_path: fake operators, functions, types and a fake table change nothing.
+-- A hostile search_path: fake operators, functions, tables and a fake view change nothing.
 CREATE SCHEMA evil;
 GRANT ALL ON SCHEMA evil TO regress_shedlock_app;
 SET ROLE regress_shedlock_app;
@@ -112,7 +112,7 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
        attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
        attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
 RESET ROLE;
--- A monitoring role can read the views, call shedlock_tick, shedlock_ticks and shedlock_version, and nothing else.
+-- A monitoring role can only read the views and call shedlock_tick, shedlock_ticks, shedlock_version and the views' functions.
 CREATE ROLE regress_shedlock_monitor;
 SELECT shedlock_grant('regress_shedlock_monitor', read_only => true);
 SET ROLE regress_shedlock_monitor;

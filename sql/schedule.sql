@@ -70,7 +70,7 @@ SELECT n, every, at FROM clock, schedule
  WHERE (step = '1 min' OR in_a_year)
    AND CASE WHEN every < '1 day' THEN multiple(every, shown) = shown OR multiple(every, shown - interval '1 us') >= would ELSE multiple(every, shown) > multiple(every, latest) END;
 CREATE INDEX ON brute (n, every, at);
--- The calls are around each tick and at some instants between them. (It follows that no answer is too late, and that answers never go back.)
+-- The calls are around each tick and between ticks. (If no answer is wrong, none is too late, and they never go back.)
 CREATE TEMP TABLE asked AS
 SELECT n, zone, every, at - LEAST(every / 2, '30 s') AS at, (SELECT max(b.at) FROM brute b WHERE b.n = a.n AND b.every = a.every AND b.at <= a.at) AS tick
   FROM (SELECT n, every, at + i * interval '1 us' AS at FROM brute, unnest(ARRAY[-1, 0, 12345678]) i
@@ -105,7 +105,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('1 hour', '')$$, $$('1 hour', 'Europe/Atlantis')$$,
     $$('1 hour', at => 'infinity')$$, $$('1 hour', at => '-infinity')$$, $$('1 hour', at => '294276-12-31 23:59:30Z')$$
 ]) c;
--- The same period, written in different ways; and the longest periods.
+-- The same period, written in different ways; the longest periods; and instants before 2001, the origin.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('1 day 24 hours', at => '2023-06-01 12:00Z') = shedlock_tick('2 days', at => '2023-06-01 12:00Z')$$,
     $$('168 hours', 'Asia/Tokyo', '2023-06-01 12:00Z') = shedlock_tick('1 week', 'Asia/Tokyo', '2023-06-01 12:00Z')$$,

@@ -5,7 +5,7 @@ SELECT shedlock_tick('1 day', at => now() - interval '1 min') AS due \gset
 SELECT :'due'::timestamptz - interval '24 h' AS yesterday, :'due'::timestamptz - interval '72 h' AS three_days_ago, clock_timestamp() AS started \gset
 CREATE FUNCTION try(job text, tick timestamptz, retry boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS
     $$SELECT shedlock_acquire(job, '1 min', tick => tick, retry => retry)$$;
--- The ticks in days before due; a run without a tick counts for the time at which it began.
+-- last_tick relative to due, last_done_tick relative to last_tick; 'as acquired': when a run without a tick began.
 CREATE VIEW ticks AS
 SELECT name, state, last_outcome, now.what AS last_tick, done.what AS last_done_tick, last_done_at IS NOT NULL AS was_ever_done
   FROM shedlock_locks,
@@ -81,7 +81,7 @@ DECLARE
     executed boolean;
 BEGIN
     FOR due IN SELECT t FROM shedlock_locks l, shedlock_ticks('1 day', l.last_done_tick) t
-                WHERE l.name = 'daily' AND t >= l.last_tick AND t <= (SELECT day + interval '24 h' FROM bad) LOOP -- a day begins at midnight, perhaps now
+                WHERE l.name = 'daily' AND t >= l.last_tick AND t <= (SELECT day + interval '24 h' FROM bad) LOOP -- none that becomes due during this test
         CALL shedlock_run('daily', format('SELECT work(%L)', due), '1 min', tick => due, retry => true, executed => executed);
         EXIT WHEN NOT executed;
     END LOOP;
@@ -109,7 +109,7 @@ SELECT count(*) FILTER (WHERE acquired AND released) AS ran, count(*) FILTER (WH
           FROM generate_series(now() - interval '2000 h', now() - interval '1801 h', interval '1 h') tick) AS r;
 DELETE FROM shedlock;
 
--- last_done_at: when a run was last released as done, by the server's clock. Everything else leaves it, and last_done_tick, unchanged.
+-- Only a release as done changes last_done_at, to the server's clock. Only that and a Java run change last_done_tick.
 SELECT last_done_at, last_tick, last_done_tick FROM shedlock_locks RIGHT JOIN (VALUES ('job')) n (name) USING (name);
 SELECT shedlock_acquire('job', '1 h', tick => :'three_days_ago');
 SELECT last_done_at, last_tick = :'three_days_ago' AS last_tick, last_done_tick FROM shedlock_locks WHERE name = 'job';
@@ -174,7 +174,7 @@ EXECUTE java('java', '0', 'build-7');
 SELECT * FROM ticks;
 SELECT try('java', :'yesterday') AS counts_as_done, try('java', :'due') AS so_does_this, try('java', clock_timestamp() + interval '30 s') AS later;
 SELECT last_done_tick >= :'started' AND last_done_tick < last_tick AS javas_is_kept, last_done_at FROM shedlock_locks;
--- Any of our functions that overwrites the row stores that, even one for administrators.
+-- Any of our functions that overwrites the row stores the tick of the Java run, even one for administrators.
 EXECUTE java('paused', '0', 'build-7');
 EXECUTE java('freed', '1 h', 'build-7');
 EXECUTE java('without tick', '0', 'build-7');
@@ -199,7 +199,7 @@ DEALLOCATE java;
 DROP TABLE before;
 DELETE FROM shedlock;
 
--- A token never equals the tick, so that the row shows whether there was a tick. Ticks keep their microseconds even if other columns are coarse.
+-- A token never equals the tick: last_tick = locked_at means no tick. Ticks keep microseconds even if other columns are coarse.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(0);
 SELECT date_trunc('second', clock_timestamp()) AS second \gset
 SELECT shedlock_acquire('coarse', '1 h', tick => :'second') AND shedlock_release('coarse') AS that, shedlock_acquire('coarse', '1 h', tick => :'second'::timestamptz + interval '1 s') AND shedlock_release('coarse') AS next,

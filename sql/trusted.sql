@@ -10,8 +10,8 @@ REVOKE ALL ON shedlock FROM regress_shedlock_app;
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_hidden;
 
--- The extension is trusted: a role that may create objects in the database may create the extension, and then read its table and
--- grant its use. That role owns the table; a superuser owns the functions.
+-- The extension is trusted: a role with CREATE on the database and on the schema may create the extension, and then read its
+-- table and grant its use. That role owns the table; a superuser owns the functions.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE ROLE regress_shedlock_dba;
@@ -57,7 +57,7 @@ SELECT c.relname, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a WHERE
 SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- Objects planted in the schema beforehand stop the installation instead of being used.
+-- A function or a view that was planted in the place of one of our objects stops the installation instead of being used.
 CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 \set VERBOSITY terse
 CREATE EXTENSION shedlock;

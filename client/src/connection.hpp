@@ -37,7 +37,7 @@ public:
     using connection_error::connection_error;
 };
 
-// No reply in time.
+// No reply in time, or before a stop was requested.
 class unanswered : public reply_lost {
 public:
     using reply_lost::reply_lost;

@@ -23,8 +23,8 @@ private:
     enum { none, begins, is_over_already, begun, ends } state_ = none;
 };
 
-// The pauses of one call: from about 100 ms to about 5 s, each twice as long as the one before, and random, so that
-// many callers do not ask at the same time.
+// The pauses of one call: at most 100 ms, then twice that, and so on up to 5 s. Each is shortened at random by up to
+// half, so that many callers do not ask at the same time.
 class backoff {
 public:
     static constexpr clock::duration longest = std::chrono::seconds{5};

@@ -52,7 +52,7 @@ struct extension {
 };
 struct extended {
     bool is_busy = false;            // another transaction has the row
-    std::optional<notice> refused{}; // why not, by SQLSTATE
+    std::optional<notice> refused{}; // the server's notice that says why
 };
 struct extensions {
     clock::time_point sent;
@@ -85,7 +85,7 @@ class tries {
 public:
     // `what` is the rest of a message that begins with "it is not known whether".
     tries(clock::time_point until, std::string what) : tries{until, until, std::move(what)} {}
-    // After the first lost reply, and while the row is busy, the time limit is `over` instead.
+    // The first lost reply allows another attempt until `over`, and a busy row until latest_request(over).
     tries(clock::time_point until, clock::time_point over, std::string what)
         : until_{until}, over_{over}, latest_{latest_request(over)}, what_{std::move(what)}
     {

@@ -40,7 +40,7 @@ public:
     [[nodiscard]] clock::time_point time_limit() const noexcept { return later(clock::now(), patience_); }
 
     // Whether the latest connection leads directly to the server. False before the first one, and behind a pooler,
-    // which has few connections and needs them for work.
+    // whose few connections must not be spent on waiting.
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
 
     // The time limit for one of several requests that together must take no longer than the patience. The first gets

@@ -38,7 +38,7 @@ internal::session viewer(request const &asked)
     return asker(asked, false);
 }
 
-// Shows as many lines as the terminal has, from its upper left corner.
+// Shows as many lines as fit on the terminal, from its upper left corner.
 void show_in_place(std::string const &text)
 {
     winsize size{};
@@ -153,7 +153,7 @@ int pause(request const &asked)
 {
     auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
     return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
-                       "was not paused: it is held, kept, or already paused");
+                       "was not paused: it is held, kept, or already paused, or another transaction has its row");
 }
 
 int resume(request const &asked)

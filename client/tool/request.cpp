@@ -229,7 +229,7 @@ private:
     void add_pause()
     {
         auto *const command =
-            add("pause", "Keep a job from running until it is resumed; 1: held, kept or already paused", pause);
+            add("pause", "Keep a job from running until it is resumed; 1: not free, or its row is locked", pause);
         add_name(command);
         add_text(command, "--reason", asked_.reason, "The reason, to be shown in lists");
         add_duration(command, "--wait", asked_.run.wait, "How long to wait while the lock is held");

@@ -15,8 +15,8 @@
 --   with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
--- * The statements of the file itself run with pg_catalog first, and otherwise at most with the schema, in which no other
---   role may create anything.
+-- * The statements of the file itself look names up in pg_catalog, and after it at most in the schema, in which no
+--   other role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
 -- The last block replaces @extschema@ with the schema.
@@ -756,7 +756,7 @@ BEGIN
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
     GET DIAGNOSTICS written = ROW_COUNT;
-    IF written < cardinality(names) THEN -- the clock has stepped back since, and shedlock_protect_row took a lock for one that is not free
+    IF written < cardinality(names) THEN -- the clock has stepped back since, so for shedlock_protect_row a lock is not free
         RAISE SQLSTATE 'SL0NO';
     END IF;
     RETURN token;
@@ -835,8 +835,8 @@ BEGIN
     may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL;
     LOOP
         -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays locked until
-        -- we have decided. If we gave it back in between, another session could take the lock. We would be refused, and so
-        -- would a third session that had found the row locked by us, although neither of us got the lock.
+        -- we have decided. If we gave it back in between, another session could take the lock, and we would be refused. So a
+        -- third session that had found the row locked by us would have been refused because of us, although we got nothing.
         BEGIN
             IF may_be_usual THEN
                 token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
@@ -1487,7 +1487,7 @@ DECLARE
     origin record;
     found_token CONSTANT bigint := @extschema@.shedlock__token_of(seen.locked_at);
 BEGIN
-    IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run has had it
+    IF seen.name IS NULL AND session IS NOT NULL AND token IS NOT NULL THEN -- a run, which has acquired it before
         RETURN 'Its row has been deleted.';
     ELSIF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_absent(wanted);

@@ -26,7 +26,7 @@ my %state = (
 	free => "lock_until = timezone('utc', now()) - interval '1 second'",
 );
 
-# Fills an empty table with the names 1 to N, all held by another session or all free, and analyzes it for the planner.
+# Empties the table, fills it with the names 1 to N, all held by another session or all free, and analyzes it for the planner.
 sub fill
 {
 	my ($side, $names, $state) = @_;

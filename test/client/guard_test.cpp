@@ -165,7 +165,7 @@ TEST_F(guard_test, is_a_statement_for_any_driver)
     table_of_work const table;
     EXPECT_EQ(table.do_with(statement), "");
     EXPECT_EQ(table.rows(), "1");
-    if (!server::is_portable()) { // where no other caller can come in between
+    if (!server::is_portable()) { // in the portable edition no other caller can come in between
         EXPECT_EQ(table.do_with(statement + "; SELECT shedlock_force_release('" + name + "')"), "SL001");
     }
     locks.force_release(name);
@@ -236,7 +236,7 @@ TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
         EXPECT_THROW(shedlock::commit(*mine, transaction), shedlock::lock_lost);
     }
     EXPECT_THROW(mine->release(), shedlock::lock_lost) << "it was not completed, so it is not inert";
-    if (!server::is_portable()) { // where no other caller can come in between
+    if (!server::is_portable()) { // in the portable edition no other caller can come in between
         mine = locks.try_acquire(name, {.at_most = 1min});
         overtaken late{*mine};
         pqxx::work transaction{connection};

@@ -10,7 +10,7 @@
 
 namespace {
 
-// A role that may log in by this password, and use the locks.
+// A role that may use the locks, and log in with the password 'right'.
 class role {
 public:
     explicit role(std::string const &name) : name_{name}

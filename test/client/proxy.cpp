@@ -32,7 +32,10 @@ bool pass(int from, int to)
 {
     char bytes[65536];
     auto const count = ::recv(from, bytes, sizeof bytes, 0);
-    return count > 0 && ::send(to, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+    ssize_t done = 0;
+    for (ssize_t sent = 1; sent > 0 && done < count; done += sent) // a SIGSTOP may end a send() early
+        sent = ::send(to, bytes + done, static_cast<std::size_t>(count - done), MSG_NOSIGNAL);
+    return count > 0 && done == count;
 }
 
 bool has_sent(int side)

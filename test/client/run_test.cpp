@@ -1,4 +1,4 @@
-// client::run: what it returns or throws is true.
+// What client::run returns or throws agrees with what happened.
 #include "fixture.hpp"
 #include "proxy.hpp"
 

@@ -1,4 +1,4 @@
-// The functions of types_plugin.cpp, a library that types_test loads.
+// The types of the functions catches, type and throws of types_plugin.cpp, a library that types_test loads.
 #pragma once
 
 #include <string>

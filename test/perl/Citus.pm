@@ -70,8 +70,9 @@ sub ask
 	return answer($_[0]);
 }
 
-# Sends statements of which the last one commits. Waits until that commit has prepared the work on the workers, but has not yet happened on
-# the coordinator. In between, PostgreSQL empties a temporary table, and waits for a lock on it that another session holds.
+# Sends statements of which the last one commits. Waits until the work is prepared on the workers (committed, if it is on only
+# one), but not yet committed on the coordinator. In between, PostgreSQL empties a temporary table, and waits for a lock on it
+# that another session holds.
 sub start_commit
 {
 	my ($nodes, $database, $before, @statements) = @_;

@@ -97,7 +97,7 @@ if ($plain->pg_version < 17)
 else
 {
 	$plain->safe_psql('postgres', "SELECT shedlock_acquire('early', '1 h'), shedlock_release('early')");
-	is($plain->safe_psql('postgres', "SELECT attempts FROM shedlock_stats WHERE name = 'early'"), 1, 'shedlock_stats counts without it');
+	is($plain->safe_psql('postgres', "SELECT attempts FROM shedlock_stats WHERE name = 'early'"), 1, 'shedlock_stats counts without shared_preload_libraries');
 	is($plain->safe_psql('postgres', 'SELECT shedlock_stats_reset(); SELECT count(*) FROM shedlock_stats'), "\n0", '... and can be reset');
 }
 is($plain->safe_psql('postgres', "SELECT shedlock_acquire('a', '1 h'), shedlock_release('a')"), 't|t', 'acquire and release work');

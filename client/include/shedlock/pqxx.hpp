@@ -256,7 +256,7 @@ private:
     std::unique_ptr<acquisition> mine_;
 };
 
-// The lock, or nullopt if it was still refused when wait had passed. The statement waits on the server.
+// The lock, or nullopt if refused: after wait, or at once if the tick is not due. The statement waits on the server.
 [[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
                                                       pqxx_options const &how, std::chrono::microseconds wait)
 {

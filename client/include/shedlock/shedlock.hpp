@@ -291,8 +291,8 @@ public:
     void release(names const &, token, outcome = outcome::done);
 
     // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
-    // if the lock is still not free after wait: held, kept, or paused already; throws in_doubt, too. resume: false if
-    // it was not paused.
+    // if after wait the lock is still held, kept, or paused already, or another transaction has its row; throws
+    // in_doubt, too. resume: false if it was not paused.
     bool force_release(std::string const &name);
     bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
                std::chrono::microseconds wait = {});

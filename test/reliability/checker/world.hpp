@@ -23,7 +23,7 @@ inline constexpr microseconds beginning = std::numeric_limits<microseconds>::min
 
 enum class fates { kept, undone, unknown };
 
-// The fate of an operation whose answer was yes, or that has no answer.
+// The fate of an operation. If the operation was refused or failed, only `settled` says something about it.
 struct fate {
     fates outcome;
     microseconds from; // for other clients it takes effect at some time between `from` and `by`; ever: it does not
@@ -79,7 +79,7 @@ public:
     // From then on it certainly neither locks a row nor has an uncommitted version of one.
     [[nodiscard]] microseconds settled_at(operation const &) const;
 
-    // The lease of this acquisition, as that operation could have found it, whichever client made it.
+    // The lease of this acquisition, as that operation, which may be any client's, could have found it.
     [[nodiscard]] lease lease_at(acquisition const &, operation const &observer) const;
 
     // The server's clock at the moment of the decision; for an acquire that was granted, as exact as the token.

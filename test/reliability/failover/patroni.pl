@@ -1,5 +1,5 @@
 # Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a fleet of clients works, the primary is
-# killed, etcd is killed, and Patroni is paused. Only in make torture, because it takes minutes.
+# killed, etcd is killed, and Patroni is suspended by SIGSTOP. Only in make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -91,7 +91,7 @@ run_rounds(12, \@nodes, $folder, \&is_well,
 		} ],
 	[ "etcd gone for twice Patroni's ttl, counted from its return",
 		sub { kill_and_wait('KILL', $etcd); sleep 2 * $ttl; start_etcd(); return time } ],
-	[ "the primary's Patroni paused for twice its ttl, counted from the end of the pause",
+	[ "the primary's Patroni suspended by SIGSTOP for twice its ttl, counted from when it went on",
 		sub { kill 'STOP', $_[0]{patroni}; sleep 2 * $ttl; kill 'CONT', $_[0]{patroni}; return time } ]);
 
 kill_and_wait('TERM', $_->{patroni}) for @nodes;

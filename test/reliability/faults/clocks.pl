@@ -14,7 +14,7 @@ my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
 die 'package faketime is missing' unless $library;
 my $for_threads = $library =~ s/faketime\.so/faketimeMT.so/r;
 
-# Returns environment variables: the clock of a process started with them follows the file at once, and nothing else changes it.
+# Returns environment variables that set a process's wall clock, and nothing else, ahead by the seconds now in the file.
 sub clock_by
 {
 	my ($file, $preload) = @_;
@@ -132,7 +132,7 @@ for my $round (1 .. $rounds)
 	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
 }
 my $steps = 8 * $rounds;
-seen(15, $steps, 'by the stepped clock exclusion held, tokens grew, the views were sane; only a lease that a jump forward had ended was given to another');
+seen(15, $steps, 'by the stepped clock, exclusion held, tokens grew, the views were sane; only a lock that a jump forward had freed was given to another');
 
 # I9: in a transaction that is an hour old, a lease begins at the current time.
 my $hours = often(2, 20);
@@ -205,7 +205,7 @@ is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not resta
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
 
 # Clients. The server's clock no longer steps, but the clocks of the tools do. The tools run at the same time, each with its own clocks.
-# Steps of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by the monotonic clock,
+# Steps of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by CLOCK_BOOTTIME,
 # and a command with keep-alive continues until it is told to end.
 my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
 my $times = often(1, 25);
@@ -246,7 +246,7 @@ for my $round (1 .. $times)
 }
 seen(16, @by * $times, 'steps of the client\'s wall clock: the deadline was kept, keep-alive went on');
 
-# A machine that was suspended: its processes did not run meanwhile, but CLOCK_BOOTTIME and the lease on the server advanced.
+# As when a machine is suspended, the tool does not run, but CLOCK_BOOTTIME advances by the length of its lease.
 my $sleeps = often(1, 25);
 for my $round (1 .. $sleeps)
 {

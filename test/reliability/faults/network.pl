@@ -50,7 +50,7 @@ for (;;) {
     sleep 0.02;
 }
 PERL
-# Returns whether the lease cannot be extended during the fault.
+# Returns whether no extend can be confirmed during the fault. (With "replies lost" the server may carry it out.)
 sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }

@@ -1,4 +1,4 @@
-# A crontab on many hosts: hundreds of "shedlock run --every" start at the same moment, and the command runs once.
+# A crontab on many hosts: many "shedlock run --every" start at the same moment, and the command runs once.
 use strict;
 use warnings;
 use File::Spec;
@@ -12,7 +12,7 @@ my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $crowd = often(40, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
-# Starts that many tools at once, for the same slot. Returns how often each exit status occurred, and the ticks of the commands that ran.
+# Starts that many tools at once. Returns how often each exit status occurred, and the ticks of all runs of that name so far.
 sub start_all
 {
 	my ($count, $name, $every) = @_;
@@ -37,7 +37,7 @@ for my $n (1 .. $rounds)
 	is(scalar(@$ticks), 1, "$crowd parallel starts for one slot: the command ran once");
 	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 }, '... one tool exited with 0, the others with 9, the status of a skipped run');
 }
-seen(41, $crowd * $rounds, "parallel starts in $rounds slots: exactly one command ran in each");
+seen(41, $crowd * $rounds, "parallel starts of $rounds jobs: exactly one command of each ran");
 
 # Short slots: they begin and end while tools are started.
 my (@all, $started);

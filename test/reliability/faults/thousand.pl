@@ -1,6 +1,6 @@
-# Row 50: one client keeps a thousand locks of an hour alive on one connection. All of them are held all the time, even while other rows are
-# locked by hand, during DDL, and across restarts of the server. The client's view is compared with the table (thousand.cpp). The test moves
-# the client's clock, so it does not take an hour, but only as long as the machine needs.
+# Row 50: one client keeps a thousand locks of an hour alive on one connection: during DDL, across restarts of the server, and
+# while rows are locked by hand. Only the locks of those rows are lost. The client's view is compared with the table
+# (thousand.cpp). The test moves the client's clock, so it does not take an hour, but only as long as the machine needs.
 use strict;
 use warnings;
 use IPC::Run;
@@ -238,9 +238,9 @@ my %released = ask($client, 'release');
 is(sql("SELECT count(*) FROM shedlock_locks WHERE state <> 'free'"), 0, "all locks are released, in $released{ms} ms");
 end($client);
 
-# ---- Half of the locks locked by hand ----
+# ---- Half of a hundred locks locked by hand ----
 
-# Some locks have leases twice as long, so that keep-alive is busy with those when the others are lost.
+# Fifty more have leases twice as long. Their rows are locked, too, so keep-alive is busy with them when the others are lost.
 my @odd = grep { $_ % 2 } 0 .. 99;
 $client = start_client(100, $at_most, 50, 2 * $at_most);
 $hand = lock_rows(@odd, 100 .. 149);

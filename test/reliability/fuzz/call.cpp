@@ -209,7 +209,7 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
         if (auto const found = found_row(about, made); found != about.known.end())
             return found->second.locked_at;
         return about.now;
-    case 8: // the last tick, to the microsecond
+    case 8: // the last tick, or a microsecond before or after it
     case 9:
         if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_tick)
             return near(random, *found->second.last_tick);

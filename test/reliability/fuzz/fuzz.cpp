@@ -92,9 +92,9 @@ void fuzzer::count(call const &made, outcome const &seen)
     if (seen.error)
         counts_[what]++;
     else if (auto const &name = made.names.front().value(); !made.is_array && name.empty())
-        counts_["the empty name taken"]++;
+        counts_["the empty name accepted"]++;
     else if (count_characters(about_.of_database, name) > about_.name_limit)
-        counts_["names taken that are too long"]++;
+        counts_["names accepted that are too long"]++;
 }
 
 knowledge fuzzer::knowledge_now() const
@@ -229,7 +229,7 @@ void fuzzer::look_at_all()
     require(judge_sessions(any, texts), "a look");
     require(judge_protection(any, oracle_->known), "a look");
     require(judge_portable_parser(any, oracle_->known), "a look");
-    counts_["looks at all"]++;
+    counts_["looks at all rows"]++;
 }
 
 void fuzzer::run(std::int64_t calls)

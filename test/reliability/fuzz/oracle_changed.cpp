@@ -20,8 +20,8 @@ verdict is_ours_and_live(row const &found, call const &made, session const &call
                                                         : verdict::either;
 }
 
-// Whether the row shows that the caller's acquisition was released as done: it is still that acquisition's row, or its
-// token is the last tick that was done.
+// Whether the row shows that the caller's acquisition was released as done: it is still that acquisition's row and has
+// no lock_at_least_until, or it is a later one's and its last_done_tick is the caller's token.
 bool is_known_to_be_done(row const &found, call const &made, session const &caller)
 {
     if (is_by_token(made.what) && token_of(found.locked_at) > *made.token)

@@ -26,7 +26,7 @@ inline bool is_same(std::optional<moment> a, std::optional<moment> b)
 
 enum class kinds { java, token, session, administrator };
 
-// The end of locked_by if the row is one of ours: the mark of its kind, then the row's own locked_at.
+// The end of locked_by if the row is one of ours: its session, if any, its kind's mark, and the row's own locked_at.
 struct ending {
     kinds kind = kinds::java;
     bool ends_with_session = false;

@@ -27,11 +27,13 @@ met($saw{$_}, "seen: $_")
 my $bound = sprintf '%.2g', 3 / $saw{histories};
 seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
 	  . "the rate of histories with a violation is below $bound (95 %)");
-seen(43, $saw{'session run yes'}, 'runs done in these histories, and ' . $saw{'state 22012'} . ' that failed: no tick had two effects, none that failed was refused');
+seen(43, $saw{'session run yes'}, 'runs done in these histories, and ' . $saw{'state 22012'}
+	  . ' that failed: no tick had two effects, and with retry no tick was refused because its run had failed');
 seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, and ' . ($saw{'session complete error'} + $saw{'token complete error'})
 	  . ' that were refused: the work was there if and only if its transaction was committed, and no tick had two effects');
-seen(42, $saw{'by java'}, "$saw{'by java'} operations by ShedLock's statements in these histories: no overlap");
-seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and guards rolled back to savepoints in these histories: as if they had never happened');
+seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java ShedLock's statements in these histories: no overlap");
+seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and completions '
+	  . 'rolled back to savepoints in these histories: as if they had never happened');
 
 $node->stop;
 done_testing();

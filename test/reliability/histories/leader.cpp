@@ -1,7 +1,7 @@
 // Candidates for one leadership, which all use the same holder, as two processes of one host behind a pooler do. A
-// candidate that is granted the lock leads for as long as it may rely on it. Then it is late: it continues for a while
-// as if it had not noticed, extends, works, and in the end releases a lock that another may have acquired long ago. In
-// the history, the release says until when the candidate led.
+// candidate that is granted the lock leads until it retires or may no longer rely on it. Then it continues for a while
+// as if it had not noticed: it may extend, works, and in the end releases a lock that another may have acquired long
+// ago. In the history, the release says until when the candidate led.
 #include "crowd.hpp"
 #include "statements.hpp"
 

@@ -36,7 +36,7 @@ sub nothing_in_the_log
 	is(join("\n", @trouble[ 0 .. ($#trouble < 9 ? $#trouble : 9) ]), '', "$what: no assertion failed, no crash, nothing leaked");
 }
 
-# Returns how many tests passed. The time limit, in seconds, ends a loop that cannot be interrupted.
+# Returns how many tests passed. The time limit, in seconds, ends the run even if a session loops and cannot be interrupted.
 sub installcheck
 {
 	my ($what, $time, @variables) = @_;
@@ -56,7 +56,7 @@ if ($ENV{ASSERT_SHORT})
 	exit;
 }
 
-# As in histories.pl, each kind of history has its own table.
+# As in histories.pl, each group of clients has its own table.
 copies($node, map { "crowd$_" } 1 .. 4);
 my @crowds = map { start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => 50) } 1 .. 4;
 my %saw;

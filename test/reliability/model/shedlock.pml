@@ -87,11 +87,11 @@ byte tick[CLIENTS];  /* from its acquire to its end */
 byte stage[CLIENTS]; /* of its transaction */
 #define WORKS 1
 #define HAS_FAILED 2 /* the work was rolled back: to be released as not done */
-#define COMPLETES 3  /* the commit has begun, and has looked at the row */
+#define COMPLETES 3  /* the commit has begun, and has written or share-locked the row */
 #define IS_AT_WORK(who) (stage[who] == WORKS || stage[who] == COMPLETES)
 
-/* For the properties only: no client knows this. A client relies on its lease from its call on, whatever is
- * written. */
+/* For the properties only: no client knows this. A lease lasts as long as its client may rely on it (at_most from the
+ * call on), or as long as it was written, whichever is longer. */
 byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
 byte greatest;                /* token of all acquisitions that were committed */
@@ -712,7 +712,7 @@ end:
 
 #ifdef BY_TOKEN
 /* The client of session 1 has waited too long for its commit. It does not know the outcome of the commit, and releases as
- * not done, on another connection. Once it has the answer to that release, it no longer relies on the lease. */
+ * not done, on another connection. Once it has the answer to that release, it relies on its at_least alone. */
 proctype late()
 {
     byte its_token, instant;
@@ -832,8 +832,8 @@ end:
     od
 }
 
-/* A client relies on its lease even without the session. A run does not, since its work was in the session; its at_least
- * still holds. */
+/* A client relies on its lease even without the session. A shedlock_run does not, since its work was in the session; its
+ * at_least still holds. */
 inline lose_session(client)
 {
     abort(client);

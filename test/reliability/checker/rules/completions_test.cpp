@@ -81,7 +81,7 @@ TEST(checker, sees_a_completion_of_a_lock_that_was_released_before)
     EXPECT_EQ(broken(granted + release(" done=no", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + release("", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 250)) + there), "I4")
-        << "by a client that does not know how the commit ended";
+        << "by another client, between the completion and the commit";
     EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 298)) + there), "")
         << "it may have been just after the commit";
     EXPECT_EQ(broken(granted + transaction(release("", 190, " tx=1", 1) + completed) + there), "")

@@ -10,7 +10,7 @@ namespace checker {
 // By the number of the run or completion.
 using effects = std::map<int, std::vector<history::row>>;
 
-// nullptr if the history does not have them.
+// The last operation `effects` that succeeded; nullptr if there is none.
 inline history::operation const *last_look(history::record const &record)
 {
     history::operation const *last = nullptr;

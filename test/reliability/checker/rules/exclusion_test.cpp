@@ -214,10 +214,10 @@ TEST(checker, tick_sees_a_second_run)
     EXPECT_EQ(
         broken(begin + run(2, 200, 90) + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + end),
         "")
-        << "the row was deleted before the acquire that was called first";
+        << "the row was deleted before the acquire that was called first was granted";
 }
 
-// An acquisition by client 1 for tick 90, which is released at 220 as done or as failed.
+// An acquisition by client 1 for tick 90, which is released between 200 and 220, as done or as failed.
 std::string turn(char const *said)
 {
     return std::string{R"(history seed=1

@@ -1,5 +1,5 @@
-// Every acknowledged acquisition is in the table, as it was acknowledged, and every row in the table is that of a
-// client's acquisition.
+// Every acknowledged acquisition is in the table until a later one replaces it or it is revoked, with a lease that is
+// no shorter than acknowledged. Every row in the table is that of a client's acquisition.
 #include "rules.hpp"
 
 #include <algorithm>

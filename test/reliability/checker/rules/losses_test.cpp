@@ -65,7 +65,7 @@ TEST(checker, knows_that_another_call_may_have_released_the_lock)
         EXPECT_EQ(broken(first + release(150, "result=lost") + told(what, 200, "result=no")), "")
             << what << " after a release that may have happened";
         EXPECT_EQ(broken(first + release(150, "result=no") + told(what, 300, "result=yes")), "unexplained")
-            << "the release that failed is no reason";
+            << "the release failed while the lock was held";
     }
 }
 
@@ -163,9 +163,9 @@ TEST(checker, I11_sees_a_guard_that_fails_without_a_reason)
         << "possibly granted, and the reply was lost";
     EXPECT_EQ(broken(first + "history allow=57P01\n" + refused("token") + told("guard", 1200, lost)), "unexplained");
     EXPECT_EQ(broken(first + by("do=acquire names=a,b", "result=no") + told("guard", 1200, lost)), "")
-        << "the other call had a until it was refused b";
+        << "the other call had lock a until it was refused lock b";
     EXPECT_EQ(broken(first + by("do=acquire names=a,b", "result=no") + told("guard", 1211, lost)), "unexplained")
-        << "it no longer had a";
+        << "it no longer had lock a";
     EXPECT_EQ(broken(first + by("do=force names=a", "result=no") + told("guard", 1300, lost)), "")
         << "the lock has a new token now";
     EXPECT_EQ(broken(first + by("do=revoke names=a", "result=lost") + told("guard", 1300, lost)), "")
