@@ -1,5 +1,5 @@
 # The extension, and the project's commands.
-#   make demo           shows the main job on a throw-away server
+#   make demo           shows three hosts sharing three jobs, on a throw-away server
 #   make check          runs the tests; PARTS="taps docs": only these parts of test/check.mk
 #   make quick          the quickest of them, for before a commit: rules, functions, races (half a minute once all is built)
 #   make check-busy     runs them N=5 times while the machine is kept busy (test/check-busy says how)
@@ -7,17 +7,17 @@
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make check-monitoring sends every query of docs/monitoring to a real Prometheus that scrapes a real server
-#   make bench          measures ours compared with the others, and writes docs/benchmark.md (under 20 minutes)
-#   make check-versions runs them on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
-#   make check-citus    runs them at the coordinator of a Citus cluster, where Citus is installed
+#   make bench          measures the extension compared with its alternatives, and writes docs/benchmark.md (under 20 minutes)
+#   make check-versions runs make check on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
+#   make check-citus    runs the tests of the SQL functions and the races at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages
-#   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": also on these Debians, each program with each suite's library
+#   make check-deb      builds them again, installs and uses them; SUITES="bookworm trixie sid": also on these Debians (the newest last), and runs programs built on each with the library of each
 #   make rpm            builds RPM packages into build/rpm, installs them into a folder and uses them
 #   make dist           writes the archives of a release into build
 #   make valgrind       runs the tests of the SQL functions under memcheck (about 10 minutes)
 #   make sanitize       runs the fuzzer against an extension built with UndefinedBehaviorSanitizer, and all tests of the client with ThreadSanitizer
 #   make check-assert   runs the SQL functions, races and random histories on a server with assertions, and without caches (SERVER=18: of that version, from sid or experimental)
-#   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these)
+#   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these, into build/reliability.md)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
 # The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They start no
@@ -154,8 +154,8 @@ include = awk -f extension/include.awk
 $(DATA_built): extension/include.awk extension/shared.sql extension/shedlock.sql
 	$(include) -v edition=extension extension/shared.sql extension/shedlock.sql >$@ || { rm -f $@; exit 1; }
 
-# The result is kept in git, because most people who need it have no make. It is compared by content, because git does not keep
-# the dates of files.
+# extension/portable/shedlock.sql is kept in git, because most people who need it have no make. It is compared by content,
+# because git does not keep the dates of files.
 .PHONY: portable
 all: portable
 portable:

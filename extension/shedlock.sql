@@ -34,10 +34,11 @@ BEGIN
                                               home, portable::regrole, installer),
                   HINT = pg_catalog.format('SET ROLE %s, which needs the right to CREATE in the database. Or drop its functions, if that role is not trusted.', portable::regrole);
     END IF;
-    SELECT pg_catalog.string_agg(DISTINCT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END, ', ') INTO grantees
+    SELECT pg_catalog.string_agg(DISTINCT a.grantee::regrole::text, ', ') INTO grantees
       FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
      WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
-       AND p.proname OPERATOR(pg_catalog.~) ours AND a.grantee OPERATOR(pg_catalog.<>) portable;
+       AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_rows', 'shedlock_end_wait', 'shedlock_pause']::name[])
+       AND a.grantee OPERATOR(pg_catalog.<>) 0::oid AND a.grantee OPERATOR(pg_catalog.<>) portable;
 
     FOR thing IN
         SELECT 'ROUTINE' AS kind, p.oid::regprocedure::text AS signature, p.proname AS name FROM pg_catalog.pg_proc p
@@ -245,7 +246,7 @@ CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
 CREATE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_session_alive(text) IS
-'For the view shedlock_locks: whether the session that the end of a locked_by names (/PID.START.SERVER) is still running. NULL on a standby, and for a session of another server.';
+'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still running. NULL on a standby, and for a session of another server.';
 
 CREATE FUNCTION shedlock_table() RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -257,7 +258,7 @@ COMMENT ON FUNCTION shedlock_table() IS
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_after_pg_upgrade() IS
-'Makes pg_dump restore the lock table before the extension again, when shedlock_doctor reports that pg_upgrade has forgotten it.';
+'Makes pg_dump restore the lock table before the extension, when shedlock_doctor reports that pg_dump does not know this order: pg_upgrade loses it.';
 
 CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
@@ -404,7 +405,7 @@ EXCEPTION WHEN dependent_objects_still_exist THEN
             HINT = 'Keep the table with ALTER EXTENSION shedlock_portable DROP TABLE shedlock, drop that extension, and create this one.';
     END IF;
     RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',
-        DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_+[a-z]+)"', '\1', 'g'),
+        DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_[a-z_]+)"', '\1', 'g'),
         HINT = 'Drop them, create the extension, and create them again.';
 END
 $$;

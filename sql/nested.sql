@@ -31,7 +31,7 @@ BEGIN;
 SELECT deep(80);
 SELECT count(*) FILTER (WHERE name LIKE 'level%') AS kept, count(*) FILTER (WHERE name LIKE 'undone%') AS undone FROM shedlock;
 -- Our own transaction sees the locks at any depth: still held, extended, released.
-SELECT shedlock_acquire('level 80', '1 h') AS still_held, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
+SELECT shedlock_acquire('level 80', '1 h') AS again, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
 ROLLBACK;
 SELECT held();
 

@@ -8,7 +8,8 @@ SELECT pg_sleep(0.02);
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 h'), shedlock_release('a');
 SELECT * FROM counts;
 SELECT longest_hold >= '20 ms' AS longest, total_hold >= longest_hold AS total, total_hold < '1 h' AS plausible, wait_time FROM shedlock_stats;
--- expired: another caller found that the lease had run out. A lock that was released in time does not count, nor does one of Java, where that is not known.
+-- expired: an acquire found that the lease had run out. A lock that was released in time does not count, and neither does one
+-- of a Java client, whose row does not say whether it was released.
 SELECT shedlock_acquire('e', '1 ms');
 SELECT pg_sleep(0.002);
 SELECT shedlock_acquire('e', '1 min'), shedlock_release('e'), shedlock_acquire('e', '1 min');
@@ -31,7 +32,8 @@ SELECT shedlock_release_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('never', 1);
 SELECT * FROM counts WHERE name IN ('l', 'never');
--- A completion counts as a release, and as lost, at the call or at the commit, if somebody else has acquired the lock since then. A lock that was released as done is not lost.
+-- A completion counts as a release or, if the lock has been acquired again before the call or the commit, as lost. A lock that
+-- was released as done is not lost.
 SELECT shedlock_acquire_token('c', '1 h') AS token \gset
 SELECT shedlock_complete_token('c', :token);
 SELECT shedlock_complete_token('c', :token);
@@ -67,7 +69,7 @@ SELECT * FROM counts WHERE name = 'rolled back';
 -- A run counts as an acquire and a release.
 CALL shedlock_run('run', 'SELECT 1', '1 min');
 SELECT * FROM counts WHERE name = 'run';
--- Names of any length.
+-- The longest name that is counted: 255 characters of four bytes.
 SELECT shedlock_acquire(repeat(E'\U0001F512', 255), '1 min');
 SELECT length(name), attempts FROM counts WHERE length(name) = 255;
 -- A role with shedlock_grant can read the view, and only an administrator can reset the counters.

@@ -1,5 +1,5 @@
 # The parts of "make check". test/check runs several at a time, because most of them wait, for servers to start or for time to
-# pass. test/part runs one, and prints how long it took. A part waits only for what is built for it. make takes the parts in
+# pass. test/part runs one, and prints how long it took. A part waits only for builds. make takes the parts in
 # the order of this list. First are those that need the longest chain of builds, and those that take long. Builds have
 # priority, because most parts wait for them.
 built = @test/part $@

@@ -52,7 +52,7 @@ public:
         if (options.tick && options.every)
             throw usage_error{"give either tick or every, not both", "22023"};
         if (!options.every && !options.zone.empty())
-            throw usage_error{"zone needs every, whose time zone it is", "22023"};
+            throw usage_error{"zone applies only to every, which was not given", "22023"};
     }
 
     std::optional<grant> ask_until_the_end()
@@ -204,8 +204,8 @@ private:
         if (is_free)
             if (auto granted = ask())
                 return granted;
-        // These rows are older than the request, so a run in them is not ours. If another caller has a lock, or has had
-        // the tick, the lost request was refused, too.
+        // These rows were read before ask(), and our mark was not in them, so a run in them is not ours. If another
+        // caller has a lock, or has had the tick, the lost request was refused, too.
         in_doubt_ = is_free && !has_run(rows, latest_tick());
         return std::nullopt;
     }
@@ -258,7 +258,7 @@ private:
         }
     }
 
-    // Whether the tick has had its run or, with retry, was done, for one of the names.
+    // Whether the tick is not due any more, for one of the names.
     bool has_run(std::vector<fields> const &rows, std::optional<instant> const &tick) const
     {
         return std::ranges::any_of(rows, [&](auto const &row) { return has_had_run(row, tick, options_.retry); });

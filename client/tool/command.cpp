@@ -118,7 +118,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
             environment.push_back(*variable);
     environment.push_back(nullptr);
 
-    int report[2]; // a failed exec writes its errno here; a successful one closes the other end
+    int report[2]; // a failed exec writes its errno to this pipe; a successful one only closes the writing end
     if (::pipe2(report, O_CLOEXEC) != 0)
         throw std::system_error{errno, std::generic_category(), "cannot create a pipe"};
     auto const parent = ::getpid();

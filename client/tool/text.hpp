@@ -17,8 +17,8 @@ std::string escaped_in_json(std::string const &);
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
 std::string duration(double seconds);
 
-// Whether this instant is more than two minutes ahead, the difference between servers' clocks that the doctor tolerates
-// as well. If so, a clock must have jumped forward.
+// Whether this instant is more than two minutes ahead; the doctor tolerates as much. If so, a clock is or was wrong, or
+// a Java client has written local time instead of UTC.
 bool is_in_the_future(double seconds_ago);
 
 // "3h04m ago", or "in the future".

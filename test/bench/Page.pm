@@ -39,8 +39,8 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
-# A summary of all speeds: ours per second, then ours divided by each other side, for 1, 8 and 32 clients. The cycle is compared with sides that
-# flush equally often: at each commit, or at each commit except that of the release.
+# A summary: ours per second, then ours divided by every other side. The cycle that flushes each commit is compared with sides
+# that do so, too; the cycle with the asynchronous release is compared with all sides except plain.
 sub ratios
 {
 	my @columns = (

@@ -79,7 +79,7 @@ sub speed
 	Redis::stop();
 }
 
-# The same with a slower flush: both servers are restarted with a library that waits before each flush.
+# Cycles and refused attempts with a slower flush: PostgreSQL (restarted) and Redis run with a library that delays it.
 sub slow_flush
 {
 	my ($plan) = @_;

@@ -1,4 +1,4 @@
-# The workloads, as pgbench scripts built from a side's statements. One run of a script is one operation.
+# The workloads, as pgbench scripts built from a side's statements. One run is one operation; of one and one_work, if granted.
 #   cycle     acquire and release a name from the client's own share of the names
 #   refused   acquire one of the names at random, all held by another session
 #   one       acquire the only name; release it if it was granted

@@ -96,7 +96,7 @@ our @sides = (
 	},
 	{
 		key => 'plain_select', title => 'SELECT by primary key',
-		note => 'tests whether the row with that number is free, which is all that plain SQL needs for a refusal',
+		note => 'tests whether the row is free, which is all that plain SQL needs for a refusal, in a table that has a bigint as its key',
 		schema => 'plain', setup => $plain, only => ['refused'],
 		acquire => 'SELECT lock_until <= now() AS got FROM shedlock WHERE name = :name',
 	},

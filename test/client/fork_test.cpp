@@ -127,12 +127,12 @@ TEST_F(fork_test, a_child_leaves_alone_a_lock_that_its_parent_keeps_alive)
 TEST_F(fork_test, a_child_leaves_its_parents_lock_alone_when_it_assigns_to_its_copy_and_the_lease_ends_there)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    auto brief = own->try_acquire(name + " brief", {.at_most = 1h});
+    auto second = own->try_acquire(name + " second", {.at_most = 1h});
     auto const granted = server::token(name);
     EXPECT_EQ(in_child([&] {
                   advance_clock(1h); // the child's own
-                  bool const is_stopped = brief->stop_token().stop_requested();
-                  *mine = std::move(*brief);
+                  bool const is_stopped = second->stop_token().stop_requested();
+                  *mine = std::move(*second);
                   return (is_stopped ? "stopped\n" : "") + unless_inert(*mine);
               }),
               "");

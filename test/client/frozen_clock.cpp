@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000; // in nanoseconds, as everything here
+constexpr std::int64_t second = 1'000'000'000; // in nanoseconds, as all times in `state`
 
 struct state {
     std::atomic<std::int64_t> ahead = 0; // of the machine's
@@ -30,7 +30,7 @@ state *map(char const *path, int flags)
         is_there ? ::mmap(nullptr, sizeof(state), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     if (file >= 0)
         ::close(file);
-    return memory == MAP_FAILED ? nullptr : static_cast<state *>(memory); // all zeros, which is the initial state
+    return memory == MAP_FAILED ? nullptr : static_cast<state *>(memory); // a new file is all zeros: the initial state
 }
 
 state of_this_program;

@@ -27,7 +27,7 @@ private:
 
 class kept_test : public with_server {
 protected:
-    // A keep-alive of our own, so that a lease can have begun long ago.
+    // For a keeper and leases that the tests make themselves, so that a lease can have begun long ago.
     reporter report{shedlock::client_settings{.on_event = heard.handler()}};
     timer time;
 
@@ -163,7 +163,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
     network.refuse_newcomers();
     {
         frozen_clock const clock;
-        std::lock_guard const hold{gate}; // until keep-alive has all of them in one statement
+        std::lock_guard const hold{gate}; // until keep-alive has all of them, so that the event counts them all
         keep(keeping, all);
     }
     expect({{event::kind::extend_failing, "250 locks could not be extended yet: "}});
@@ -173,7 +173,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
     EXPECT_TRUE(are_extended(all));
 }
 
-TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_its_end)
+TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_the_outage_ends)
 {
     auto const some = due(" ", 3);
     network.refuse_newcomers();

@@ -1,5 +1,5 @@
-# I7: an acquire that committed survives a crash, whatever synchronous_commit is. A commit does not wait for its flush if the transaction
-# only released locks; if it also wrote something else, it does.
+# I7: a committed acquire, extend or release of a tick as done survives a crash, whatever synchronous_commit is. A commit does
+# not wait for its flush if the transaction made only other releases; if it also wrote something else, it does.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -32,7 +32,7 @@ sub stop_writers
 }
 
 # Returns whether the WAL of a transaction was flushed by the time its commit returned. If the last record ends exactly at a page
-# boundary, the insert position is after the next page's header of 24 or 40 bytes. Any record that is not flushed is longer than that.
+# boundary, the insert position is after the next page's header of 24 or 40 bytes. Any transaction below writes more than that.
 sub is_flushed
 {
 	my ($before, $transaction) = @_;

@@ -641,6 +641,7 @@ ok((run_file('shop', $file))[0], 'the file runs again where the team has functio
 my $refusal = (split /\n/, ($node->psql('shop', 'CREATE EXTENSION shedlock'))[2])[0];
 like($refusal, qr/ERROR:  cannot take over the portable edition of shedlock in schema jobs: it belongs to role team, not to postgres/, 'a superuser does not take over objects that another role may have planted');
 sql('shop', 'GRANT CREATE ON DATABASE shop TO team');
+sql('shop', 'CREATE ROLE by_hand; GRANT EXECUTE ON FUNCTION shedlock_version() TO by_hand, PUBLIC');    # which is not kept
 my $take_over = q[
 SELECT shedlock_acquire('of the session', '1 h'), shedlock_acquire('protected', '1 h');
 SET ROLE team;
@@ -683,6 +684,9 @@ sql('adopted', 'GRANT CREATE ON DATABASE adopted TO team');
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE team; CREATE EXTENSION shedlock');
 like($error, qr/ERROR:  cannot take over the portable edition of shedlock: other objects depend on it\nDETAIL:  view public.mine depends on view shedlock_locks\nHINT:  Drop them, create/, 'a takeover is refused if other objects depend on the old ones');
 is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... and changes nothing');
+sql('adopted', q[DROP VIEW public.mine; CREATE VIEW public.mine AS SELECT shedlock_session_alive('')]);
+($status, undef, $error) = $node->psql('adopted', 'SET ROLE team; CREATE EXTENSION shedlock');
+like($error, qr/DETAIL:  view public.mine depends on function shedlock_session_alive\(text\)\n/, '... which the error names as they were');
 
 # Removal.
 sql('adopted', 'DROP VIEW public.mine; SELECT shedlock_protect()');

@@ -30,7 +30,7 @@ types types_in_the_query_file()
 }
 
 struct exposition {
-    types of;
+    types type_of;
     std::map<std::string, std::string> values; // by name and labels
     std::vector<std::string> remarks;
 };
@@ -48,7 +48,7 @@ exposition read_metrics(std::string const &text)
     for (std::string line; std::getline(stream, line);) {
         if (std::regex_match(line, found, type)) {
             current = found[1];
-            EXPECT_TRUE(seen.of.emplace(current, found[2]).second) << line;
+            EXPECT_TRUE(seen.type_of.emplace(current, found[2]).second) << line;
         } else if (std::regex_match(line, found, sample)) {
             EXPECT_EQ(found[2], current) << line;
             EXPECT_TRUE(seen.values.emplace(found[1], found[3]).second) << line;
@@ -76,7 +76,7 @@ TEST(metrics, are_those_of_the_query_file)
         GTEST_SKIP() << "the portable edition has no counters";
     auto const expected = types_in_the_query_file();
     EXPECT_GT(expected.size(), 10U);
-    EXPECT_EQ(metrics().of, expected);
+    EXPECT_EQ(metrics().type_of, expected);
 }
 
 TEST(metrics, report_states_and_counters)
@@ -133,7 +133,7 @@ TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
     EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"ran out\""), "0");
 }
 
-// Otherwise an alert would wait until that instant.
+// An alert on the time since an infinite instant would never fire, or always.
 TEST(metrics, have_no_instant_that_is_infinite)
 {
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
@@ -183,6 +183,6 @@ TEST(metrics, without_counters_have_a_remark_instead)
         EXPECT_EQ(shown.values.at("shedlock_lock_held{name=\"one\"}"), "1");
         ASSERT_EQ(shown.remarks.size(), 1U);
         EXPECT_NE(shown.remarks[0].find("no counters here"), std::string::npos);
-        EXPECT_EQ(shown.of.count("shedlock_attempts_total"), 0U);
+        EXPECT_EQ(shown.type_of.count("shedlock_attempts_total"), 0U);
     }
 }

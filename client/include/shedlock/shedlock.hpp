@@ -59,7 +59,7 @@ struct options {
     // every. Default: empty, which means UTC
     std::string zone{};
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
-    // due. Needs tick or every.
+    // due, until a later tick is acquired. Needs tick or every.
     bool retry = false;
     // The name of the holder in views and messages. Eight random hexadecimal digits are put before it, by which the
     // client recognises its own acquisition when a reply was lost. Default: program@host:pid
@@ -194,9 +194,9 @@ public:
     void extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least = std::nullopt);
 
     // Throws lock_lost if the lease had ended or another caller has acquired the lock. Throws connection_error if the
-    // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost;
-    // the lease then ends by itself. If the lock was already released as done, the call succeeds, and the lock stays
-    // done whatever outcome is given. The lock is inert in any case.
+    // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost and
+    // no later try settled it; the lease then ends by itself. If the lock was already released as done, the call
+    // succeeds, and the lock stays done whatever outcome is given. The lock is inert in any case.
     void release(outcome = outcome::done);
 
     // Statements that the application executes in its own transactions, with any driver. (For libpqxx,
@@ -267,7 +267,7 @@ public:
     // them (behind a pooler; on the portable edition; up to PostgreSQL 16 without shared_preload_libraries), each asks
     // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
     // passed or a stop was requested. A tick that has had its run is refused at once; with retry, only if that run is
-    // known to be done.
+    // known to be done, or if a later tick has been acquired.
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 

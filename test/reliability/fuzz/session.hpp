@@ -34,7 +34,7 @@ public:
 
     // Executes plain statements, which must succeed, and returns the values as text.
     std::vector<std::vector<std::string>> query(std::string const &sql);
-    void edit(std::string const &name, std::string const &assignments); // updates the row by hand
+    void edit(std::string const &name, std::string const &assignments); // updates the row by hand; "" deletes it
     void insert(std::string const &name);                               // inserts a free row, unless there is one
     rows all_rows();
 

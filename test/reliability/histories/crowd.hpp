@@ -27,7 +27,7 @@ struct scene {
     int clients = 0;
     int operations = 0;
     std::vector<std::string> names{};
-    std::vector<std::string> tick_names{}; // not for the Java clients, since ShedLock has no ticks
+    std::vector<std::string> tick_names{}; // not for the Java clients, since Java ShedLock has no ticks
     microseconds shortest = 0;             // leases
     microseconds longest = 0;
     bool has_timeouts = false; // clients set their own statement_timeout and lock_timeout

@@ -35,7 +35,7 @@ microseconds trusted_until(shedlock::lock const &lock)
     return now().at + (lock.deadline() - shedlock::clock::now()).count();
 }
 
-constexpr std::size_t memory = 4;
+constexpr std::size_t most_held = 4;
 
 } // namespace
 
@@ -90,7 +90,7 @@ private:
         });
         if (lock)
             held_.push_back({op.number, std::move(*lock)});
-        drop(memory);
+        drop(most_held);
     }
 
     // A destructor does not report whether it has released the lock.
