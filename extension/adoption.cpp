@@ -10,9 +10,9 @@ namespace {
 //
 // vacuum_truncate: truncating empty pages takes an ACCESS EXCLUSIVE lock, for which every acquire would wait.
 //
-// fillfactor: leaves space for a row's next version on its own page. With 10,000 names a cycle writes 369 bytes of WAL
-// instead of 469; with 8 names and 8 writers the table has 9 to 26 pages instead of 67 to 162. The default autovacuum
-// settings suffice: nearly every update is HOT, so dead versions are pruned before autovacuum comes.
+// fillfactor: leaves space for a row's next version on its own page. With 10,000 names an acquire and its release
+// write 369 bytes of WAL, not 469; with 8 names and 8 writers the table has 9 to 26 pages, not 67 to 162. The default
+// autovacuum settings suffice: nearly every update is HOT, so dead versions are pruned before autovacuum comes.
 //
 // The table is not a member of the extension: DROP EXTENSION would also drop the rows of Java clients. It belongs to
 // the role that creates the extension, although in a trusted installation the script runs as a superuser.
@@ -54,7 +54,7 @@ void execute(const char *sql)
 
 Oid extension_owner()
 {
-    // There is no syscache for extensions.
+    // The syscache for extensions is missing in older minor releases.
     const Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
     ScanKeyData key;
     ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(CurrentExtensionObject));
@@ -81,7 +81,7 @@ void require_rights_of_owner(Relation table, Oid installer)
                          "role create the extension, or use another schema.")));
 }
 
-// In one statement, because each ALTER TABLE takes an ACCESS EXCLUSIVE lock. In the order of own_columns.
+// `found`: the numbers of the columns, in the order of own_columns; invalid if missing. One statement adds them all.
 void add_missing_columns(const char *table, std::initializer_list<AttrNumber> found)
 {
     const char *additions = "";

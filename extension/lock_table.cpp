@@ -338,7 +338,7 @@ bool lock_table::share_lock(sighting &seen) const
 }
 
 // Citus writes its own record of this transaction only after durability has decided whether the commit must wait for
-// the disk. So the commit is required to wait here. Otherwise some workers could commit, the coordinator crash and
+// the disk. So this function already requires the wait. Otherwise some workers could commit, the coordinator crash and
 // forget its own commit, and the remaining workers would roll back.
 void lock_table::hold_until_workers_commit(const lock_name &name) const
 {

@@ -48,5 +48,5 @@ SET LOCAL statement_timeout = '1s';
 SELECT ends_before_the_timeout();
 COMMIT;
 DROP FUNCTION ends_before_the_timeout;
-SELECT shedlock_end_wait(1) AS nobody_sleeps_there;
+SELECT shedlock_end_wait(1) AS ended_a_wait;
 DELETE FROM shedlock;

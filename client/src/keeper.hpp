@@ -27,7 +27,7 @@ private:
     struct kept {
         std::shared_ptr<lease> what;
         bool is_stuck = false;   // it cannot be extended, while others can, and that was reported
-        bool is_suspect = false; // a statement that had it failed
+        bool is_suspect = false; // a statement with it failed, and it may be the cause
         bool is_out = false;     // the outage was reported for it
         clock::time_point not_before = clock::time_point::min(); // for the next try, because the last one has failed
         clock::time_point due{};                                 // as of the last look
@@ -64,7 +64,7 @@ private:
     reporter const &report_;
     session &shared_;
     session own_;
-    clock::time_point own_again_ = clock::time_point::min(); // not before this, try to open our own connection
+    clock::time_point own_again_ = clock::time_point::min(); // until then own_ is tried only if shared_ is occupied
     bool is_outage_ = false;                                 // nothing can be extended, and that was reported
     bool is_recovering_ = false;                             // but a lease was extended since
 

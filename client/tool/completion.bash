@@ -1,7 +1,7 @@
 # bash completion for shedlock(1). Needs nothing else, but makes use of the package bash-completion where that is loaded.
 
-# Puts the words of the line up to the cursor into words, as the user wrote them; bash itself also splits at : = @. command_at becomes
-# the index in COMP_WORDS of the first word after the mark --, or empty.
+# Puts the words of the line up to the cursor into the array words, as the user wrote them; bash itself also splits at : = @.
+# command_at becomes the index in COMP_WORDS of the first word after the mark --, or empty.
 _shedlock_words()
 {
     local i word joins=
@@ -98,7 +98,7 @@ _shedlock_offer_durations()
     fi
 }
 
-# After the mark of run: any command with its arguments.
+# After the -- of run: any command with its arguments.
 _shedlock_offer_command()
 {
     if declare -F _comp_command_offset >/dev/null; then

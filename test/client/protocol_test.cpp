@@ -73,7 +73,7 @@ TEST_F(protocol_test, finds_out_that_it_was_refused)
     EXPECT_EQ(server::token(name), number(theirs->token()));
 }
 
-// The row is free then, as it is while our own acquire is still on its way to the disk.
+// When the tick has had its run, the row is free, as it also is while our own acquire is on its way to the disk.
 TEST_F(protocol_test, finds_out_that_the_tick_has_had_its_run)
 {
     for (shedlock::options how : {shedlock::options{.tick = shedlock::instant{1h}}, {.every = 10 * 365 * 24h}}) {
@@ -206,7 +206,7 @@ TEST_F(protocol_test, finds_out_also_when_its_query_of_the_rows_is_cancelled)
     auto const granted = server::token(name);
     pqxx::connection other{server::connection()};
     pqxx::work table{other};
-    table.exec("LOCK TABLE shedlock"); // keeps it from looking
+    table.exec("LOCK TABLE shedlock"); // its query waits for this
     network.cut();
     EXPECT_TRUE(server::comes_true([] { return server::cancel("shedlock_locks") == 1; }));
     table.abort();
@@ -224,7 +224,7 @@ TEST_F(protocol_test, extends_and_releases_a_third_time_when_the_second_attempt_
         EXPECT_TRUE(server::comes_true(is_done));
         pqxx::connection other{server::connection()};
         pqxx::work table{other};
-        table.exec("LOCK TABLE shedlock"); // keeps it from asking again
+        table.exec("LOCK TABLE shedlock"); // the second attempt waits for this
         network.cut();
         EXPECT_TRUE(server::comes_true([&] { return server::cancel(function) == 1; }));
         table.abort();

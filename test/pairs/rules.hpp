@@ -63,7 +63,7 @@ struct circumstances {
 // `problem` describes what is wrong; it is empty if nothing is.
 struct verdict {
     std::string problem;
-    state after; // as observed, or as it must be, exact to the time that the call took
+    state after; // as observed; otherwise as it must be, with times known only to within the duration of the call
 };
 verdict judge(operation const &, answer const &, circumstances const &, std::span<state const> during,
               state const &before, std::optional<state> const &after);

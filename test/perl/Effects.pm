@@ -11,7 +11,7 @@ use ShedLock;
 
 our @EXPORT = qw(start_season announced finish_season start_run held gone);
 
-# Starts the program on servers whose table effects is empty. $how: kills or calm.
+# Starts the program on servers whose table "effects" is empty. $how: kills, calm or backlog.
 sub start_season
 {
 	my ($connection, $ticks, $how) = @_;
@@ -20,7 +20,7 @@ sub start_season
 	return $season;
 }
 
-# Waits until that tick is announced. Returns false if the program has ended.
+# Waits until that tick is announced or, with backlog, done. Returns false if the program has ended.
 sub announced
 {
 	my ($season, $tick) = @_;

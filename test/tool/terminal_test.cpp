@@ -21,7 +21,7 @@ std::string line(std::string const &command)
 
 } // namespace
 
-TEST(terminal, is_the_commands_to_read)
+TEST(terminal, is_read_by_the_command)
 {
     process tool{terminal, under_lock(sh("read line; echo \"got $line\"; exit 7"))};
     tool.type("something\n");
@@ -82,7 +82,7 @@ TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
     shell.wait();
 }
 
-// The lease is not extended for a command that does nothing.
+// The lease is not extended while the command is stopped, because the tool is stopped, too.
 TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
 {
     std::ofstream{"job"} << "trap 'echo terminated; exit 0' TERM; echo ready; while :; do sleep 0.1; done\n";

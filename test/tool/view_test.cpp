@@ -178,7 +178,7 @@ TEST(list, is_harmless_on_a_terminal)
     }
 }
 
-// Such characters would change the order in which the next columns are shown.
+// U+202E and U+2066 in a name would change the order in which the next columns are shown.
 TEST(list, lets_no_name_turn_the_line_around)
 {
     acquire(name() + " \u202Eabc");
@@ -269,7 +269,7 @@ TEST(list, watch_fits_the_terminal)
         lines(std::regex_replace(out.substr(0, out.find("\033[J")), std::regex{"\033\\[[0-9]*[A-Za-z]|\r"}, ""));
     EXPECT_LE(frame.size(), 23U);
     bool const is_narrow = std::all_of(frame.begin(), frame.end(), [](auto const &line) { return line.size() <= 80; });
-    EXPECT_TRUE(is_narrow || out.find("\033[?7l") != std::string::npos) << "or without the terminal's wrapping";
+    EXPECT_TRUE(is_narrow || out.find("\033[?7l") != std::string::npos) << "the terminal would wrap long lines";
 }
 
 TEST(list, that_cannot_be_written_is_125)

@@ -94,8 +94,8 @@ void world::find_fates()
             fates_[index_of_[op.number]].by = ever;
 }
 
-// A release as done of a run with a tick is flushed, and so is the work of a run or a completion. If a run failed, its
-// session is gone after the crash anyway.
+// A release as done is flushed if its acquire had a tick, and so is the work of a run or a completion. If a run
+// failed, its session is gone after the crash anyway.
 bool world::may_be_lost_in_a_crash(operation const &release) const
 {
     auto const acquire = index_of_.find(release.of);
@@ -196,7 +196,8 @@ microseconds world::settled_at(operation const &op) const
     return fate_of(op).settled;
 }
 
-// A token is the time of the clock, whatever the tick. That of a Java client is the start of its transaction.
+// A token is the time of the clock, whatever the tick, unless it had to be greater to exceed the one before. That of a
+// Java client is the start of its transaction.
 bool world::is_exact(operation const &op) const
 {
     return op.what == action::acquire && op.token &&

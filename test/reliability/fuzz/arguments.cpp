@@ -12,8 +12,8 @@ constexpr __int128 millisecond = second / 1000;
 // More than `impossible` microseconds from now is beyond the range of timestamp. Beyond `doubtful` both outcomes are
 // allowed, because sums must fit as well.
 constexpr __int128 impossible = 9'222'600'000'000'000'000;
-constexpr __int128 before_history = -200'000'000'000'000'000; // 4713 BC
-constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 140,000 years are promised to work
+constexpr __int128 before_history = -200'000'000'000'000'000; // 6,300 years ago; timestamps begin in 4713 BC
+constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 139,000 years must work
 
 bool is_infinite(interval const &i)
 {
@@ -21,7 +21,7 @@ bool is_infinite(interval const &i)
            (i.microseconds == INT64_MIN && i.days == INT32_MIN && i.months == INT32_MIN);
 }
 
-// Months are added first, then days, then the rest: each sum must be a timestamp.
+// If there are months, they are added first, then days, then the rest, and each sum must be a timestamp.
 bool has_huge_part(interval const &i)
 {
     auto const is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
@@ -62,7 +62,8 @@ void check_text(std::optional<std::string> const &given, circumstances const &ab
         errors.must("22021");
 }
 
-// A row may have any name; without a row, only a name that can be stored is accepted. Administrators may use all rows.
+// If a row has the name, it is accepted, even if it is too long; the empty name only from administrators. Without a
+// row, only a name that can be stored is accepted.
 void check_name(std::optional<std::string> const &name, call const &made, circumstances const &about, rows const &known,
                 expected_errors &errors)
 {
@@ -77,7 +78,7 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
     if (is_too_long && has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
         errors.may("22001"); // the portable edition treats that as a row that was never acquired
     if (is_too_long && !has_row) {
-        // With several names, another one may be refused, or lost, before this is found.
+        // With several names, the portable edition may find another one refused, or lost, before it finds this.
         bool const is_first = !made.is_array || !about.is_portable;
         errors.may_or_must(is_first, "22001");
         if (made.what == function::complete || made.what == function::complete_token)

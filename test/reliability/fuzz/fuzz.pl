@@ -105,7 +105,7 @@ is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'), $primary->
 for my $encoding (@encodings)
 {
 	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
-	# With names that the fuzzer does not use, because acquire fails with 55000 on a row that it left with a token that cannot grow.
+	# The fuzzer does not use these names. It may leave rows whose token cannot grow; acquire fails with 55000 there.
 	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
 	$primary->safe_psql("fuzz_\L$encoding\E", q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
 	# Some bytes of EUC_JP are not a character of Unicode: the server cannot send them to a client in UTF-8.

@@ -5,7 +5,8 @@
 
 namespace crowd {
 
-// Has one entry per name that was granted to a client that waited for a lease that was neither extended nor released.
+// Has one entry for each grant of a name, without a tick, to a client that had waited for the previous lease to end.
+// Leaves out previous leases that anybody tried to extend, release, guard or complete.
 std::vector<history::microseconds> lateness(history::record const &);
 
 // 0 if the list is empty.

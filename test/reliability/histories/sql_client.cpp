@@ -347,7 +347,7 @@ private:
         operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
         bool const went_well = statement_of(op, mine.token, {});
-        // Sometimes the client completes it again later, and the answer must be that the lock was released as done.
+        // Sometimes the client completes it again later, which must fail once the first completion is committed.
         if (went_well && op.names == mine.names && !random_.one_in(4))
             std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
         forget_lost(op);
