@@ -10,8 +10,8 @@ namespace shedlock {
 
 namespace {
 
-// How many attempts try_to_acquire makes. It makes another one when a row has changed between the look and the write.
-// After this many, so many callers compete that the lock is refused, or, with wait, tried again after a sleep.
+// How many attempts try_to_acquire makes at most: another one whenever a row has changed between the look and the
+// write. If that happens in all of them, many callers compete, and the lock is refused, or, with wait, waited for.
 constexpr int max_rounds = 10;
 
 struct attempt_result {

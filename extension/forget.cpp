@@ -15,7 +15,7 @@ void warn_of_java(const lock_name &name, const char *holder)
 
 } // namespace
 
-// Repeats while the row changes between the look and the deletion. A transaction that still has the row ends the loop.
+// Looks again if the row has changed since the look. Gives up if a transaction in progress has changed or locked it.
 bool forget(lock_table &table, const lock_name &name)
 {
     for (;;) {

@@ -6,8 +6,8 @@
 
 namespace shedlock::guard {
 
-// SL001 if the row's acquisition is not ours now. Otherwise the transaction, or the subtransaction that is open, is
-// guarded until it ends: before it commits or is prepared, and before anything that other extensions do at that moment,
+// SL001 if the row's acquisition is not ours now. Otherwise guards the transaction, unless a subtransaction open now is
+// rolled back. Before the commit or the prepare, and before extensions that have registered by now take part in it,
 // this looks at the row again (SL001) and share-locks it, so that no session can take it before the commit is done.
 void add(const lock_table &table, const lock_name &name, const claim &who);
 

@@ -155,7 +155,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 -- None of these calls left anything behind.
 SELECT count(*) FROM shedlock;
 
--- A lease of 140,000 years, the shortest lease that is possible, at_least as long as at_most, and the extreme tokens.
+-- Allowed: a lease of 140,000 years, one of 1 ms (the shortest), at_least as long as at_most, and the extreme tokens.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('long', '140000 years', '140000 years')$$,
     $$shedlock_acquire('short', '1 ms', '1 ms')$$,

@@ -1,4 +1,4 @@
--- locked_by: only ownership is read from it. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
+-- locked_by: only its end is interpreted. Each of ours ends with the row's own locked_at, which no constant name of a Java client can match.
 -- The text of a holder and the reason of a pause mean nothing.
 SET TimeZone = 'UTC';
 -- A Java client's lock is not ours, even if the client's name looks like our locked_by. The client takes over a

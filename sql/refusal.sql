@@ -19,7 +19,7 @@ BEGIN
     wal_bytes := plan->0->'Plan'->>'WAL Bytes';
     xid := pg_current_xact_id_if_assigned();
     versions := pg_stat_get_xact_tuples_inserted('shedlock'::regclass) + pg_stat_get_xact_tuples_updated('shedlock'::regclass) - written;
-    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax::text NOT IN ('0', xmin::text); -- the transaction that wrote the version also locked it
+    SELECT count(*) INTO row_locks FROM shedlock WHERE xmax::text NOT IN ('0', xmin::text); -- xmax = xmin: the writer locked it
 END $$;
 -- The first call may prune pages of the catalog and so write WAL.
 SELECT granted FROM refuse(1);

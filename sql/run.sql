@@ -127,7 +127,7 @@ CALL shedlock_run('lost', $$INSERT INTO work VALUES ('taken over'); UPDATE shedl
 -- A COMMIT in the command fails as well.
 CALL shedlock_run('lost', $$DO 'BEGIN INSERT INTO work VALUES (''kept''); COMMIT; INSERT INTO work VALUES (''lost''); DELETE FROM shedlock; COMMIT; INSERT INTO work VALUES (''more''); END'$$, '1 min');
 :error
--- The same inside another run, whose lock is lost. A guard ends with its run.
+-- The commit of a run inside another run whose lock is lost fails, too. A guard ends with its run.
 CALL shedlock_run('outer', $$DELETE FROM shedlock; CALL shedlock_run('inner', 'SELECT 1', '1 min')$$, '1 min');
 :error
 CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES (''inner'')', '1 min'); INSERT INTO work VALUES ('outer')$$, '1 min');
@@ -141,7 +141,7 @@ CALL shedlock_run('own', $$DO 'BEGIN INSERT INTO work VALUES (''first''); PERFOR
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own')$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true ORDER BY what;
--- A tick is due again until it is done.
+-- With retry, a tick is due again until it is done.
 CALL shedlock_run('tick', $$SELECT fails()$$, '1 min', tick => '2020-01-01', retry => true);
 SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';
 CALL shedlock_run('tick', $$SELECT 1$$, '1 min', tick => '2020-01-01');
@@ -166,7 +166,7 @@ SELECT shedlock_acquire('at least', '1 min', wait => '1 h');
 SELECT shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z') AS once, shedlock_acquire('tick', '1 min', tick => '2020-01-01 00:00Z', retry => true) AS again;
 SELECT name, expired FROM shedlock_stats WHERE name IN ('another pid', 'tick') ORDER BY name;
 UPDATE shedlock SET locked_by = :'another_pid' || (extract(epoch FROM locked_at) * 1000000)::bigint, lock_at_least_until = timezone('utc', now()) WHERE name = 'tick';
-SELECT shedlock_force_release('tick') AS nobody_held_it;
+SELECT shedlock_force_release('tick') AS was_held;
 DELETE FROM shedlock;
 TRUNCATE work;
 

@@ -58,7 +58,7 @@ public:
     // It was released or handed over: no stop is requested any more. Returns false if it was over already.
     bool end() noexcept;
     [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
-    // Ended, or known to be lost.
+    // Ended, or known to be lost or released as done.
     [[nodiscard]] bool is_over() const noexcept { return is_over_; }
 
     // A transaction of the application may release it as done, and we may see that before it calls completed().

@@ -51,8 +51,8 @@ settings resolved(char const *how)
     return settings{PQconninfo(unconnected.get())};
 }
 
-// "any" is also libpq's own default, so it counts only if the variable or the string says it. A service file that says
-// it cannot be told from one that does not.
+// "any" is also libpq's own default, so it counts only if the variable or the string says it. In a service file it
+// cannot be distinguished from the default.
 bool says_which_servers(settings const &all, char const *how)
 {
     auto const which = given(all, "target_session_attrs");

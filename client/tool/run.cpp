@@ -33,8 +33,8 @@ std::string joined(std::vector<std::string> const &names)
     return lines;
 }
 
-// Returns the result of work(stop), or what it threw. Signals that arrive meanwhile request the stop; the number of the
-// last one is in interrupted_by.
+// Returns the result of work(stop), or what it threw. Signals that arrive meanwhile, except TSTP and CHLD, request the
+// stop; the number of the last one is in interrupted_by.
 template <typename Work>
 std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(events &events, int &interrupted_by,
                                                                                Work const &work)

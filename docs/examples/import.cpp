@@ -1,6 +1,6 @@
 // A long job in steps. The lease is short, so that another host takes over soon if this one dies; keep_alive extends it
-// while the job runs. If this process is paused until the lease has ended, the guard keeps its late transaction from
-// committing. The last step completes the lock: its commit also releases it.
+// while the job runs. If this process is paused until another host has taken over, the guard keeps its late
+// transaction from committing. The last step completes the lock: its commit also releases it.
 #include <iostream>
 #include <pqxx/pqxx>
 #include <shedlock/pqxx.hpp>

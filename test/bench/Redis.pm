@@ -29,7 +29,7 @@ sub cli
 	return $output;
 }
 
-# Starts a process without output, in its own process group.
+# Starts a process in its own process group, with its output in a log file.
 sub spawn
 {
 	my (@command) = @_;

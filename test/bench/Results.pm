@@ -1,5 +1,5 @@
-# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side". Each line is one
-# repetition, in order.
+# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side", with one line for
+# each repetition or hand-over, in order; or "fact/name".
 package Results;
 
 use strict;

@@ -1,5 +1,5 @@
-# The targets, compared with the measurements. Plain SQL on the same server in the same run is the yardstick: a refusal cannot be
-# faster than a statement that does nothing, nor a cycle much faster than two UPDATEs.
+# The targets, compared with the measurements. Where plain SQL can do the same, its figure from the same run is the yardstick: a
+# refusal cannot be faster than a statement that does nothing, and a cycle has to write and flush a row as two UPDATEs do.
 package Targets;
 
 use strict;

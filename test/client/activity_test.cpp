@@ -106,7 +106,7 @@ TEST_F(activity_test, has_no_callback_by_default)
 
 class options_test : public with_server {};
 
-TEST_F(options_test, zone_makes_the_days_of_every_local)
+TEST_F(options_test, days_of_every_begin_at_midnight_in_the_zone)
 {
     auto const day = [&](std::string const &zone) {
         auto const lock = locks.try_acquire(name + zone, {.at_most = 1min, .every = 24h, .zone = zone});

@@ -139,8 +139,8 @@ TEST_F(client_test, takes_the_tick_of_a_period_from_the_server)
     EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('720 h')) * 1000000 = " +
                           std::to_string(stored_tick(name).time_since_epoch().count())),
               "t");
-    frozen_clock const clock;
-    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .every = 720h}, 1min)) << "it would wait for ever";
+    frozen_clock const clock; // so that a wait would never end
+    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .every = 720h}, 1min));
 }
 
 TEST_F(client_test, means_the_tick_of_the_call_however_long_it_waits)
@@ -470,7 +470,7 @@ TEST_F(client_test, works_with_unusual_settings_of_the_role)
 namespace {
 
 struct tally {
-    int counter; // read, pause, write: an increment is lost if two processes do this at the same time
+    int counter; // read, pause, write: an increment is lost if two threads do this at the same time
     int done;
 };
 

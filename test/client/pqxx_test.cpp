@@ -324,7 +324,7 @@ TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
         pqxx::connection odd{server::connection()};
         try {
             set(odd, setting);
-        } catch (pqxx::sql_error const &) { // PostgreSQL 19 has no other standard_conforming_strings
+        } catch (pqxx::sql_error const &) { // PostgreSQL 19 refuses standard_conforming_strings = off
             continue;
         }
         for (std::string const &one :

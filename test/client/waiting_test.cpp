@@ -138,7 +138,7 @@ protected:
             std::clog << least << " attempts, perhaps because the machine has stood still: once more\n";
             least = std::min(least, attempts_of_a_crowd());
         }
-        EXPECT_LE(least, 20 + 20) << "if all that wait asked at each release, it would be about 200";
+        EXPECT_LE(least, 20 + 20) << "if every waiter asked at each release, there would be about 200 attempts";
     }
 
     std::stop_source stop;
@@ -226,7 +226,7 @@ TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
 TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
 {
     server::ask("DROP TABLE IF EXISTS slices; CREATE TABLE slices (number serial, names int)");
-    server::ask("SELECT shedlock_stats_reset()"); // it has counters for a thousand names
+    server::ask("SELECT shedlock_stats_reset()"); // there are counters for only a thousand names
     other_wait const records{
         "INSERT INTO slices (names) VALUES (cardinality(names)); PERFORM pg_sleep(0.1); RETURN '{}';"};
     auto const last_slice = [] { return std::stoi(server::ask("SELECT COALESCE(max(number), 0) FROM slices")); };
@@ -286,7 +286,7 @@ TEST_F(waiting_test, a_caller_that_comes_later_is_woken_as_well)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     endless_wait const endless;
-    frozen_clock const clock; // so no caller asks because its last request was long ago
+    frozen_clock const clock; // otherwise a caller asks after ten seconds in any case
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     for (int i = 0; i < 5; ++i) {
@@ -326,7 +326,7 @@ TEST_F(waiting_test, ends_at_once_when_a_stop_is_requested)
     for (auto const *const application : {"a", "b"}) {
         own = client(std::string{"application_name="} + application);
         stop = {};
-        frozen_clock const clock; // so no caller asks because its last request was long ago
+        frozen_clock const clock; // otherwise a caller asks after ten seconds in any case
         auto waiting = wait_for(name, 24h);
         EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
         stop.request_stop();
@@ -459,8 +459,8 @@ TEST_F(waiting_test, finds_out_that_it_waits_on_another_server)
 
 // When the server's wait cannot be used.
 
-// The last body sleeps for longer than it is asked to, once little of the ten seconds after which a caller asks in any
-// case is left.
+// A caller asks in any case after ten seconds, and the server's wait is to end by then. So when little of that time is
+// left, the last body sleeps for longer than it is asked to.
 TEST_F(waiting_test, asks_where_the_servers_wait_cannot_be_used)
 {
     for (auto const *const body :

@@ -12,7 +12,7 @@
 //     do          start commit rollback prepare: of a transaction; a commit after prepare is COMMIT PREPARED
 //                 savepoint keep undo: SAVEPOINT, RELEASE, ROLLBACK TO
 //                 acquire extend release
-//                 guard, complete: the same statement also writes a row to the ledger
+//                 guard, complete: the same transaction also writes a row to the ledger
 //                 run: shedlock_run with a command that writes a row to the ledger
 //                 gone: the reply to a run was lost, and its session was seen to be gone
 //                 look: the contents of the rows. revoke: rows are deleted. force: released by force
@@ -31,10 +31,10 @@
 //     ledger      the number of rows of guarded transactions with smaller tokens that the new holder could see at once
 //     trust       until when (monotonic clock) the library trusts its lease; release: when its holder last relied
 //                 on the lock
-//     begun,      run: the server's clock at the beginning and at the end of its command, whatever its outcome
-//     ended
+//     begun,      run: the server's clock at the beginning and at the end of its command, whatever becomes of the run;
+//     ended       no `ended` if the command itself failed
 //     tick        acquire, run: the tick, if any. retry, keep_alive: yes, or absent
-//     state       result=error: the SQLSTATE
+//     state       result=error or lost: the SQLSTATE, if any; "usage": an error of the library without one
 //     kept        yes: a run that failed warned that its lock was not released
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
 #pragma once
@@ -132,7 +132,7 @@ struct record {
     bool has_timeouts = false;           // of the library's requests, which wait two seconds for a reply
     std::vector<operation> operations{}; // in the order of their calls
 
-    // Whether the library's answer may be that to the last of several requests.
+    // Whether replies may have been lost. Then the library repeats the request, and reports the last answer.
     [[nodiscard]] bool loses_replies() const { return has_timeouts || !allowed.empty(); }
 };
 

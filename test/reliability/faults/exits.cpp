@@ -5,7 +5,7 @@
 //             up when the client is destroyed
 //   exit      main calls std::exit(); its client is a local variable
 //   thread    another thread calls std::exit(), while main waits for the lock, which it holds itself
-//   callback  std::exit() is called in on_activity, by a thread of the library
+//   callback  std::exit() is called in on_activity, by a thread of the library, at the first extend, a little after MS
 #include <shedlock/shedlock.hpp>
 
 #include <chrono>

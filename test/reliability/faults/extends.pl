@@ -1,5 +1,5 @@
-# Row 47: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Row versions move from page to
-# page under an old snapshot, and with every write if there is a further index, so a search may run concurrently with such a move.
+# Row 47: leases are extended concurrently with guarded commits, and no call reports that a lock is lost. Searches run
+# concurrently with writes that move the row to another page (under an old snapshot) or add index entries (further index).
 use strict;
 use warnings;
 use Test::More;

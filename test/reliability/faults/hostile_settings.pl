@@ -119,19 +119,19 @@ if ($ENV{TORTURE})
 try_settings('parallel query', $parallel{parallel}, 'parallel');
 try_settings('parallel query, serializable', "$parallel{parallel} $setting{serializable}", 'parallel');
 
-# A query that could run in parallel does not if it calls one of our functions, even in a cursor or under a Gather.
+# A query that could run in parallel does not if it calls a function that uses the lock table, even in a cursor.
 sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
 {
 	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";
 	is(sql("SELECT count(*) FILTER (WHERE shedlock_acquire('row ' || n, '1 h')), count(*) FROM (SELECT n FROM big WHERE n % 100 = 0) s;
 		SELECT sum(n) FROM big WHERE n <= 10 AND shedlock_release('row ' || n * 100)"), "100|100\n55", 'a hundred rows, a hundred locks; some released by a condition');
 	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT; SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"), "t\nt\n2", 'a cursor acquires the locks of the rows that are fetched');
-	is(sql("SELECT count(*) > 100 FROM shedlock_locks"), 't', 'the view in parallel');
+	is(sql("SELECT count(*) > 100 FROM shedlock_locks"), 't', 'the view with parallel query forced');
 }
 
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 unlike(slurp_file($node->logfile), qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|could not serialize access/, 'no 25000, no 40001, no leak and no crash');
 $node->stop;
 seen('19', scalar(@names) + $pairs, 'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
-seen('27', 2, 'works, none of our functions runs in a parallel worker');
+seen('27', 2, 'works, no function that uses the lock table runs in a parallel worker');
 done_testing();

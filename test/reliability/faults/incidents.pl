@@ -33,7 +33,7 @@ sub meanwhile
 	return $times;
 }
 
-# Counts late candidates: those that tried to commit guarded work after they had lost the lock, and those that then released it.
+# Counts what candidates tried after they had lost the lock: to commit guarded work, and to release the lock.
 sub late
 {
 	my ($saw) = @_;

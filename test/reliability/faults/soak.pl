@@ -1,4 +1,4 @@
-# Row 40: 16 clients use 100 names for a long time. The table and the server's processes stay small. Only in make torture.
+# Row 40: 16 clients use 100 names for a long time. The table and one more session's memory stay small. Only in make torture.
 use strict;
 use warnings;
 use Test::More;
@@ -43,7 +43,7 @@ $done += cycles(45 * $minutes);
 my $last_memory = memory($session, 200_000);
 $session->quit;
 
-cmp_ok(size(), '<', 2 * $first_size, "the table has not doubled: $first_size bytes after a quarter of the time, " . size() . ' at the end');
+cmp_ok(size(), '<', 2 * $first_size, "the size has not doubled: $first_size bytes after a quarter of the time, " . size() . ' at the end');
 my ($hot) = $node->safe_psql('postgres', "SELECT round(100.0 * n_tup_hot_upd / n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = 'shedlock'");
 cmp_ok($hot, '>', 95, "$hot % of all updates were HOT");
 cmp_ok($last_memory, '<', $first_memory + 1024, "a session's memory: $first_memory kB after 20,000 cycles, $last_memory after 200,000 more");

@@ -1,13 +1,13 @@
-// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: for each group given, a client on the connection CLIENT acquires
-// COUNT locks of AT_MOST ms and keeps them alive. They are named 0, 1, 2, ... Every tenth has three names: 9, 9b, 9c.
+// thousand CLIENT OBSERVER TIMEOUT (COUNT AT_MOST)...: one client on the connection CLIENT acquires COUNT locks of
+// AT_MOST ms for each group, and keeps all alive. They are named 0, 1, 2, ... Every tenth has three names: 9, 9b, 9c.
 // Twenty times per second the client's view is compared with the rows, which are read on the connection OBSERVER.
 //
 // Prints "acquired", then "stopped NAME MS" when a stop is requested, MS after the deadline, and "event KIND NAME" for
 // each event (the name is "all" if the event is about many). Each line of standard input is answered by a line that
 // begins with it: "report" by what was seen since the last report; "fresh" by how many locks have more than half an
-// hour left; "release" and "destroy" by how long that took for all locks; "callers" by how long the acquires of ten
-// threads took for 20 s, while another extended lock 0 all the time; "cycles" by what 100,000 acquires and releases
-// cost in descriptors and memory. Ends with "end".
+// hour left; "release" and "destroy" by how long that took for all locks; "callers" by how long each acquire took
+// while ten threads acquired locks for 20 s and another extended lock 0 all the time; "cycles" by what 100,000
+// acquires and releases cost in descriptors and memory. Ends with "end".
 #include "shedlock/shedlock.hpp"
 
 #include <algorithm>

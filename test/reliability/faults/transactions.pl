@@ -56,7 +56,7 @@ for my $n (1 .. $rounds)
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
 seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
 
-# Prepared transactions: what each does => [ the statement before, the prepared statement, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
+# What is prepared => [ SQL before it, its own SQL, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
 my %acts = (
 	'acquire of a new name' => [ '', "SELECT shedlock_acquire_token('NAME', '1 h')", 1, 0 ],
 	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],

@@ -111,11 +111,11 @@ std::string oracle::judge_taken(call const &made, session const &caller, outcome
             return "the token did not grow";
         bool const has_tick = made.tick && made.what != function::pause;
         auto const raised = static_cast<__int128>(newest_before) + 1;
-        auto const is_clocks = [&](moment t) {
+        auto const is_from_clock = [&](moment t) {
             return is_within(t, std::max<__int128>(seen.before, raised), std::max<__int128>(seen.after, raised));
         };
-        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // since it never equals the tick
-        if (!(is_clocks(locked_at) || (follows_tick && is_clocks(*made.tick))) ||
+        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // because locked_at never equals the tick
+        if (!(is_from_clock(locked_at) || (follows_tick && is_from_clock(*made.tick))) ||
             (has_tick && locked_at == *made.tick) || locked_at != token.value_or(locked_at))
             return "locked_at is " + std::to_string(locked_at);
         token = locked_at;

@@ -63,7 +63,7 @@ bool is_session(std::string const &text)
     return std::regex_match(text, form);
 }
 
-// What the view shows for a session; empty if that is not known, because it is a session of another server.
+// Whether the view shows a session as alive; empty if that is not known, because it is a session of another server.
 std::string alive_text(std::string const &session)
 {
     auto const own = session::sessions().begin()->first;
@@ -95,7 +95,7 @@ std::string judge_view(session &any, rows const &known, circumstances const &abo
     for (auto const &line : lines) {
         auto const found = known.find(line[0]);
         if (found == known.end())
-            return "the view knows \"" + printable(line[0]) + "\"";
+            return "the view shows \"" + printable(line[0]) + "\", which is not in the table";
         auto const end = ending_of(found->second);
         auto const gone = end.session.empty() ? verdict::no : is_gone(end.session);
         if (gone == verdict::either)
@@ -163,7 +163,8 @@ std::string judge_portable_parser(session &any, rows const &known)
         auto const end = ending_of(row);
         if ((line[1] == "t") != end.is_ours() || line[2] != mark_of(end) || line[3] != end.session ||
             line[4] != holder_of(row))
-            return "the portable edition takes the row of \"" + printable(line[0]) + "\" for " + line[2];
+            return "the portable edition splits locked_by of \"" + printable(line[0]) + "\" into holder \"" +
+                   printable(line[4]) + "\", session \"" + line[3] + "\" and kind \"" + line[2] + '"';
     }
     return {};
 }

@@ -1,6 +1,6 @@
 // crowd [--OPTION=VALUE]...: makes histories and checks each of them. Prints one line per history, its first five
 // violations with the operations that prove them, and at the end the counts as "count KEY N". Exits with 1 if a promise
-// was broken. The usage below explains the options.
+// was broken, or if a client failed or was stuck. The usage below explains the options.
 //
 // crowd check FILE...: checks histories that were kept.
 #include "checker.hpp"
@@ -23,8 +23,8 @@ char const *const usage = R"(options, all with a value:
     shortest longest        leases, in milliseconds
     faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two faults
     allow                   codes of the errors that these faults may cause
-    only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes
-    standby=missing crashes=yes edition=portable: as in the history's head
+    only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes: see scene in crowd.hpp
+    standby=missing crashes=yes edition=portable: as in the history's head, see history.hpp
     folder                  for the histories; those without a violation are deleted
     until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
 SIGTERM: the history that is being made becomes the last one.

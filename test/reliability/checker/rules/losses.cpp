@@ -38,7 +38,7 @@ bool may_take_over(world const &world, operation const &other, acquisition const
     auto const outcome = world.fate_of(other).outcome;
     if (other.result == result::yes && outcome != fates::undone)
         return other.done.at > mine.op->called.at;
-    if (outcome == fates::unknown) // for a run it may be known when it had ended
+    if (outcome == fates::unknown) // even then, the time by which a run had ended may be known
         return world.settled_at(other) > mine.op->called.at;
     bool const wrote_nothing = is_plain_refusal(other) && !(world.loses_replies() && other.by == maker::library);
     return !wrote_nothing && world.settled_at(other) >= op.called.at;

@@ -14,7 +14,7 @@ void claims_exclude(world const &, std::string const &name, biography const &, f
 void tokens_grow(world const &, biography const &, found &);                             // I6
 void ticks_run_once(world const &, biography const &, found &);                          // tick
 void refusals_have_reasons(world const &, std::string const &name, biography const &, found &);
-void only_holders_change(world const &, std::string const &name, biography const &, found &); // I4
+void only_holders_change(world const &, std::string const &name, biography const &, found &); // I4, I12
 void guards_fence(world const &, std::string const &name, biography const &, found &);        // I11
 
 // Rules about the whole history.
@@ -23,7 +23,7 @@ void errors_are_expected(world const &, history::record const &, found &); // I2
 void clients_do_not_trust_too_long(world const &, history::record const &, found &);
 void nothing_is_acknowledged_without_standby(history::record const &, found &);
 
-void effects_are_exact(world const &, history::record const &given, found &);
+void effects_are_exact(world const &, history::record const &given, found &); // given: as recorded, not yet split
 void losses_have_reasons(world const &, history::record const &, found &);
 
 // Splits each run into an acquire, a guard and a release, which the other rules handle.
