@@ -1,5 +1,5 @@
-// What a call requires of the commit of its transaction. An acquire, an extend and the release of a tick as done must
-// reach the disk (I7). Any other release need not, unless something else in the transaction must.
+// What a call requires of the commit of its transaction. An acquire, an extend, a release by force and the release of
+// a tick as done must reach the disk (I7). Any other release need not, unless something else in the transaction must.
 #pragma once
 
 #include "pg.hpp"

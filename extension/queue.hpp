@@ -26,7 +26,7 @@ key key_of_wait(int64 wait_id);
 // aborts: used when the lock stays taken after the commit for longer than the first waiter sleeps anyway.
 enum class ends { any, abort };
 void wake_at(ends which, Oid table, const lock_name &name);
-void at_end(ends which);
+void at_end(ends which); // of this transaction: ends::abort if it aborts, otherwise ends::any
 
 // Wakes at once the first session that waits for this and has not been woken. Returns whether there is one.
 bool wake(key what);
@@ -47,7 +47,7 @@ bool is_looked_after(size_t i); // another session is first and has looked latel
 // Wakes the next session in the queue if was_woken(i) has just returned true. For a session that was woken and has no
 // use for the lock.
 void pass_on(size_t i);
-// This session, or a caller of it, has taken or will take the lock, so no other need be woken when it leaves.
+// This session, or a caller for which it waits, has taken or will take the lock, so leave() need not wake another.
 void satisfy(size_t i);
 
 // Keeps the places while `work` runs, and leaves them even if `work` fails.

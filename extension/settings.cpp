@@ -18,7 +18,8 @@ void define()
                             &default_at_most_ms, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
     DefineCustomBoolVariable("shedlock.async_release",
                              "The commit of a transaction that did nothing but release does not wait for the disk.",
-                             "A crash can then undo the release, and the lock lasts until its lease ends.",
+                             "A crash can then undo the release, and the lock lasts until its lease ends. The "
+                             "commit always waits if a tick was released as done, or a lock by force.",
                              &release_asynchronously, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
     // Any role may set it, because nothing depends on it. PGC_INTERNAL would not reach parallel workers.
     DefineCustomStringVariable("shedlock.tick", "The tick of the shedlock_run whose command this session executes.",

@@ -7,7 +7,7 @@ namespace shedlock::shared_memory {
 
 namespace {
 
-bool is_settled = false; // attached; or unavailable, which is not tried again in every call
+bool is_settled = false; // attached, or attaching has failed: a session tries only once
 shmem_request_hook_type next_request;
 shmem_startup_hook_type next_startup;
 

@@ -90,8 +90,8 @@ void empty_slot_of(uint32 number)
 }
 
 // Makes space for one entry by evicting, of the next few, the least recently used. To find the oldest of all, every
-// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. As it is,
-// usually most of the names that are kept have been used since the evicted name's own last use.
+// entry would have to be visited under a lock that every session needs, and each visit is a cache miss. The oldest of
+// a few is good enough: usually most of the names that are kept were used later than the evicted one.
 uint32 evict()
 {
     constexpr uint32 few = 5; // shedlock.max_tracked is at least 20

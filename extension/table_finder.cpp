@@ -97,12 +97,12 @@ void check_name(Relation table)
         report_unusable(table,
                         psprintf("%s is another relation of that name",
                                  quote_qualified_identifier(get_namespace_name(home), usual_name)),
-                        "Only one can decide: rename or drop that one, or DROP EXTENSION shedlock and create it again "
-                        "in its schema.");
+                        "Only one can be used. Rename or drop that one; or DROP EXTENSION shedlock, and create it "
+                        "again in the schema of that one.");
 }
 
-// The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate it. When
-// the number changes, Citus invalidates the table (by a trigger).
+// The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate
+// pg_dist_local_group. When the number changes, Citus invalidates that table (by a trigger).
 citus_roles find_citus_role()
 {
     citus_group = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);

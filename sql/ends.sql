@@ -37,7 +37,7 @@ BEGIN;
 SELECT shedlock_guard_token('t', :token), shedlock_complete_token('t kept', :kept), shedlock_complete_token(ARRAY['t1', 't2'], :several);
 COMMIT;
 SELECT name, state, last_outcome FROM locks WHERE name ~ '^t';
--- The lock is free for the next caller, at once or when at_least has passed, and its tick is due again. A pause and a release by force find no holder.
+-- The lock is free for the next caller, at once or when at_least has passed, and with retry its tick is due again. A pause and a release by force find no holder.
 SELECT name, shedlock_acquire(name, '1 h') FROM (SELECT name FROM shedlock_locks WHERE name <> 's tick' ORDER BY name) locks;
 SELECT shedlock_acquire('s tick', '1 h', tick => '2026-01-01Z') AS once, shedlock_acquire('s tick', '1 h', tick => '2026-01-01Z', retry => true) AS again;
 \set VERBOSITY terse
@@ -49,8 +49,8 @@ SELECT wait_until_gone(:process);
 SELECT shedlock_force_release('forced') AS held, shedlock_pause('paused'), shedlock_acquire('waited for', '1 h', wait => '1 min'), shedlock_acquire('short', '1 h', wait => '1 min');
 DELETE FROM shedlock;
 
--- Marks that others could have written. The process id is that of this session, and the start is the same, another (such a session is gone) or unknown; or no process has that id.
--- The rest are another server's session, which counts as alive, and texts that are not the mark of a session.
+-- Marks that others could have written. 1 to 3 have the process id of this session, and its start time, another one (that session is gone) or an unknown one. 4 and 5 have the id of no process.
+-- 6 and 7 are sessions of another server, which count as alive. 8 and 9 are not the mark of a session.
 SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint AS start, lpad(to_hex(hashint8((pg_control_system()).system_identifier)), 8, '0') AS server FROM pg_stat_activity WHERE pid = pg_backend_pid() \gset
 CREATE TABLE marks AS
 SELECT name, replace(replace(replace(mark, 'PID', :'pid'), 'START', :'start'), 'SERVER', :'server') AS mark FROM (VALUES

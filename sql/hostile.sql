@@ -131,7 +131,7 @@ DROP FUNCTION "portable shedlock_version"(), "portable shedlock_pause"(), "porta
 DROP ROLE regress_shedlock_accomplice;
 
 -- An object with one of our names in the target schema stops a trusted installation; it is never used or taken over. (An index
--- called shedlock_pkey does not stop it.)
+-- called shedlock_pkey does not stop it. A table that can serve as the lock table is adopted: sql/adopt.sql.)
 GRANT ALL ON SCHEMA public TO regress_shedlock_attacker;
 CREATE FUNCTION install_over(obstacle text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

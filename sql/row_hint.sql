@@ -1,5 +1,5 @@
 -- Each session remembers where it last saw the row of a name, and looks there first (extension/row_hint.hpp). Whatever has happened
--- to that row version since then, the answer must be the one that the index would give. Each part begins by storing the hint.
+-- to that row version since then, the answer must be the one that the index would give. The hint is stored before each change.
 SET client_min_messages = warning;
 TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS

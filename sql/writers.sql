@@ -18,7 +18,7 @@ CREATE TABLE pg_catalog.pg_dist_node (nodeid int PRIMARY KEY, groupid int NOT NU
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass PRIMARY KEY);
 GRANT SELECT ON pg_catalog.pg_dist_local_group, pg_catalog.pg_dist_node, pg_catalog.pg_dist_partition TO PUBLIC;
 CALL install('citus');
--- The triggers of Citus invalidate the table when the number changes.
+-- Citus has triggers that invalidate pg_dist_local_group when the server's number (groupid) changes; here ALTER TABLE does.
 CREATE PROCEDURE become(node int) LANGUAGE plpgsql SET allow_system_table_mods = on AS $$
 BEGIN
     DELETE FROM pg_dist_local_group;

@@ -36,7 +36,7 @@ constexpr auto check_query = R"(
 
 struct lock_row {
     std::string name, state, last_outcome;
-    // Seconds since then, or for which it has been held. nullopt: never, or not held.
+    // Seconds since it was done or may have been done, or for which it has been held. nullopt: never, or not held.
     std::optional<double> done, held_for, java_may_have_done;
 };
 

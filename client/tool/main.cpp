@@ -11,9 +11,9 @@ namespace shedlock::tool {
 
 namespace {
 
-// If we were started with one of these files closed, a connection to the server would get its number, and messages for
-// standard error would be sent there. Closed ones are opened in the wrong direction, so that using them is still an
-// error; the command that we run gets them closed, as we got them.
+// If we were started with one of the standard files closed, a connection to the server would get its number, and
+// messages for standard error would be sent there. Closed ones are opened in the wrong direction, so that using them
+// is still an error; the command that we run gets them closed, as we got them.
 void occupy_standard_files()
 {
     for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

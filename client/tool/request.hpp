@@ -16,11 +16,11 @@ struct request {
     bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
     std::string reason;
     limits allowed;           // of a check
-    std::string check_failed; // why there is nothing to check
+    std::string check_failed; // what is wrong with the command line of `check`
 };
 
-// The request of these words, without the program's name. Throws usage_error. For --help and the like it prints the
-// text, and the action does nothing.
+// The request of these words, without the program's name. Throws usage_error, except for `check`: then it sets
+// check_failed. For --help and the like it prints the text, and the action does nothing.
 request read_request(std::vector<std::string> words);
 
 } // namespace shedlock::tool

@@ -1,5 +1,5 @@
 // Runs once per hour across all hosts, however short the job is, and however much the hosts' clocks differ. If it
-// fails, it runs again in the same hour.
+// fails, the next call in the same hour, on this host or another, runs it again.
 #include <iostream>
 #include <shedlock/shedlock.hpp>
 

@@ -1,12 +1,12 @@
 // Measures how long it takes from the release of a lock until a waiter has it. Run by Waits.pm with PG* variables.
 //
 //   handover pairs ROUNDS SIDE...   one holds, another waits, the first releases; the sides in turn, ROUNDS times
-//   handover queue COUNT SIDE       COUNT sessions wait for one lock; the holder releases it, then each that gets it
+//   handover queue COUNT SIDE       COUNT sessions wait for one lock; the holder, then each that gets it, releases it
 //   handover vain COUNT WHO         COUNT waiters wait for a lock that stays held: sessions, clients of the library, or
 //                                   threads of one client. Prints "waiting"; ends when its standard input ends.
 //
-// A side is ours, library or advisory. For each hand-over a line is printed: the side, and the microseconds from just
-// before the release was sent until the waiter had its answer.
+// A side is ours, advisory or (in pairs only) library. For each hand-over a line is printed: the side, and the
+// microseconds from just before the release was sent until the waiter had its answer.
 #include "shedlock/shedlock.hpp"
 
 #include <chrono>

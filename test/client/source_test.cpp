@@ -38,7 +38,7 @@ TEST_F(source_test, is_asked_whenever_a_connection_is_opened)
     proxy network;
     supply(network.connection());
     auto through = asking();
-    EXPECT_EQ(times_until_now(), 0) << "when it is first needed";
+    EXPECT_EQ(times_until_now(), 0) << "not before a connection is needed";
     for (int opened = 1; opened < 3; ++opened) {
         for (int i = 0; i < 3; ++i)
             EXPECT_TRUE(through.try_acquire(name, {.at_most = 1min}));

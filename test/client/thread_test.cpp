@@ -22,7 +22,7 @@ std::set<std::string> threads()
 
 auto const at_start = threads(); // the main one, and perhaps a sanitizer's
 
-// A sanitizer leaves SIGSYS alone while it starts a thread.
+// A sanitizer may unblock SIGSYS while it starts a thread, which inherits that.
 bool can_be_blocked(int signal)
 {
     static bool const has_sanitizer = ::dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr;

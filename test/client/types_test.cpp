@@ -1,5 +1,5 @@
-// What both headers share is one type in every program and library. Built with -fvisibility=hidden, and linked with the
-// shared library.
+// The types that both headers share are the same in every program and library. Built with -fvisibility=hidden, and
+// linked with the shared library.
 #include "server.hpp"
 #include "types_plugin.hpp"
 

@@ -171,7 +171,7 @@ private:
         return {};
     }
 
-    // Checks the row against what our acquisition must leave. Only the server knows the instant, so that is taken from
+    // Checks the row against what our acquisition must leave. Only the server knows the instant, so it is taken from
     // the row, and must be within the call.
     std::string acquired(std::size_t i)
     {
@@ -206,7 +206,7 @@ private:
         return {};
     }
 
-    // Without the holder.
+    // Of locked_by it has only the end, without the holder.
     record acquired_row(std::size_t i, instant token, instant now, lease times) const
     {
         if (op_.what == verb::pause)
@@ -319,7 +319,7 @@ private:
     std::string not_changed() const
     {
         if (given_.warnings.size() != 1)
-            return "answers false without a WARNING of its own";
+            return "answers false, but not with exactly one WARNING";
         auto const &[sqlstate, detail] = given_.warnings[0];
         bool const is_done = detail == done_before || detail == acquired_again;
         if (sqlstate != (is_done ? "SL002" : "SL001"))
@@ -336,7 +336,7 @@ private:
         if (!says_yes() && was_absent && (is_unchanged || !after_))
             return {};
         if (!before_[0])
-            return "answers true, although there is no row";
+            return "answers true or leaves a row, although there was none";
         if (!says_yes() && is_unchanged && known_.blur == duration{})
             return "leaves alone a row that existed at every instant";
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
@@ -390,11 +390,11 @@ private:
     std::string guard() const
     {
         if (given_.error.empty())
-            return is_guardable(before_[0]) ? "" : "passes, although there was another acquisition";
+            return is_guardable(before_[0]) ? "" : "passes, although the lock is lost";
         bool const says_absent = given_.detail.find("row has been deleted") != std::string::npos;
         bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
-            bool const is_ending = given_.detail.starts_with("Another transaction is ");
-            return is_ending ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
+            bool const says_busy = given_.detail.starts_with("Another transaction is ");
+            return says_busy ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
         });
         return is_true ? "" : "gives a reason that was true at no instant: " + given_.detail;
     }
@@ -414,7 +414,7 @@ private:
         std::size_t late = 0;
         for (std::size_t i = 0; i < count(); i++) {
             if (!is_own(before_[i]))
-                return "commits, although there was another acquisition";
+                return "commits, although the lock is lost";
             if (shedlock::is_released(before_[i]->times))
                 return "commits, although the lock was released before";
             late += is_free(before_[i]);

@@ -14,7 +14,7 @@ my @names = ('one', 'two', 'three');
 my $lease = 2;    # at_most, in seconds
 
 # A grant lasts from its acknowledgement until its client begins to release it, or until at_most after the call began, when the client may
-# no longer rely on it. Each grant is a line in the log of its client: name, token, called, from, to.
+# no longer rely on it. Each grant is a line in its client's log: name, token, called ("kept" if at_most is no limit), from, to.
 
 # Calls the functions for sessions, many times on one connection.
 sub session_turn
@@ -143,7 +143,7 @@ sub start_fleet
 	return $fleet;
 }
 
-# Ends the fleet, and returns all grants: name, token, from, to, and the kind of client.
+# Ends the fleet, and returns all grants: name, token, from, to, and the path of the client's log, which ends in KIND.NUMBER.
 sub stop_fleet
 {
 	my $fleet = shift;

@@ -57,8 +57,8 @@ BEGIN
     RETURN made + 2;
 END $lay$;
 
--- Creates, in the schema `home`, an overload of each PostgreSQL function that the text names: with the same types, but with text
--- where the original takes anything. An unqualified call may prefer the latter.
+-- Creates, in the schema `home`, an overload of each PostgreSQL function that `named_in` names: with the same types, but with
+-- text where the original takes anything. An unqualified call may prefer an overload that takes text.
 CREATE FUNCTION regress_evil.lay_overloads_of_named(home text, named_in text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     bait text;
@@ -83,9 +83,9 @@ BEGIN
     RETURN made;
 END $lay$;
 
--- Creates overloads of those functions in the schema `home` that the caller does not own: for each position one that takes another
--- type, and those that take fewer arguments. If a call passes a literal, a NULL, a varchar for a text, or leaves a default out,
--- PostgreSQL prefers one of these, or finds the call ambiguous.
+-- Creates overloads of those functions in the schema `home` that the caller does not own: for each position one with each other
+-- type of a list, and those that take fewer arguments. If a call passes a literal, a NULL, a varchar for a text, or omits an
+-- argument, PostgreSQL prefers one of these, or finds the call ambiguous.
 CREATE FUNCTION regress_evil.lay_overloads_of_ours(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
     ours record;
@@ -110,7 +110,7 @@ BEGIN
                 EXECUTE pg_catalog.format('CREATE %s %I.%I(%s) %s LANGUAGE plpgsql AS $$ BEGIN PERFORM regress_evil.trap(); END $$',
                     CASE ours.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, home, ours.proname, bait, CASE ours.prokind WHEN 'p' THEN '' ELSE 'RETURNS boolean' END);
                 made := made + 1;
-            EXCEPTION WHEN duplicate_function THEN -- another of our functions has these types
+            EXCEPTION WHEN duplicate_function THEN -- one of our functions, or another overload, has these types
                 NULL;
             END;
         END LOOP;

@@ -42,7 +42,7 @@ for my $database ('new', 'adopted')
 	is(sql($database, q[SELECT string_agg(o.name, ', ') FROM (SELECT 'pg_proc'::regclass AS of, oid, oid::regprocedure::text AS name, pronamespace AS schema FROM pg_proc
 			UNION ALL SELECT 'pg_class', oid, oid::regclass::text, relnamespace FROM pg_class WHERE relkind IN ('r', 'v')) o
 			WHERE schema = '"Jobs 1"'::regnamespace AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = of AND objid = o.oid AND deptype = 'e')]),
-		'', "$database: an ordinary role creates the extension, and every object belongs to it");
+		'', "$database: an ordinary role creates the extension, and every object is a member of it");
 	is(sql($database, q[SELECT shedlock_acquire('java', '1 h'); SELECT shedlock_acquire_token('held', '1 h') > 0; SELECT shedlock_grant('app')]),
 		($database eq 'adopted' ? 'f' : 't') . "\nt\n",
 		$database eq 'adopted' ? '... and the locks of the existing table are kept' : '... and its functions work');
@@ -56,8 +56,8 @@ for my $database ('new', 'adopted')
 }
 is(sql('new', 'DROP EXTENSION shedlock_portable; SELECT count(*) FROM pg_class WHERE relname ~ \'^shedlock\''), '0', 'DROP EXTENSION drops the table as well');
 my (undef, undef, $refusal) = $node->psql('adopted', 'CREATE EXTENSION shedlock', extra_params => [ '-U', 'team' ]);
-like($refusal, qr/cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable\nHINT:  Keep the table/, 'CREATE EXTENSION shedlock does not take it over');
+like($refusal, qr/cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable\nHINT:  Keep the table/, 'CREATE EXTENSION shedlock does not take over shedlock_portable');
 is(sql('adopted', q[ALTER EXTENSION shedlock_portable DROP TABLE shedlock; DROP EXTENSION shedlock_portable; CREATE EXTENSION shedlock; SELECT shedlock_acquire('held', '1 h'), edition FROM shedlock_version()]),
-	'f|extension', '... until its table has been removed from it and it has been dropped');
+	'f|extension', '... until that has been dropped without its table');
 $node->stop;
 done_testing();

@@ -59,8 +59,8 @@ is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')), "t\nt|off", '... but not a release as failed');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off", '... nor a release of a lock without a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL, current_setting('synchronous_commit')]), 'f|t|off', 'I3: a refusal writes nothing');
-# That also holds if the acquire has to find out whether the lease has ended with its session, also where locked_by only looks as if
-# it had one.
+# That also holds if the acquire has to find out whether the lease has ended with its session, even where locked_by only
+# looks as if it named a session.
 {
 	my $holder = $node->background_psql('shop');
 	$holder->query_safe(q[SELECT shedlock_acquire('session', '1 h', ends_with_session => true), shedlock_acquire_token('token of a session', '1 h', ends_with_session => true), shedlock_acquire_token('R&D', '1 h', holder => 'R&D!'), shedlock_pause('under repair', 'stop!')]);
@@ -204,7 +204,7 @@ sub gone
 	$_->quit for $holder, $locker;
 }
 
-# An acquire that its fast path, or shedlock__take_one, cannot decide keeps the row locked until the slower way has decided. Two
+# If its fast path, or shedlock__take_one, cannot decide, an acquire keeps the row locked until the slower way has decided. Two
 # functions that are called in between wait here for an advisory lock of the test: number 1 is requested after the fast path,
 # number 2 after shedlock__take_one.
 database('deciding');
@@ -521,7 +521,7 @@ for ([ 'last_tick timestamp(0)', qr/column "last_tick" is timestamp\(0\) without
 	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns, $column); ALTER TABLE jobs.shedlock OWNER TO team");
 	refuses('odd', 'team', $message, "... and so is one with $column");
 }
-# So is a table on which code of another role would run, or that PostgreSQL would not let us write.
+# A table is also refused if code of another role would run on it, or if PostgreSQL would not let us write it.
 sql('odd', q[CREATE DOMAIN public.tenant AS text; CREATE TYPE public.colour AS ENUM ('red'); CREATE COLLATION public.own FROM "POSIX"]);
 my $refused_index = qr/index "jobs.shedlock_locked_by_idx" has an operator class that is not the default, or a collation/;
 for ([ 'ALTER TABLE jobs.shedlock ADD tenant public.tenant', qr/the additional column "tenant" is of type public.tenant, which is a domain or not built in/ ],
@@ -610,7 +610,7 @@ refuses('nowhere', 'team', qr/there is no current schema/, 'installation without
 database('other', 'CREATE EXTENSION shedlock SCHEMA jobs');
 refuses('other', 'postgres', qr/the extension shedlock is installed in this schema/, 'installation into the schema of the extension is refused', sql('other', q[SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock']));
 
-# Both editions have the same functions for callers. Other functions belong to one edition only.
+# Both editions have the same functions, except for those that the query leaves out, each of which belongs to one edition only.
 my $signatures = q[SELECT proname, prokind, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid) FROM pg_proc p
 	WHERE proname ~ '^shedlock_[^_]' AND proname !~ '^shedlock_(raise|run_.*|after_pg_upgrade)$' ORDER BY 1, 3];
 my $views = q[SELECT relname, (SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0)
@@ -686,7 +686,7 @@ like($error, qr/ERROR:  cannot take over the portable edition of shedlock: other
 is(sql('adopted', q[SELECT edition, (SELECT count(*) FROM public.mine) > 0 FROM shedlock_version()]), 'portable|t', '... and changes nothing');
 sql('adopted', q[DROP VIEW public.mine; CREATE VIEW public.mine AS SELECT shedlock_session_alive('')]);
 ($status, undef, $error) = $node->psql('adopted', 'SET ROLE team; CREATE EXTENSION shedlock');
-like($error, qr/DETAIL:  view public.mine depends on function shedlock_session_alive\(text\)\n/, '... which the error names as they were');
+like($error, qr/DETAIL:  view public.mine depends on function shedlock_session_alive\(text\)\n/, '... and the error gives the name that the function had before the takeover');
 
 # Removal.
 sql('adopted', 'DROP VIEW public.mine; SELECT shedlock_protect()');

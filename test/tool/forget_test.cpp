@@ -22,7 +22,7 @@ TEST(forget, warns_when_a_Java_client_ran_last)
     EXPECT_NE(seen.err.find("restart the JVM"), std::string::npos) << seen.err;
 }
 
-TEST(forget, is_1_unless_it_is_free_and_in_the_past)
+TEST(forget, is_1_unless_the_lock_is_free_and_its_tick_in_the_past)
 {
     auto const is_refused = [] {
         auto const seen = run({"shedlock", "forget", name()});

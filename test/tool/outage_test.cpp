@@ -57,7 +57,7 @@ TEST(outage, wait_server_ends)
     network.refuse_newcomers();
     EXPECT_EQ(run(through(network, {"1m", "--wait", "1h", "--wait-server", "1s", "--", "true"})).status, 125);
     EXPECT_GE(network.refused(), 2);
-    EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "without both options no wait begins";
+    EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "without either option it does not wait";
 }
 
 TEST(outage, wait_without_a_server_is_ended_by_a_signal)

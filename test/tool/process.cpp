@@ -45,7 +45,7 @@ std::string content_of(int file)
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (int number = 1; number < NSIG; ++number) // in the background a shell ignores some signals
+    for (int number = 1; number < NSIG; ++number) // a shell starts background commands with some signals ignored
         std::signal(number, SIG_DFL);
     std::vector<char *> pointers;
     for (auto const &word : command)

@@ -449,9 +449,9 @@ TEST(run, every_runs_again_in_the_next_period)
 
 TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 {
-    auto const soon = "SELECT extract(epoch FROM date_trunc('second', now())) - 300 + ";
-    auto const tick = '@' + ask(std::string{soon} + "0"), same = tick + "0009",
-               next = '@' + ask(std::string{soon} + "0.000001");
+    auto const recent = "SELECT extract(epoch FROM date_trunc('second', now())) - 300 + ";
+    auto const tick = '@' + ask(std::string{recent} + "0"), same = tick + "0009",
+               next = '@' + ask(std::string{recent} + "0.000001");
     auto const at = [](std::string const &instant) { return run(under_lock(say_ran, an_hour({"--tick", instant}))); };
     EXPECT_EQ(at(tick).out, "ran\n");
     EXPECT_EQ(at(same).out, "");
@@ -492,7 +492,7 @@ TEST(run, several_names_are_acquired_all_or_none)
     auto const refused = run(both);
     EXPECT_EQ(refused.status, 9);
     EXPECT_NE(refused.err.find(other), std::string::npos) << refused.err;
-    EXPECT_EQ(state(), "") << "none is";
+    EXPECT_EQ(state(), "") << "none is acquired";
     ask("SELECT shedlock_release_token(" + literal(other) + ", " + token + ')');
     EXPECT_EQ(run(both).out, name() + '\n' + other);
     auto const states = run({"grep", "-c", "\"held\"", "states"}).out;

@@ -226,8 +226,8 @@ std::string done_line(operation const &call)
     return line.add(call.done).text();
 }
 
-// A client that is killed while it writes may leave a line without its end; the next one follows at once. The operation
-// had not been sent yet, or nobody learnt its result.
+// A client that is killed while it writes may leave a line without its end, and the next line is appended to it. The
+// operation had not been sent yet, or nobody learnt its result.
 std::string without_torn_line(std::string const &line)
 {
     std::size_t begin = 0;

@@ -32,7 +32,7 @@ BEGIN
 EXCEPTION WHEN division_by_zero THEN
     RAISE;
 END $$;
--- The command of a run. INFO reaches the client at once, even if the work fails later. There is no token while another client has the lock.
+-- The command of a run. INFO reaches the client at once, even if the work fails later. token is NULL if the row is no longer this run's.
 CREATE OR REPLACE FUNCTION work(lock_name text, run int, seconds float8, fails boolean) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     token bigint := (SELECT (extract(epoch FROM locked_at) * 1000000)::bigint FROM shedlock

@@ -35,7 +35,7 @@ bool overlap(world const &world, operation const &one, operation const &other)
     return one.called.at <= world.settled_at(other) && other.called.at <= world.settled_at(one);
 }
 
-// Only one of our calls takes a name at a time, but a Java client or a fault may change the row in between.
+// Only one of our calls takes a name at a time, but a Java client or a fault may change the row before that call does.
 bool was_overtaken(world const &world, biography const &about, operation const &taker, operation const &refused)
 {
     return std::any_of(about.touched.begin(), about.touched.end(), [&](auto const *op) {
@@ -205,7 +205,8 @@ bool may_meet_prepared_java(history::record const &record, operation const &op)
     });
 }
 
-// Java clients wait for other transactions, and fail at higher isolation levels. Our functions do neither.
+// Java clients wait for other transactions, and fail at higher isolation levels. Our functions do not fail at those,
+// and our acquire does not wait.
 bool is_expected(world const &world, history::record const &record, operation const &op)
 {
     if (world.is_portable() && is_expected_of_portable(world, op))
