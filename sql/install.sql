@@ -54,7 +54,7 @@ SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
 -- If there is another lock table, the one that CREATE EXTENSION has just created may be a mistake. So it reports the other one, although it
--- silences notices while its script runs. If our table has locks already, it reports nothing.
+-- silences notices while its script runs. If our table has locks already, it does not report the other one.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE SCHEMA regress_java;

@@ -17,7 +17,7 @@ SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) p
  WHERE has_table_privilege(r, t, p) OR (p IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') AND has_any_column_privilege(r, t, p))
  GROUP BY 1, 2 ORDER BY 1, 2;
--- SECURITY DEFINER: only functions that must read catalogs or grant, each with a search_path of its own.
+-- SECURITY DEFINER: only functions that must read catalogs, grant, or create a trigger, each with its own search_path.
 SELECT p.oid::regprocedure AS security_definer, p.proconfig FROM pg_proc p WHERE p.proname LIKE 'shedlock%' AND p.prosecdef ORDER BY 1::text COLLATE "C";
 
 -- Somebody else's locks.

@@ -66,7 +66,7 @@ std::optional<refusal::time> time_of(std::optional<std::string> const &field)
     return field ? std::optional{refusal::time{std::chrono::microseconds{to_number(*field)}}} : std::nullopt;
 }
 
-// Returns nullopt if this lock was not the reason. If the name has no row, all columns are NULL.
+// Returns nullopt if this lock was not the reason. If none of the names has a row, all columns are NULL.
 std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusal::time> const &tick, bool retry)
 {
     auto const &state = row[seen::state];

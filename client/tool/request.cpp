@@ -179,8 +179,8 @@ private:
         command->add_flag("-v,--verbose", asked_.run.verbose, "When skipped, say why on standard error");
         command->formatter(std::make_shared<usage_of_run>());
         command->footer(
-            "Exits with the command's exit status; 128+n if signal n killed it. 123: done, but the\n"
-            "server did not confirm it, so with --retry it may run again; 124: the lease was lost, the\n"
+            "Exits with the command's exit status; 128+n if signal n killed it. 123, only with --retry: done,\n"
+            "but the server did not confirm it, so it may run again; 124: the lease was lost, the\n"
             "command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
             "The command gets SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, and SHEDLOCK_TICK if there is one.");
     }

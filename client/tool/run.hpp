@@ -22,7 +22,7 @@ std::optional<lock> acquire(client &, run_request const &, events &, int &interr
 // Returns the exit status. Must be called before there are other threads.
 int run(std::string const &connection, run_request const &);
 
-constexpr int not_recorded = 123; // done, but that was not confirmed: with --retry it may run again
+constexpr int not_recorded = 123; // only with --retry: done, but that was not confirmed, so it may run again
 constexpr int lease_was_lost = 124;
 constexpr int own_failure = 125;
 

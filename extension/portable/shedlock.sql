@@ -2156,8 +2156,8 @@ BEGIN
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
         -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was not
-        -- changed between that instant and `latest`. Otherwise it is right if the clock was not changed in the half day
-        -- before that instant (which finds the first of two such instants) or in the half day after it.
+        -- changed between that instant and `latest`. Otherwise it is counted from half a day before `due` (this finds the
+        -- first of two such instants) or, if that is wrong, half a day after it. Each is right without a change in between.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -2174,7 +2174,7 @@ BEGIN
             DECLARE
                 before timestamptz := date_trunc('second', tick);
                 middle timestamptz;
-                unchanged timestamp; -- what the clock would have shown then
+                unchanged timestamp; -- what the clock would have shown at `changed`
             BEGIN
                 changed := date_trunc('second', changed);
                 WHILE changed - before > interval '1 second' LOOP
@@ -2734,7 +2734,7 @@ COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
-'For shedlock_doctor, shedlock_protect and shedlock_grant: the lock table, after a check of its shape (SQLSTATE 55000).';
+'For shedlock_doctor, shedlock_protect, shedlock_grant and shedlock_revoke: the lock table, after a check of its shape (SQLSTATE 55000).';
 COMMENT ON VIEW shedlock_routines IS
 'For shedlock_grant and shedlock_revoke: the functions of shedlock.';
 COMMENT ON VIEW shedlock__rights IS

@@ -328,7 +328,7 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     (void) not_kept->complete_statement();
     locks.force_release(name + " not kept");
     not_kept.reset();
-    EXPECT_EQ(heard.texts(), "") << "nor is what the destructor sees";
+    EXPECT_EQ(heard.texts(), "") << "what the destructor sees is no loss, either";
 }
 
 TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)

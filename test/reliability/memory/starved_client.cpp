@@ -89,7 +89,7 @@ using clock = shedlock::clock;
 enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, dropped, not_stopped };
 constexpr char const *words[] = {"as if nothing had happened",
                                  "no allocation failed",
-                                 "released late, with a warning",
+                                 "perhaps not released, with a warning",
                                  "in doubt",
                                  "refused",
                                  "bad_alloc",
@@ -241,7 +241,8 @@ int main(int count, char **arguments)
     auto const *const dsn = arguments[1];
     auto const step = std::atoll(arguments[3]);
     shedlock::client observer{dsn, {.timeout = 1h}};
-    observer.force_release("none"); // connects: if memory runs out in the first look-up of a user, glibc 2.36 crashes
+    // Connects, so that libpq's first look-up of a user is over: glibc 2.36 crashes if memory runs out in that one.
+    observer.force_release("none");
     bool const may_crash = is_libpq_to_crash(dsn);
     if (may_crash)
         std::cout << "libpq crashes by itself" << std::endl;
