@@ -127,7 +127,7 @@ CALL shedlock_run('lost', $$INSERT INTO work VALUES ('taken over'); UPDATE shedl
 -- A COMMIT in the command fails as well.
 CALL shedlock_run('lost', $$DO 'BEGIN INSERT INTO work VALUES (''kept''); COMMIT; INSERT INTO work VALUES (''lost''); DELETE FROM shedlock; COMMIT; INSERT INTO work VALUES (''more''); END'$$, '1 min');
 :error
--- The commit of a run inside another run whose lock is lost fails, too. A guard ends with its run.
+-- If the lock of the outer run is lost, a run inside it cannot commit either. A guard ends with its run.
 CALL shedlock_run('outer', $$DELETE FROM shedlock; CALL shedlock_run('inner', 'SELECT 1', '1 min')$$, '1 min');
 :error
 CALL shedlock_run('outer', $$CALL shedlock_run('inner', 'INSERT INTO work VALUES (''inner'')', '1 min'); INSERT INTO work VALUES ('outer')$$, '1 min');

@@ -113,11 +113,11 @@ sub until_true
 		return 1 if $condition->();
 		sleep 0.2;
 	}
-	diag("gave up: $what");
+	diag("gave up waiting for: $what");
 	return 0;
 }
 
-# Returns the seconds from a fault until a client that keeps trying is granted a lock.
+# Returns the seconds from $since until a client that keeps trying is granted a lock.
 sub until_granted
 {
 	my ($hosts, $since) = @_;

@@ -44,7 +44,7 @@ struct pqxx_options {
     // The period of the schedule, given instead of a tick. The tick is then the server's shedlock_tick(every, zone) at
     // the time of the call. Default: none
     std::optional<std::chrono::microseconds> every{};
-    // The time zone of every; an error without every. Default: empty, which means UTC
+    // The time zone for `every`; giving it without `every` is an error. Default: empty, which means UTC
     std::string zone{};
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due. Needs tick or every. Default: false
@@ -162,9 +162,9 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
 
 // An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed it is
 // inert: names, token and tick can be read, release() and completed() do nothing, everything else throws usage_error.
-// If it is destroyed or assigned to before that, it is released as FAILED: only release() and commit() report the work
-// as done. The destructor never throws. It reports a failure to connection.process_notice(), and the lease ends by
-// itself.
+// If it is destroyed or assigned to before that, it is released as FAILED: only release(), commit() and
+// complete_statement() report the work as done. The destructor never throws. It reports a failure to
+// connection.process_notice(), and the lease ends by itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that is already committed: one made by try_acquire(tx, ...), or by another process.

@@ -50,7 +50,7 @@ for (;;) {
     sleep 0.02;
 }
 PERL
-# Returns whether no extend can be confirmed during the fault. (With "replies lost" the server may carry it out.)
+# Returns whether no extend can be confirmed before the lease ends. (With "replies lost" the server may carry it out.)
 sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
@@ -125,7 +125,7 @@ for my $round (1 .. $rounds)
 		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')", '-d', $server->connstr('postgres'));
 	}
 
-	# The acquires reach the server, and wait there until their network fails. Then their five seconds pass, unless an answer may still come.
+	# The acquires reach the server, and wait there until their network fails. Then their five seconds pass, except with delays and 30 % loss.
 	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
 	my $ddl = $server->background_psql('postgres'); # an acquire waits for this lock (the only exception to I2)
 	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');

@@ -230,7 +230,7 @@ private:
         is_unclear_ = false;
         lock_->release();
         if (is_unclear_)
-            op.result = result::lost; // asked twice, and the lock is free, but perhaps not because of this release
+            op.result = result::lost; // asked twice: no longer ours, but perhaps not because of this release
         if (is_completed_)
             op.result = result::no; // the completion had released the lock
     }

@@ -127,7 +127,7 @@ private:
         record(recorder_, op, [&] {
             mine->lock.release();
             if (is_unclear_ || mine->may_be_completed)
-                op.result = result::lost; // the lock is free, but perhaps not because of this request
+                op.result = result::lost; // the lock is not ours any more, but perhaps not because of this request
         });
         held_.erase(mine);
     }
@@ -163,7 +163,7 @@ private:
         }
     }
 
-    // A row of work that completes the lock has the number of the completion.
+    // The work is a row of the ledger. If it completes the lock, the row has the number of the completion.
     static void work_within(pqxx::work &work, shedlock::lock &lock, operation const &op)
     {
         shedlock::libpqxx::parameters values{op.names[0], std::to_string(number_of(lock.token())), std::nullopt};
