@@ -13,8 +13,8 @@ struct owner {
 };
 
 // Returns the token of the new acquisition, or nothing if it was refused. Without a wait it never waits for another
-// transaction. It opens the table again for every try, so that a caller that waits holds no lock on the table while it
-// sleeps.
+// transaction, except for DDL that locks the table. It opens the table again for every try, so that a caller that waits
+// holds no lock on the table while it sleeps.
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who);
 
 } // namespace shedlock

@@ -16,8 +16,8 @@ inline constexpr uint32 layout_version = 3;
 void prepare();
 
 // Called at the beginning of every SQL function that counts, waits or wakes. (Its commit may have to count and to wake,
-// but then it is too late to attach, because that needs a subtransaction.) Never fails: if there is no memory, it
-// writes that to the server's log.
+// but then it is too late to attach, because that needs a subtransaction.) Never fails: if the named segment cannot
+// be created or attached, it writes that to the server's log.
 void attach();
 
 } // namespace shedlock::shared_memory

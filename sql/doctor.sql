@@ -88,7 +88,7 @@ ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 SELECT * FROM complaints;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
 -- Columns with a time zone, into which a JVM in Los Angeles has written as Java does. Following the hints literally, in a session in
--- UTC, preserves the instants.
+-- UTC, restores the UTC times that Java wrote.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamptz, ALTER locked_at TYPE timestamptz;
 BEGIN;
 SET LOCAL TimeZone = 'America/Los_Angeles';

@@ -69,7 +69,7 @@ public:
 
 private:
     void trust(clock::time_point);
-    void forget_extend(clock::time_point before); // nothing has happened
+    void forget_extend(clock::time_point before); // nothing has happened; before: the deadline before begin_extend()
     [[nodiscard]] clock::duration certain() const { return std::min(at_most_, shortest_in_doubt_); }
 
     std::stop_source stop_; // the work should stop

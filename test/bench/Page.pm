@@ -100,7 +100,7 @@ sub slow_one
 	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 }
 
-# One row per side, one column per number of names: ours divided by the side, then the side's speed relative to its speed with ten names.
+# One row per workload and side, one column per number of names: cells as in speeds(), then the speed relative to ten names.
 sub names
 {
 	my @sizes = (10, 10_000, 1_000_000);

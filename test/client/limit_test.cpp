@@ -126,7 +126,7 @@ TEST_F(limited_test, keep_alive_does_not_wait_for_a_busy_shared_connection)
     }));
     keeping.keep(second);
     EXPECT_TRUE(server::comes_true([&] { return is_extended(*second); })) << heard.texts();
-    EXPECT_EQ(busy.wait_for(0s), std::future_status::timeout) << "it has waited for the call";
+    EXPECT_EQ(busy.wait_for(0s), std::future_status::timeout) << "keep-alive does not wait for the call";
     EXPECT_EQ(heard.texts(), "");
     held.abort();
     busy.get();

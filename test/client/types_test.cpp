@@ -69,7 +69,7 @@ TEST_F(types_test, an_error_can_be_caught_in_a_plugin_and_thrown_out_of_one)
     EXPECT_THROW(throws(locks, name), shedlock::error);
 }
 
-TEST_F(types_test, both_headers_lock_the_same_names_and_guard_with_each_others_locks)
+TEST_F(types_test, both_headers_lock_the_same_names_and_pqxx_uses_a_clients_lock)
 {
     pqxx::connection db{server::connection()};
     auto mine = locks.try_acquire(name, {.at_most = 1min});

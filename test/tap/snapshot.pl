@@ -8,9 +8,9 @@ use ShedLock;
 
 my $server = new_server('server', "autovacuum = off\n");
 
-# Returns how many blocks are read by $count calls of $statement in one session, as 'blocks of the table|blocks of its index'.
-# Before these calls the session has found the row once, and $meanwhile has run in a shell. The counts are the session's own,
-# because in pg_statio_user_tables those of a session that has just ended may come late.
+# Returns how many blocks $count calls of $statement in one session read, as 'blocks of the table|blocks of its index', without
+# the one that the session remembers. Before these calls it has found the row once, and $meanwhile has run in a shell. The
+# counts are the session's own, because in pg_statio_user_tables those of a session that has just ended may come late.
 sub visits
 {
 	my ($count, $statement, $meanwhile) = @_;

@@ -174,8 +174,8 @@ void trial::watch(nemesis &fate)
     }
 }
 
-// A Java client may have to wait until a prepared transaction is cleaned up, because the client that prepared it is
-// dead or has given it up. No client has a reason to wait for ten minutes.
+// A client may have to wait until a prepared transaction is cleaned up, because the client that prepared it is dead or
+// has given it up. No client has a reason to wait for ten minutes.
 void trial::await_last_clients()
 {
     auto const end = now().at + 600'000'000;

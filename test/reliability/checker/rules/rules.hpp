@@ -38,7 +38,8 @@ bool may_still_be_extended(world const &, acquisition const &, history::operatio
 bool is_expected_of_portable(world const &, history::operation const &);
 bool is_let_pass_by_portable(world const &, history::operation const &acquire, history::operation const &commit);
 
-// Whether it is a refused acquire of a single name by one of our functions, which has written nothing.
+// Whether it is a refused acquire of a single name by one of our functions. It has written nothing, unless the library
+// made it and a reply was lost.
 bool is_plain_refusal(history::operation const &);
 
 // Whether the row may have been deleted between the two, and with it the history of ticks.
