@@ -28,7 +28,7 @@ void define()
     // The memory is allocated once, so a running server cannot change it.
     if (process_shared_preload_libraries_in_progress)
         DefineCustomIntVariable("shedlock.max_tracked", "For how many lock names there are counters in shedlock_stats.",
-                                "Of more names, the least recently used are dropped.", &most_tracked, 1000, 20, 1000000,
+                                "Beyond that, names not used lately are dropped.", &most_tracked, 1000, 20, 1000000,
                                 PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
     MarkGUCPrefixReserved("shedlock");
 }

@@ -11,7 +11,7 @@ INSERT INTO shedlock VALUES
 RESET ROLE;
 CREATE EXTENSION shedlock;
 SELECT relowner::regrole AS owner FROM pg_class WHERE oid = 'shedlock'::regclass;
-SELECT shedlock_acquire('java held', '1 min') AS refused, shedlock_acquire('java over', '1 min') AS over, shedlock_acquire('new', '1 min') AS new;
+SELECT shedlock_acquire('java held', '1 min') AS held, shedlock_acquire('java over', '1 min') AS over, shedlock_acquire('new', '1 min') AS new;
 SELECT name, state, holder = 'build-7' AS is_java FROM shedlock_locks ORDER BY name;
 -- The table's own limit holds: names of at most 64 characters.
 \set VERBOSITY terse
@@ -22,7 +22,7 @@ SELECT shedlock_acquire(repeat('x', 64), '1 min');
 DROP TABLE shedlock;
 CREATE SCHEMA regress_apart;
 ALTER EXTENSION shedlock SET SCHEMA regress_apart;
-SELECT regress_apart.shedlock_acquire('java held', '1 min') AS refused, regress_apart.shedlock_release('new') AS ours;
+SELECT regress_apart.shedlock_acquire('java held', '1 min') AS acquired, regress_apart.shedlock_release('new') AS ours;
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_apart;
 DROP EXTENSION shedlock;
@@ -80,7 +80,7 @@ SELECT shedlock_release('noted');
 -- A holder so long that it is stored out of line. A guard and a completion read it when there is no longer a snapshot.
 SELECT shedlock_acquire('noted', '1 h');
 UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9a-f.]+:[0-9]+$') WHERE name = 'noted';
-SELECT shedlock_acquire('noted', '1 h') AS refused, shedlock_extend('noted', '1 h') AS extended;
+SELECT shedlock_acquire('noted', '1 h') AS acquired, shedlock_extend('noted', '1 h') AS extended;
 BEGIN;
 SELECT shedlock_guard('noted');
 COMMIT;

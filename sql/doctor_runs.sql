@@ -27,7 +27,7 @@ SELECT * FROM findings() WHERE finding !~ 'backup';
 -- The clock had jumped forward: ticks until that time would be refused. Following the hint helps.
 UPDATE shedlock SET last_tick = last_tick + interval '1 year', last_done_tick = last_done_tick + interval '1 year' WHERE name = 'report';
 SELECT * FROM findings() WHERE finding ~ 'tick';
-SELECT shedlock_acquire('report', '1 h', tick => clock_timestamp()) AS refused;
+SELECT shedlock_acquire('report', '1 h', tick => clock_timestamp()) AS acquired;
 SELECT substring(hint, 'UPDATE .* WHERE name = ''report''') AS advice FROM findings() WHERE finding ~ 'tick' \gset
 :advice;
 SELECT shedlock_acquire('report', '1 h', tick => clock_timestamp()) AS acquired, count(*) AS findings FROM findings() WHERE finding ~ 'tick';

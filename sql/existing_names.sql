@@ -10,7 +10,7 @@ SELECT length(name), shedlock_force_release(name) AS was_held, shedlock_pause(na
 SELECT shedlock_acquire('', '1 min');
 SELECT shedlock_release('');
 SELECT shedlock_acquire(repeat('x', 301), '1 min');
-SELECT length(n), shedlock_acquire(n, '1 min') AS acquired, shedlock_acquire(n, '1 min') AS refused, shedlock_extend(n, '2 min') AS extended, shedlock_guard(n), shedlock_release(n) AS released
+SELECT length(n), shedlock_acquire(n, '1 min') AS acquired, shedlock_acquire(n, '1 min') AS again, shedlock_extend(n, '2 min') AS extended, shedlock_guard(n), shedlock_release(n) AS released
   FROM unnest(ARRAY[repeat('x', 300), repeat('y', 20000)]) n;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;

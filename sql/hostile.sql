@@ -55,7 +55,7 @@ SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 AS counted 
 SELECT regress_target.shedlock_stats_reset();
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>=) 0::pg_catalog.int8 AS works FROM regress_target.shedlock_doctor();
 SELECT regress_target.shedlock_grant('regress_shedlock_attacker'), regress_target.shedlock_grant('regress_shedlock_attacker', true);
--- Moved by its owner, who does not own its members, and by a superuser with that search_path.
+-- The extension's owner does not own the members, so it cannot move them. A superuser with that search_path can.
 \set VERBOSITY sqlstate
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 \set VERBOSITY default

@@ -45,7 +45,7 @@ DROP TABLE shedlock;
 DROP EXTENSION shedlock;
 SELECT name FROM shedlock ORDER BY name;
 CREATE EXTENSION shedlock;
-SELECT shedlock_acquire('java', '1 min') AS refused, shedlock_release('held') AS still_ours;
+SELECT shedlock_acquire('java', '1 min') AS acquired, shedlock_release('held') AS still_ours;
 -- If there is no table, a new one is created, and this session finds it at once.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;

@@ -29,7 +29,7 @@ DELETE FROM shedlock;
 -- shedlock_pause takes the lock like an acquire, but without an end.
 SELECT shedlock_pause('p', 'migration of the ledger');
 SELECT state, holder = 'paused: ' || session_user || ': migration of the ledger' AS says_who_and_why, remaining, held_for < '1 min' AS since, lock_until FROM shedlock_locks;
-SELECT shedlock_acquire('p', '1 min') AS refused, shedlock_pause('p') AS already_paused;
+SELECT shedlock_acquire('p', '1 min') AS acquired, shedlock_pause('p') AS paused;
 -- Nobody can release or extend it, not even with its token.
 SELECT shedlock_release('p') AS session;
 SELECT shedlock_release_token('p', token) AS by_token, shedlock_extend_token('p', token, '1 min') AS extend FROM shedlock_locks;

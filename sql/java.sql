@@ -110,7 +110,7 @@ EXECUTE view_first('u', 3600, 'host');
 EXECUTE view_first('j', 3600, 'host');
 EXECUTE view_first('j', 3600, 'host');
 RESET ROLE;
-SELECT shedlock_acquire('j', '1 h') AS refused;
+SELECT shedlock_acquire('j', '1 h') AS acquired;
 SET ROLE regress_java;
 EXECUTE view_unlock('j', 0, 'host');
 RESET ROLE;

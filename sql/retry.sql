@@ -45,7 +45,7 @@ SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick', retry => true
 SELECT shedlock_acquire_token('{x,y}'::text[], '1 min', tick => :'tick', retry => true, holder => 'h') AS token \gset
 SELECT shedlock_release_token('{x,y}'::text[], :token, done => false);
 SELECT * FROM outcomes WHERE name IN ('a', 'b', 'x', 'y');
--- A Java run does not record whether it was done, and counts as done, whatever an earlier holder has left in our column.
+-- A Java run does not record whether it was done, and counts as done, whatever an earlier holder left in lock_at_least_until.
 INSERT INTO shedlock VALUES ('java', timezone('utc', now()), timezone('utc', now()), 'build-7', '-infinity');
 SELECT last_outcome, try('java', :'tick') FROM shedlock_locks WHERE name = 'java';
 -- A pause or a release by force is not a run: a tick that was done stays done, and one that was not done stays due.

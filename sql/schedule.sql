@@ -18,7 +18,7 @@ COMMIT;
 SELECT shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 11:59:59.9Z')) AS ahead, shedlock_release('hourly');
 SELECT shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 12:00:00.1Z')) AS behind,
        shedlock_acquire('hourly', '1 min', tick => shedlock_tick('1 hour', at => '2023-06-01 12:59:59.9Z')) AS next_hour;
--- Acquire accepts every such tick, however far ahead.
+-- Acquire accepts every tick that shedlock_tick returns, although it may be up to 30 seconds ahead.
 SELECT bool_and(shedlock_acquire('any ' || every, '1 min', tick => shedlock_tick(every)))
   FROM unnest(ARRAY['1 us', '2 s', '119 s', '1 hour', '1 day', '1 month']::interval[]) every;
 DELETE FROM shedlock;
@@ -45,7 +45,7 @@ SELECT DISTINCT shedlock_tick('1 day', 'Pacific/Apia', at) AT TIME ZONE 'Pacific
 SELECT shedlock_tick('50 min', 'Europe/Berlin', at) FROM unnest(ARRAY['2023-03-26 00:59:29.999999Z', '2023-03-26 00:59:30Z', '2023-03-26 01:19Z']::timestamptz[]) at;
 
 -- By brute force: a tick is a minute at which the wall clock shows a multiple of the period, or just before which it skipped one; with
--- periods of a day or more, the first minute of another day, week or month. Tried every minute around these nights, and every 15 minutes of a year.
+-- periods of a day or more, the first minute of a later period. Tried every minute around these nights, and every 15 minutes of a year.
 CREATE TEMP TABLE period (n serial, zone text, first timestamptz, last timestamptz, step interval);
 INSERT INTO period (zone, first, last, step) SELECT zone, night - interval '50 hours', night + interval '30 hours', '1 min'
   FROM (VALUES ('Europe/Berlin', '2023-03-26'), ('Europe/Berlin', '2023-10-29'), ('Europe/Berlin', '1999-10-31'), ('America/New_York', '2023-03-12'), ('America/New_York', '2023-11-05'),
@@ -70,7 +70,7 @@ SELECT n, every, at FROM clock, schedule
  WHERE (step = '1 min' OR in_a_year)
    AND CASE WHEN every < '1 day' THEN multiple(every, shown) = shown OR multiple(every, shown - interval '1 us') >= would ELSE multiple(every, shown) > multiple(every, latest) END;
 CREATE INDEX ON brute (n, every, at);
--- The calls are around each tick and between ticks. (If no answer is wrong, none is too late, and they never go back.)
+-- The calls are around each tick and between ticks. (If no answer is wrong, no tick comes too late, and ticks never go back.)
 CREATE TEMP TABLE asked AS
 SELECT n, zone, every, at - LEAST(every / 2, '30 s') AS at, (SELECT max(b.at) FROM brute b WHERE b.n = a.n AND b.every = a.every AND b.at <= a.at) AS tick
   FROM (SELECT n, every, at + i * interval '1 us' AS at FROM brute, unnest(ARRAY[-1, 0, 12345678]) i

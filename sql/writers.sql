@@ -26,7 +26,7 @@ BEGIN
     ALTER TABLE pg_catalog.pg_dist_local_group SET (fillfactor = 100);
 END
 $$;
--- A session that is already connected notices the new extension. Without a number (pg_upgrade) or without workers it is like any server.
+-- An open session notices the new extension. A server without a number (pg_upgrade) or without workers is like any other.
 SELECT shedlock_acquire('upgrading', '1 h');
 CALL become(0);
 SELECT shedlock_acquire('alone', '1 h');
@@ -102,7 +102,7 @@ INSERT INTO pgactive.pgactive_nodes VALUES ('a', 'r'), ('removed', 'k');
 SELECT * FROM complaints;
 INSERT INTO pgactive.pgactive_nodes VALUES ('joining', 'i');
 SELECT * FROM complaints;
--- pgactive puts a trigger on each table, which by itself would not explain the problem.
+-- pgactive puts a trigger on each table. The finding about the trigger would not explain the problem by itself.
 CREATE TRIGGER truncate_trigger AFTER TRUNCATE ON shedlock EXECUTE FUNCTION suppress_redundant_updates_trigger();
 SELECT * FROM complaints;
 DROP TRIGGER truncate_trigger ON shedlock;

@@ -216,7 +216,7 @@ void vain(int count, std::string const &who)
     std::cout << "waiting" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
     }
-    std::_Exit(0); // the waiters would not end by themselves
+    std::_Exit(0); // destructors would wait for the threads, whose waits last ten minutes
 }
 
 } // namespace

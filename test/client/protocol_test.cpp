@@ -348,7 +348,7 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
     EXPECT_TRUE(server::comes_true([&] { return was_cancelled.load(); }));
     EXPECT_THROW(as_time_passes(extending), shedlock::connection_error);
     done = true;
-    EXPECT_LE(mine->deadline(), before) << "the shorter of two that may be true";
+    EXPECT_LE(mine->deadline(), before) << "the earlier of the two possible deadlines";
 }
 
 TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled)
@@ -361,7 +361,7 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
         server::missing_standby const missing;
         auto extending = std::async(std::launch::async, [&] { mine->extend(2h); });
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
-        auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // keeps out the next
+        auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // the next try waits
         EXPECT_TRUE(server::comes_true([] {
             return server::ask("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted") ==
                    "1";

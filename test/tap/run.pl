@@ -9,8 +9,8 @@ my $server = new_server('server');
 sub sql { return $server->safe_psql('postgres', $_[0]); }
 sql('CREATE TABLE memory (n serial, used bigint)');
 
-# Results are discarded. (The portable edition cannot do that: EXECUTE in PL/pgSQL collects them.) SPI keeps the result of a statement
-# until the next statement has ended, so the next statement can measure how much memory it uses.
+# Results are discarded. If they were not, SPI would keep them until the end of the run, and the next statement would measure
+# the memory that they use. (The portable edition cannot discard them: EXECUTE in PL/pgSQL collects them.)
 my $measure = 'INSERT INTO memory (used) SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
 my %commands = (
 	'SELECT' => 'SELECT n, md5(n::text) FROM generate_series(1, 100000) n',

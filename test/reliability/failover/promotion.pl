@@ -191,7 +191,7 @@ sub tool
 	$primary->start;
 }
 
-# Random clients continue on the new primary: everything that was acknowledged is there.
+# Random clients continue on the new primary: everything that was acknowledged is there, except perhaps releases.
 for my $n (1 .. often(1, 20))
 {
 	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');

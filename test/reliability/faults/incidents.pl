@@ -1,5 +1,5 @@
-# Rows 53 and 54: incidents of other projects, tried on our locks. Several candidates for leadership (leader.cpp) use the same name. The
-# checker verifies that no two act as the leader at the same time, and that a late one changes and commits nothing.
+# Rows 53 and 54: incidents of other projects, tried on our locks. Several candidates for leadership (leader.cpp) use the same holder
+# name. The checker verifies that no two act as the leader at the same time, and that a late one changes and commits nothing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -81,7 +81,7 @@ for (1 .. $commands)
 seen(53, $commands, 'commands of shedlock run: stopped before others got the lock');
 
 # https://github.com/oban-bg/oban/issues/1488: behind a pooler, a leader whose renewal had failed still considered itself the leader. Its next
-# renewals used only the name of the job, so they extended another leader's lock: there were two leaders for nineteen days.
+# renewals used only the name of the lock, so they extended another leader's lock: there were two leaders for nineteen days.
 # https://github.com/oban-bg/oban-py/issues/32: the same if renewals use the name of the host, and several hosts have that name.
 {
 	my $pooler = new_pooler($node);

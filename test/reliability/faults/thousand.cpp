@@ -124,7 +124,7 @@ public:
         return {};
     }
 
-    int connections = 0; // the maximum number of the client's connections so far
+    int connections = 0; // the maximum number of the client's connections since the last report
 
 private:
     // The server runs on this machine, so it has the same clock.

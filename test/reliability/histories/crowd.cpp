@@ -62,7 +62,7 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_java = !given.contains("java");
     made.has_guards = !given.contains("guards");
     made.through_pooler = given.contains("pooler");
-    // Behind a pooler a run could be in a session of another client.
+    // A run belongs to its session, and behind a pooler clients share sessions.
     made.has_runs = !made.only_library && !made.through_pooler;
     made.needs_leases = given.contains("leases");
     // REINDEX CONCURRENTLY would wait for the old snapshot.

@@ -1,9 +1,9 @@
 // starved_client DSN FIRST STEP: shows what happens to locks when memory runs out. Each test runs in a new process. In
 // the first, allocation number FIRST fails, in the next one FIRST + STEP, and so on until a process makes fewer
 // allocations than that. The allocation is one of the calling thread, which acquires, extends, releases and loses a
-// lock, or one of the thread that keeps a lease alive. Either that one allocation fails, or a few of the following as
-// well, or all of them. Prints how often each result occurred, and one line for each wrong result. If libpq crashes
-// without our library as well, the program says so, and does not count crashes as wrong.
+// lock, or one of the library's threads, which keep a lease alive. Either that one allocation fails, or a few of the
+// following as well, or all of them. Prints how often each result occurred, and one line for each wrong result. If
+// libpq crashes without our library as well, the program says so, and does not count crashes as wrong.
 #include <shedlock/shedlock.hpp>
 
 #include <atomic>
