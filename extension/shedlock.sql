@@ -34,6 +34,7 @@ BEGIN
                                               home, portable::regrole, installer),
                   HINT = pg_catalog.format('SET ROLE %s, which needs the right to CREATE in the database. Or drop its functions, if that role is not trusted.', portable::regrole);
     END IF;
+    -- The roles to which the end of this script grants the same rights again.
     SELECT pg_catalog.string_agg(DISTINCT a.grantee::regrole::text, ', ') INTO grantees
       FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
      WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable

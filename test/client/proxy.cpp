@@ -32,10 +32,13 @@ bool pass(int from, int to)
 {
     char bytes[65536];
     auto const count = ::recv(from, bytes, sizeof bytes, 0);
-    ssize_t done = 0;
-    for (ssize_t sent = 1; sent > 0 && done < count; done += sent) // a SIGSTOP may end a send() early
-        sent = ::send(to, bytes + done, static_cast<std::size_t>(count - done), MSG_NOSIGNAL);
-    return count > 0 && done == count;
+    for (ssize_t done = 0; done < count;) { // a SIGSTOP may end a send() early
+        auto const sent = ::send(to, bytes + done, static_cast<std::size_t>(count - done), MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        done += sent;
+    }
+    return count > 0;
 }
 
 bool has_sent(int side)

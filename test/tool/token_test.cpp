@@ -1,6 +1,7 @@
 #include "scene.hpp"
 
 #include <gtest/gtest.h>
+#include <pqxx/pqxx>
 
 using namespace shedlock::test;
 
@@ -260,6 +261,21 @@ TEST(pause, is_refused_while_somebody_holds_it)
     EXPECT_EQ(tool("pause").status, 1);
     EXPECT_EQ(tool("pause", {"--wait", "50ms"}).status, 1);
     EXPECT_EQ(state(), "held");
+}
+
+TEST(pause, is_refused_while_a_transaction_has_the_row_and_says_so)
+{
+    acquire();
+    EXPECT_EQ(tool("release", {"--force"}).status, 0);
+    {
+        pqxx::connection other{""};
+        pqxx::work row{other};
+        row.exec("SELECT FROM shedlock WHERE name = " + literal(name()) + " FOR UPDATE");
+        auto const refused = tool("pause");
+        EXPECT_EQ(refused.status, 1);
+        EXPECT_NE(refused.err.find("another transaction has its row"), std::string::npos) << refused.err;
+    }
+    EXPECT_EQ(tool("pause").status, 0);
 }
 
 TEST(pause, waits_for_the_holder)
