@@ -52,20 +52,6 @@ void execute(const char *sql)
     CommandCounterIncrement();
 }
 
-Oid extension_owner()
-{
-    // The syscache for extensions is missing in older minor releases.
-    const Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
-    ScanKeyData key;
-    ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(CurrentExtensionObject));
-    const SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &key);
-    const HeapTuple tuple = systable_getnext(scan);
-    const Oid owner = reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner;
-    systable_endscan(scan);
-    table_close(extensions, AccessShareLock);
-    return owner;
-}
-
 // In a trusted installation the script runs as a superuser, which may act as any owner. The role that creates the
 // extension may not.
 void require_rights_of_owner(Relation table, Oid installer)
@@ -95,10 +81,15 @@ void add_missing_columns(const char *table, std::initializer_list<AttrNumber> fo
         execute(psprintf("ALTER TABLE %s%s", table, additions));
 }
 
-void adopt(Oid table_id, const char *name)
+// Waits for transactions that use the table. Meanwhile another one may have got its name, which is what the statements of
+// the script mean.
+void adopt(Oid table_id, Oid schema, const char *name)
 {
     const Relation table = relation_open(table_id, AccessExclusiveLock);
-    require_rights_of_owner(table, extension_owner());
+    if (get_relname_relid("shedlock", schema) != table_id)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("table %s was renamed or replaced while the extension waited for it", name)));
+    require_rights_of_owner(table, owner_of_extension(CurrentExtensionObject));
     const auto shape = inspect(table, purposes::adoption);
     const char *const owner = GetUserNameFromId(table->rd_rel->relowner, false);
     relation_close(table, NoLock);
@@ -136,9 +127,9 @@ void make_or_adopt_table(Oid schema)
     const char *const name = quote_qualified_identifier(get_namespace_name(schema), "shedlock");
     const Oid existing = get_relname_relid("shedlock", schema);
     if (OidIsValid(existing))
-        adopt(existing, name);
+        adopt(existing, schema, name);
     else
-        execute(psprintf(definition, name, quote_identifier(GetUserNameFromId(extension_owner(), false))));
+        execute(psprintf(definition, name, quote_identifier(GetUserNameFromId(owner_of_extension(CurrentExtensionObject), false))));
     record_dependency(CurrentExtensionObject, get_relname_relid("shedlock", schema));
 }
 

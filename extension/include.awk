@@ -1,11 +1,31 @@
 # awk -f include.awk [-v edition=extension] shared.sql SOURCE
-# Prints SOURCE with every line "-- include NAME" replaced by section NAME of shared.sql. Each section must be included
-# exactly once, and anything else that looks like an include is an error.
+# Prints SOURCE with every line "-- include NAME" replaced by section NAME of shared.sql, whose sections may include
+# others. Each section must be included, and anything else that looks like an include is an error.
 
 function fail(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what >"/dev/stderr"
     failed = 1
     exit 1
+}
+
+function is_include(line) {
+    return tolower(line) ~ /^[ \t]*--[ \t]*include([ \t]|$)/
+}
+
+function include(line, name, lines, count, i) {
+    name = substr(line, 12)
+    if (line !~ /^-- include [A-Z][a-z]*$/ || !(name in text))
+        fail("there is no such section in shared.sql: " line)
+    if (open[name]++)
+        fail("section " name " includes itself")
+    included[name] = 1
+    count = split(text[name], lines, "\n")
+    for (i = 1; i < count; i++)
+        if (is_include(lines[i]))
+            include(lines[i])
+        else
+            print lines[i]
+    open[name]--
 }
 
 # The sections of shared.sql.
@@ -20,6 +40,8 @@ NR == FNR {
         # The script of an extension that may be moved gets no @extschema@, and must not replace objects of other roles.
         gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)")
         gsub("CREATE OR REPLACE", "CREATE")
+        if ($0 ~ /^ *@here@$/)
+            next
     }
     if (section == "" && $0 !~ /^(--.*)?$/)
         fail("this is in no section")
@@ -33,12 +55,8 @@ NR == FNR {
     next
 }
 
-tolower($0) ~ /^[ \t]*--[ \t]*include([ \t]|$)/ {
-    if ($0 !~ /^-- include [A-Z][a-z]*$/ || !($3 in text))
-        fail("there is no such section in shared.sql: " $0)
-    if (included[$3]++)
-        fail("section " $3 " is included twice")
-    printf "%s", text[$3]
+is_include($0) {
+    include($0)
     next
 }
 { print }
@@ -47,6 +65,6 @@ END {
     if (failed)
         exit 1
     for (section in text)
-        if (section != "" && !included[section])
+        if (section != "" && !(section in included))
             fail("section " section " of shared.sql is not included")
 }

@@ -47,18 +47,18 @@ template <typename T> T *allocate(int count)
 
 } // namespace
 
-lock_table lock_table::open(Oid function)
+lock_table lock_table::open(Oid function, LOCKMODE mode)
 {
-    const lock_table opened = open_table(find_table(function));
+    const lock_table opened = open_table(find_table(function), mode);
     require_not_dropped(function);
     return opened;
 }
 
-lock_table lock_table::open_table(Oid table)
+lock_table lock_table::open_table(Oid table, LOCKMODE mode)
 {
     lock_table opened;
     // The lock is taken first, because that processes the invalidation messages of DDL, so the shape is current.
-    opened.table_ = try_table_open(table, RowExclusiveLock);
+    opened.table_ = try_table_open(table, mode);
     if (!opened.table_)
         report_dropped();
     opened.shape_ = shape_of(opened.table_);

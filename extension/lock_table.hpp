@@ -41,15 +41,16 @@ struct sighting {
 
 class lock_table {
 public:
-    // Takes ROW EXCLUSIVE on the table, so it waits for DDL that conflicts. Checks the table's shape if the table is
-    // new to this backend or has changed. `function` is any function of the extension.
-    static lock_table open(Oid function);
-    static lock_table open_table(Oid table);
+    // Locks the table, by default in ROW EXCLUSIVE mode, so it waits for DDL that conflicts. Checks the table's shape if
+    // the table is new to this backend or has changed. `function` is any function of the extension.
+    static lock_table open(Oid function, LOCKMODE mode = RowExclusiveLock);
+    static lock_table open_table(Oid table, LOCKMODE mode = RowExclusiveLock);
 
     // With keep_lock the table stays locked until the transaction ends, as after every write.
     void close(bool keep_lock);
 
     const table_shape &shape() const { return shape_; }
+    const TriggerDesc *triggers() const { return table_->trigdesc; }
 
     // The row of that name as it is now, whatever any snapshot shows. Never waits, writes nothing. It may miss a row
     // that another transaction moves and commits at that very moment, or take it for a new one. That is good enough to

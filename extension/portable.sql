@@ -19,7 +19,8 @@
 --   other role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
--- The last block replaces @extschema@ with the schema.
+-- The last block replaces @extschema@ with the schema, and @here@ with a test that the function still is in that schema: all
+-- the names would otherwise lead to whatever schema has that name.
 --
 -- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
 
@@ -139,6 +140,10 @@ END
 $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
+
+-- By this each function that users call sees that it is in the schema for which it was written (see the last block).
+CREATE OR REPLACE FUNCTION shedlock__here() RETURNS void
+    LANGUAGE sql AS $$ $$;
 
 -- These check arguments, and fail with the extension's error. A function that is named after an argument also returns it,
 -- in the form that the rest of the file uses.
@@ -955,6 +960,7 @@ DECLARE
     ending text COLLATE "default";
     is_exact boolean;
 BEGIN
+    @here@
     -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
     -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
     -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing; columns that do not
@@ -1018,6 +1024,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
@@ -1043,6 +1050,7 @@ DECLARE
     token bigint;
     is_exact boolean;
 BEGIN
+    @here@
     -- The usual call, as in shedlock_acquire.
     IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
        AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
@@ -1104,6 +1112,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
@@ -1334,6 +1343,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     IF name COLLATE "default" <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__extend_one(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint, at_most) THEN
@@ -1348,6 +1358,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
@@ -1357,6 +1368,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     IF name COLLATE "default" <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__extend_one(name COLLATE "default", ''::text, token, at_most) THEN
@@ -1372,6 +1384,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_m
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
@@ -1386,6 +1399,7 @@ DECLARE
     is_exact boolean;
     had_tick boolean;
 BEGIN
+    @here@
     -- The usual call, written out as in shedlock_acquire. The clock is read before the row is locked, as in
     -- shedlock__extend_one. Everything else is left to shedlock__change: failed runs, an at_least that has not passed, and a
     -- locked_at that is no token, which is an error here.
@@ -1422,6 +1436,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
@@ -1438,6 +1453,7 @@ DECLARE
     is_exact boolean;
     had_tick boolean;
 BEGIN
+    @here@
     -- The usual call, as in shedlock_release.
     IF done AND NOT nowait AND lock_name <> '' AND current_setting('citus.version', true) IS NULL THEN
         BEGIN -- as in shedlock__change
@@ -1472,6 +1488,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, don
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
@@ -1535,6 +1552,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard'::text);
     PERFORM @extschema@.shedlock__name(name COLLATE "default");
     PERFORM @extschema@.shedlock__guard(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint);
@@ -1544,6 +1562,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
     PERFORM @extschema@.shedlock__name(name COLLATE "default");
     PERFORM @extschema@.shedlock__guard(name COLLATE "default", NULL::text, @extschema@.shedlock__token(token));
@@ -1642,6 +1661,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
@@ -1650,6 +1670,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
@@ -1658,6 +1679,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
@@ -1666,6 +1688,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
@@ -1680,6 +1703,7 @@ CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most i
 DECLARE
     names text[] COLLATE "default";
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
     names := @extschema@.shedlock__name(name);
     PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
@@ -1696,6 +1720,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_check(message text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     COMMIT;
 EXCEPTION WHEN invalid_transaction_termination THEN
     IF message = SQLERRM THEN
@@ -1711,6 +1736,7 @@ CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS v
 DECLARE
     lock_name CONSTANT text COLLATE "default" := name;
 BEGIN
+    @here@
     -- An exclusive lock: a shared one would have to be upgraded for the release, which deadlocks with a session that
     -- waits for the row.
     PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE;
@@ -1722,6 +1748,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__complete(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token);
 END
 $$;
@@ -1731,6 +1758,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
@@ -1740,6 +1768,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_tick(tick timestamptz) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
 BEGIN
+    @here@
     PERFORM set_config('shedlock.tick', COALESCE(to_jsonb(tick) #>> '{}', ''), true);
 END
 $$;
@@ -1755,8 +1784,9 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE plpgsql AS $$
--- Runs with the caller's search_path, as the command must. So it uses no operator, and every function has its schema.
+-- Runs with the caller's search_path, as the command must. So every operator and every function has its schema.
 DECLARE
+    itself oid;
     token bigint;
     failed boolean := false;
     code text;
@@ -1764,6 +1794,7 @@ DECLARE
     detail text;
     hint text;
 BEGIN
+    @run_here@
     BEGIN
         COMMIT; -- never succeeds here; the message tells whether it can succeed below
     EXCEPTION WHEN invalid_transaction_termination THEN
@@ -1828,19 +1859,16 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
     now timestamp;
     columns CONSTANT record := @extschema@.shedlock__columns();
     freed_at timestamp;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    seen := @extschema@.shedlock__await(lock_name);
+    seen := @extschema@.shedlock__await(name);
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
@@ -1856,9 +1884,19 @@ BEGIN
            lock_at_least_until = NULL,
            last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text COLLATE "default", s.locked_at),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
-     WHERE s.name = lock_name;
+     WHERE s.name = shedlock__force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__force_release(name COLLATE "default");
 END
 $$;
 
@@ -1873,32 +1911,29 @@ END
 $$;
 
 -- The row is locked only if it may be deleted: a call that gives false must not keep others from their release.
-CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__forget(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-      INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     IF seen.name IS NULL THEN
-        PERFORM @extschema@.shedlock__require_storable(lock_name);
+        PERFORM @extschema@.shedlock__require_storable(name);
         RETURN false;
     ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
         RETURN false;
     END IF;
     BEGIN
-        seen := (@extschema@.shedlock__seize(ARRAY[lock_name]))[1];
+        seen := (@extschema@.shedlock__seize(ARRAY[name]))[1];
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
         IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN -- ended with its session: shedlock_protect_row would keep it
-            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = lock_name;
+            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = shedlock__forget.name;
         END IF;
-        DELETE FROM @extschema@.shedlock s WHERE s.name = lock_name;
+        DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
         RETURN false;
     END;
@@ -1910,9 +1945,20 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__forget(name COLLATE "default");
+END
+$$;
+
 CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
@@ -1920,17 +1966,14 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__resume(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     BEGIN -- so that a row that is not paused does not stay locked
-        seen := @extschema@.shedlock__await(lock_name);
+        seen := @extschema@.shedlock__await(name);
         IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
@@ -1942,8 +1985,18 @@ BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until
-     WHERE s.name = lock_name;
+     WHERE s.name = shedlock__resume.name;
     RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__resume(name COLLATE "default");
 END
 $$;
 
@@ -1953,8 +2006,13 @@ CREATE OR REPLACE FUNCTION shedlock_rows(
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
     OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at FROM @extschema@.shedlock s
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    @here@
+    RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                   FROM @extschema@.shedlock s;
+END
 $$;
 
 -- Statistics ----------------------------------------------------------------------------------------------------------
@@ -1973,7 +2031,7 @@ $$;
 CREATE OR REPLACE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 
 CREATE OR REPLACE FUNCTION shedlock_stats_reset() RETURNS void
-    LANGUAGE sql AS $$ SELECT @extschema@.shedlock_stats_rows() $$;
+    LANGUAGE sql BEGIN ATOMIC SELECT shedlock_stats_rows(); END;
 
 CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'portable', '1.0' $$;
@@ -1991,6 +2049,7 @@ DECLARE
     what text;
     remedy text;
 BEGIN
+    @here@
     SELECT * INTO t FROM pg_class WHERE oid = id;
     IF t.oid IS NULL THEN
         RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
@@ -2112,6 +2171,26 @@ $$;
 
 -- include Protect
 
+CREATE OR REPLACE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    lock_table regclass;
+    is_on boolean;
+BEGIN
+    @here@
+    IF shedlock_protect."on" IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'on must not be NULL';
+    END IF;
+    SELECT t.id INTO lock_table FROM @extschema@.shedlock_table t;
+    is_on := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = lock_table AND tgname = 'shedlock_protect');
+    IF is_on AND NOT shedlock_protect."on" THEN
+        EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
+    ELSIF shedlock_protect."on" AND NOT is_on THEN
+        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s', lock_table, '@extschema@.shedlock_protect_row()'::regprocedure);
+    END IF;
+END
+$$;
+
 -- include Grant
 
 -- include Comments
@@ -2122,11 +2201,46 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
+    -- Whether a function is still in the schema that was written into it. From PostgreSQL 16 on it knows itself. Before
+    -- that, it looks for one of our functions that has its owner: somebody else may have created another schema of that
+    -- name, but not that function. (PG_CONTEXT would give the name that a function had when this session first called it.)
+    knows_itself CONSTANT boolean := current_setting('server_version_num')::int >= 160000;
+    here CONSTANT text := CASE WHEN knows_itself THEN
+$here$DECLARE
+        itself oid;
+    BEGIN
+        GET DIAGNOSTICS itself = PG_ROUTINE_OID;
+        IF itself::regproc::text <> '@itself@' THEN
+            @moved@
+        END IF;
+    END;$here$ ELSE
+$here$PERFORM FROM pg_proc WHERE oid = to_regprocedure('@extschema@.shedlock__here()') AND pg_get_userbyid(proowner) = current_user;
+    IF NOT FOUND THEN
+        @moved@
+    END IF;$here$ END;
+    -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in its
+    -- place was created later.
+    run_here CONSTANT text := CASE WHEN knows_itself THEN
+$here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
+    PERFORM FROM pg_catalog.pg_proc p
+      WHERE p.oid OPERATOR(pg_catalog.=) itself AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid;$here$ ELSE
+$here$PERFORM FROM pg_catalog.pg_proc p
+      WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
+                         WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                           AND pg_catalog.strpos(o.prosrc, '@extschema@.shedlock_run_begin(') OPERATOR(pg_catalog.>) 0 AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
+|| $here$
+    IF NOT FOUND THEN
+        @moved@
+    END IF;$here$;
+    moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
+            HINT = 'Set search_path to the schema in which they are now, and run shedlock.sql again.';$moved$;
     routine regprocedure;
     made record;
 BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
-        EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
+        EXECUTE replace(replace(replace(replace(replace(pg_get_functiondef(routine), '@here@', here), '@run_here@', run_here),
+                                        '@itself@', routine::regproc::text), '@moved@', moved), '@extschema@', home);
     END LOOP;
     -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed
     -- before keeps the rights that shedlock_grant has given.

@@ -253,6 +253,11 @@ bool read_done(FunctionCallInfo fcinfo, int argument)
     return read_yes_or_no(fcinfo, argument, "done");
 }
 
+bool read_on(FunctionCallInfo fcinfo, int argument)
+{
+    return read_yes_or_no(fcinfo, argument, "on");
+}
+
 bool read_nowait(FunctionCallInfo fcinfo, int argument)
 {
     return read_yes_or_no(fcinfo, argument, "nowait");

@@ -79,6 +79,9 @@ instant read_token(FunctionCallInfo fcinfo, int argument);
 // Whether the work of a release was done. 22004.
 bool read_done(FunctionCallInfo fcinfo, int argument);
 
+// Whether shedlock_protect is to be on. 22004.
+bool read_on(FunctionCallInfo fcinfo, int argument);
+
 // Whether not to wait for another transaction. 22004.
 bool read_nowait(FunctionCallInfo fcinfo, int argument);
 

@@ -36,8 +36,8 @@ bool is_protection(const Trigger &trigger)
     const char *const function = get_func_name(trigger.tgfoid);
     const Oid extension = getExtensionOfObject(ProcedureRelationId, trigger.tgfoid);
     constexpr int16 type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE;
-    return function && strcmp(function, "shedlock_protect_row") == 0 && OidIsValid(extension) &&
-           extension == get_extension_oid("shedlock", true) && strcmp(trigger.tgname, "shedlock_protect") == 0 &&
+    return function && strcmp(function, protection_function) == 0 && OidIsValid(extension) &&
+           extension == get_extension_oid("shedlock", true) && strcmp(trigger.tgname, protection_trigger) == 0 &&
            trigger.tgtype == type && trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN && trigger.tgnargs == 0 &&
            trigger.tgnattr == 0 && !trigger.tgqual;
 }

@@ -41,6 +41,10 @@ void require_value(bool is_null, const char *column);
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
 
+// What shedlock_protect creates.
+inline constexpr const char *protection_trigger = "shedlock_protect";
+inline constexpr const char *protection_function = "shedlock_protect_row";
+
 // The columns that Java does not have.
 inline constexpr const char *own_columns[] = {"lock_at_least_until", "last_tick", "last_done_tick", "last_done_at"};
 

@@ -7,6 +7,7 @@
 #include "forget.hpp"
 #include "guard.hpp"
 #include "holder.hpp"
+#include "protection.hpp"
 #include "request.hpp"
 #include "run.hpp"
 #include "settings.hpp"
@@ -321,8 +322,15 @@ Datum shedlock_stats_reset(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
-// For the view shedlock_table, which shedlock_doctor, shedlock_protect, shedlock_grant and shedlock_revoke read: the
-// lock table, after a check of its shape. 55000, 42P01.
+PG_FUNCTION_INFO_V1(shedlock_protect);
+Datum shedlock_protect(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_protect");
+    protect(fcinfo->flinfo->fn_oid, read_on(fcinfo, 0));
+    PG_RETURN_VOID();
+}
+
+// For the view shedlock_table, which shedlock_doctor reads: the lock table, after a check of its shape. 55000, 42P01.
 PG_FUNCTION_INFO_V1(shedlock_table);
 Datum shedlock_table(PG_FUNCTION_ARGS)
 {

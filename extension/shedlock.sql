@@ -5,6 +5,20 @@
 -- This script may run as a superuser on behalf of a role that is not one (trusted = true), in a schema in which others
 -- may have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of
 -- types.
+--
+-- That role may own the schema, and must not exchange it for another one while the script runs: PostgreSQL looks names up
+-- again whenever it has waited for a lock. So the schema can be neither renamed nor dropped until this transaction ends.
+-- What the script creates there is visible only to itself, and it has locked the table that it adopts.
+DO $$
+DECLARE
+    home CONSTANT oid := (SELECT e.extnamespace FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock');
+BEGIN
+    PERFORM FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) home FOR KEY SHARE;
+    IF (pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid OPERATOR(pg_catalog.=) home) IS NOT TRUE THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of the extension has just been renamed';
+    END IF;
+END
+$$;
 
 -- Citus would create the extension on its workers, too, but fails because the extension depends on a local table. It
 -- does so after the script, so the setting must last until the transaction ends.
@@ -48,8 +62,7 @@ BEGIN
         UNION ALL
         SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable AND c.relkind OPERATOR(pg_catalog.=) 'v'
-           AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines',
-                                                           'shedlock__findings', 'shedlock__rights']::name[])
+           AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines']::name[])
     LOOP
         EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
     END LOOP;
@@ -288,21 +301,16 @@ CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 CREATE FUNCTION shedlock_stats_reset() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 
-CREATE VIEW shedlock_routines AS
-SELECT d.objid::pg_catalog.regprocedure AS routine
-  FROM pg_catalog.pg_depend d
- WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid
-   AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
-   AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
-   AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e
-                                           WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock'::pg_catalog.name);
-
 CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'extension', '1.0' $$;
 
 -- include Doctor
 
 -- include Protect
+
+-- Creates and drops the trigger with the rights of the functions' owner, because the table may belong to another role.
+CREATE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME';
 
 -- include Grant
 
@@ -313,14 +321,20 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 -- reported already, or do not concern this script.
 DO $$
 DECLARE
+    usual CONSTANT text := pg_catalog.current_setting('search_path');
+    lock_table CONSTANT regclass := pg_catalog.format('%I.shedlock', pg_catalog.current_schema())::regclass;
+-- include Second
+    has_locks boolean;
     complaint record;
 BEGIN
-    PERFORM pg_catalog.set_config('client_min_messages', 'error', true);
-    FOR complaint IN SELECT d.finding, d.hint FROM shedlock_doctor() d
-                      WHERE pg_catalog.strpos(d.finding, 'looks like') OPERATOR(pg_catalog.>) 0 AND NOT EXISTS (SELECT FROM shedlock) LOOP
-        PERFORM pg_catalog.set_config('client_min_messages', 'notice', true);
+    EXECUTE pg_catalog.format('SELECT EXISTS (SELECT FROM %s)', lock_table) INTO has_locks;
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    FOR complaint IN EXECUTE 'SELECT * FROM (' || second_table || ') c (severity, finding, hint)' USING lock_table LOOP
+        CONTINUE WHEN has_locks;
+        PERFORM set_config('client_min_messages', 'notice', true);
         RAISE NOTICE '%', complaint.finding USING HINT = complaint.hint;
     END LOOP;
+    PERFORM pg_catalog.set_config('search_path', usual, true);
 END
 $$;
 
@@ -332,27 +346,30 @@ $$;
 DO $$
 DECLARE
     member record;
+    privileged text;
 BEGIN
     FOR member IN
-        SELECT DISTINCT pg_catalog.format('ROUTINE %s', p.oid::regprocedure) AS signature, CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
-          FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::oid,
-               pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
-         WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
-        UNION ALL
-        SELECT DISTINCT c.oid::regclass::text, CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
-          FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) d.objid, pg_catalog.aclexplode(c.relacl) a
-         WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::regclass::oid AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
-           AND d.deptype OPERATOR(pg_catalog.=) 'e' AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock')
-           AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
+        SELECT o.signature, o.usual, o.owner, o.acl
+          FROM (SELECT p.tableoid, p.oid, pg_catalog.format('ROUTINE %s', p.oid::regprocedure) AS signature, 'EXECUTE' AS usual, p.proowner AS owner,
+                       COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner)) AS acl FROM pg_catalog.pg_proc p
+                UNION ALL
+                SELECT c.tableoid, c.oid, pg_catalog.format('TABLE %s', c.oid::regclass),
+                       CASE WHEN c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table']::name[]) THEN 'SELECT' END,
+                       c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relkind OPERATOR(pg_catalog.=) 'v') o
+               JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) o.tableoid AND d.objid OPERATOR(pg_catalog.=) o.oid
+               JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+         WHERE d.deptype OPERATOR(pg_catalog.=) 'e' AND e.extname OPERATOR(pg_catalog.=) 'shedlock'
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', member.signature, member.privileged);
-    END LOOP;
-    FOR member IN SELECT r.routine AS signature FROM shedlock_routines r LOOP
-        EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', member.signature, $owner$@extowner@$owner$);
+        FOR privileged IN SELECT DISTINCT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+                            FROM pg_catalog.aclexplode(member.acl) a WHERE a.grantee OPERATOR(pg_catalog.<>) member.owner LOOP
+            EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', member.signature, privileged);
+        END LOOP;
+        IF member.usual IS NOT NULL THEN
+            EXECUTE pg_catalog.format('GRANT %s ON %s TO %s', member.usual, member.signature, $owner$@extowner@$owner$);
+        END IF;
     END LOOP;
 END
 $$;
-GRANT SELECT ON shedlock_locks, shedlock_stats TO @extowner@;
 
 -- Grants what the portable edition had granted, and drops it.
 DO $$

@@ -56,15 +56,18 @@ void watch_for_changes()
     watching = true;
 }
 
+// ALTER EXTENSION … SET SCHEMA moves the view together with the functions. The table is not a member of the extension,
+// so it is not moved, but the view still refers to it. A view of that name that is not a member of our extension was
+// planted: it could lead to any table.
 Oid look_for_table(Oid function)
 {
-    // ALTER EXTENSION … SET SCHEMA moves the view together with the functions. The table is not a member of the
-    // extension, so it is not moved, but the view still refers to it.
+    const Oid extension = getExtensionOfObject(ProcedureRelationId, function);
     home = get_func_namespace(function);
     hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
     const Oid view_id = OidIsValid(home) ? get_relname_relid("shedlock_link", home) : InvalidOid;
     const Relation view = OidIsValid(view_id) ? try_relation_open(view_id, AccessShareLock) : nullptr;
-    if (view && view->rd_rules) {
+    if (view && view->rd_rules && OidIsValid(extension) &&
+        getExtensionOfObject(RelationRelationId, view_id) == extension) {
         const auto *const query = static_cast<const Query *>(linitial(view->rd_rules->rules[0]->actions));
         ListCell *cell;
         foreach (cell, query->rtable) {
@@ -101,6 +104,19 @@ void check_name(Relation table)
                         "again in the schema of that one.");
 }
 
+// Whoever owns the extension can make its functions write the table, if only by replacing the view that leads there
+// after REASSIGN OWNED. So it must have the rights of the table's owner.
+void check_owner(Relation table)
+{
+    const Oid extension = get_extension_oid("shedlock", true);
+    const Oid installer = OidIsValid(extension) ? owner_of_extension(extension) : table->rd_rel->relowner;
+    if (!has_privs_of_role(installer, table->rd_rel->relowner))
+        report_unusable(table,
+                        psprintf("it belongs to role \"%s\", whose rights the owner of the extension, \"%s\", does not have",
+                                 GetUserNameFromId(table->rd_rel->relowner, false), GetUserNameFromId(installer, false)),
+                        "ALTER TABLE ... OWNER TO the owner of the extension, or GRANT it the role.");
+}
+
 // The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate
 // pg_dist_local_group. When the number changes, Citus invalidates that table (by a trigger).
 citus_roles find_citus_role()
@@ -120,6 +136,23 @@ citus_roles find_citus_role()
 }
 
 } // namespace
+
+Oid owner_of_extension(Oid extension)
+{
+    // The syscache for extensions is missing in older minor releases.
+    const Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
+    const SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &key);
+    const HeapTuple tuple = systable_getnext(scan);
+    const Oid owner = HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner
+                                              : InvalidOid;
+    systable_endscan(scan);
+    table_close(extensions, AccessShareLock);
+    if (!OidIsValid(owner))
+        report_dropped();
+    return owner;
+}
 
 void report_dropped()
 {
@@ -152,6 +185,7 @@ table_shape shape_of(Relation table)
     is_known = false; // in case the inspection fails
     known.table = RelationGetRelid(table);
     check_name(table);
+    check_owner(table);
     auto shape = inspect(table, purposes::use);
     shape.citus = find_citus_role();
     // Once something has changed, there may be another extension, in another schema and with another table. So a table

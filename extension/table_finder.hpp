@@ -8,6 +8,9 @@ namespace shedlock {
 // The lock table of the extension that `function` belongs to: remembered, or looked up. Fails if there is none.
 Oid find_table(Oid function);
 
+// 42P01 if it has been dropped.
+Oid owner_of_extension(Oid extension);
+
 // 42P01, after a DROP EXTENSION while we waited for a lock. The table may still exist.
 [[noreturn]] void report_dropped();
 void require_not_dropped(Oid function);

@@ -112,7 +112,8 @@ SELECT attempt($$INSERT INTO shedlock (name, lock_until, locked_at, locked_by) V
        attempt($$UPDATE shedlock SET lock_until = now() WHERE name = 'j' AND locked_by = 'host' RETURNING name$$) AS "update",
        attempt($$DELETE FROM shedlock$$) AS "delete", attempt($$SELECT shedlock_acquire('j', '1 min')$$) AS ours, attempt($$SELECT shedlock_force_release('j')$$) AS administrators;
 RESET ROLE;
--- A monitoring role can only read the views and call shedlock_tick, shedlock_ticks, shedlock_version and the views' functions.
+-- A monitoring role can only read the views and call shedlock_doctor, shedlock_tick, shedlock_ticks, shedlock_version and the views' functions.
+-- The doctor has only this role's rights, and says what it could not see.
 CREATE ROLE regress_shedlock_monitor;
 SELECT shedlock_grant('regress_shedlock_monitor', read_only => true);
 SET ROLE regress_shedlock_monitor;
@@ -121,6 +122,7 @@ SELECT c AS read_only, attempt(c) FROM unnest(ARRAY[
     $$SELECT count(*) > 0 FROM shedlock_locks WHERE last_done_at > now() - interval '25 h'$$,
     $$SELECT version FROM shedlock_version()$$,
     $$SELECT shedlock_tick('1 hour') > '2001-01-01'$$,
+    $$SELECT severity || ': ' || finding FROM shedlock_doctor() WHERE finding LIKE '%could not be checked%'$$,
     $$SELECT shedlock_acquire('p', '1 min')$$,
     $$SELECT shedlock_acquire_token('p', '1 min')$$,
     $$SELECT shedlock_release_token('p', 1)$$,
@@ -135,7 +137,6 @@ SELECT c AS read_only, attempt(c) FROM unnest(ARRAY[
     $$SELECT shedlock_resume('p')$$,
     $$SELECT shedlock_force_release('p')$$,
     $$SELECT shedlock_forget('p')$$,
-    $$SELECT finding FROM shedlock_doctor()$$,
     $$SELECT shedlock_stats_reset()$$,
     $$SELECT shedlock_protect()$$,
     $$SELECT shedlock_grant('regress_shedlock_monitor')$$,

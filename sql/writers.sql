@@ -77,20 +77,16 @@ INSERT INTO pg_subscription_rel SELECT oid, 'complaints'::regclass, 'r' FROM pg_
 SELECT * FROM complaints;
 INSERT INTO pg_subscription_rel SELECT oid, 'shedlock'::regclass, 'r' FROM pg_subscription;
 SELECT * FROM complaints;
--- The subscription can be seen even without the rights of a superuser, which the portable edition does not have. What cannot be seen is reported.
+-- The subscription can be seen even without the rights of a superuser. The doctor has the rights of its caller, and says what it could not read.
 CALL install('pgactive');
 CREATE SCHEMA pgactive;
 GRANT USAGE ON SCHEMA pgactive TO PUBLIC;
 CREATE TABLE pgactive.pgactive_nodes (node_name text NOT NULL, node_status "char" NOT NULL);
 CREATE ROLE regress_ordinary;
-SELECT shedlock_grant('regress_ordinary', true);
-GRANT ALL ON SCHEMA public TO regress_ordinary;
-SELECT proowner::regrole AS owner FROM pg_proc WHERE proname = 'shedlock_doctor' \gset
-ALTER FUNCTION shedlock_doctor() OWNER TO regress_ordinary;
-GRANT SELECT ON shedlock__findings, shedlock_table TO regress_ordinary;
-SELECT * FROM complaints;
-ALTER FUNCTION shedlock_doctor() OWNER TO :owner;
-REVOKE ALL ON SCHEMA public FROM regress_ordinary;
+SELECT shedlock_grant('regress_ordinary');
+SET ROLE regress_ordinary;
+SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
+RESET ROLE;
 DROP OWNED BY regress_ordinary;
 DROP ROLE regress_ordinary;
 ALTER SUBSCRIPTION "regress Sub" SET (slot_name = NONE);

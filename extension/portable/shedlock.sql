@@ -19,7 +19,8 @@
 --   other role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
--- The last block replaces @extschema@ with the schema.
+-- The last block replaces @extschema@ with the schema, and @here@ with a test that the function still is in that schema: all
+-- the names would otherwise lead to whatever schema has that name.
 --
 -- make writes extension/portable/shedlock.sql from extension/portable.sql and extension/shared.sql. Edit those two.
 
@@ -139,6 +140,10 @@ END
 $$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
+
+-- By this each function that users call sees that it is in the schema for which it was written (see the last block).
+CREATE OR REPLACE FUNCTION shedlock__here() RETURNS void
+    LANGUAGE sql AS $$ $$;
 
 -- These check arguments, and fail with the extension's error. A function that is named after an argument also returns it,
 -- in the form that the rest of the file uses.
@@ -955,6 +960,7 @@ DECLARE
     ending text COLLATE "default";
     is_exact boolean;
 BEGIN
+    @here@
     -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
     -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
     -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing; columns that do not
@@ -1018,6 +1024,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
@@ -1043,6 +1050,7 @@ DECLARE
     token bigint;
     is_exact boolean;
 BEGIN
+    @here@
     -- The usual call, as in shedlock_acquire.
     IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
        AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
@@ -1104,6 +1112,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
@@ -1334,6 +1343,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     IF name COLLATE "default" <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__extend_one(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint, at_most) THEN
@@ -1348,6 +1358,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
 END
@@ -1357,6 +1368,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_mos
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     IF name COLLATE "default" <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
        AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
         IF @extschema@.shedlock__extend_one(name COLLATE "default", ''::text, token, at_most) THEN
@@ -1372,6 +1384,7 @@ CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_m
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
@@ -1386,6 +1399,7 @@ DECLARE
     is_exact boolean;
     had_tick boolean;
 BEGIN
+    @here@
     -- The usual call, written out as in shedlock_acquire. The clock is read before the row is locked, as in
     -- shedlock__extend_one. Everything else is left to shedlock__change: failed runs, an at_least that has not passed, and a
     -- locked_at that is no token, which is an error here.
@@ -1422,6 +1436,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
@@ -1438,6 +1453,7 @@ DECLARE
     is_exact boolean;
     had_tick boolean;
 BEGIN
+    @here@
     -- The usual call, as in shedlock_release.
     IF done AND NOT nowait AND lock_name <> '' AND current_setting('citus.version', true) IS NULL THEN
         BEGIN -- as in shedlock__change
@@ -1472,6 +1488,7 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, don
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
@@ -1535,6 +1552,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_guard(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard'::text);
     PERFORM @extschema@.shedlock__name(name COLLATE "default");
     PERFORM @extschema@.shedlock__guard(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint);
@@ -1544,6 +1562,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_guard_token'::text);
     PERFORM @extschema@.shedlock__name(name COLLATE "default");
     PERFORM @extschema@.shedlock__guard(name COLLATE "default", NULL::text, @extschema@.shedlock__token(token));
@@ -1642,6 +1661,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
@@ -1650,6 +1670,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
 END
@@ -1658,6 +1679,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
@@ -1666,6 +1688,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
@@ -1680,6 +1703,7 @@ CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most i
 DECLARE
     names text[] COLLATE "default";
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_run'::text);
     names := @extschema@.shedlock__name(name);
     PERFORM @extschema@.shedlock__require(command IS NOT NULL, 'command'::text, ''::text);
@@ -1696,6 +1720,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_check(message text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     COMMIT;
 EXCEPTION WHEN invalid_transaction_termination THEN
     IF message = SQLERRM THEN
@@ -1711,6 +1736,7 @@ CREATE OR REPLACE FUNCTION shedlock_run_guard(name text, token bigint) RETURNS v
 DECLARE
     lock_name CONSTANT text COLLATE "default" := name;
 BEGIN
+    @here@
     -- An exclusive lock: a shared one would have to be upgraded for the release, which deadlocks with a session that
     -- waits for the row.
     PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE;
@@ -1722,6 +1748,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_end(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__complete(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token);
 END
 $$;
@@ -1731,6 +1758,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
 END
@@ -1740,6 +1768,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_run_tick(tick timestamptz) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
 BEGIN
+    @here@
     PERFORM set_config('shedlock.tick', COALESCE(to_jsonb(tick) #>> '{}', ''), true);
 END
 $$;
@@ -1755,8 +1784,9 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE plpgsql AS $$
--- Runs with the caller's search_path, as the command must. So it uses no operator, and every function has its schema.
+-- Runs with the caller's search_path, as the command must. So every operator and every function has its schema.
 DECLARE
+    itself oid;
     token bigint;
     failed boolean := false;
     code text;
@@ -1764,6 +1794,7 @@ DECLARE
     detail text;
     hint text;
 BEGIN
+    @run_here@
     BEGIN
         COMMIT; -- never succeeds here; the message tells whether it can succeed below
     EXCEPTION WHEN invalid_transaction_termination THEN
@@ -1828,19 +1859,16 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
     now timestamp;
     columns CONSTANT record := @extschema@.shedlock__columns();
     freed_at timestamp;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    seen := @extschema@.shedlock__await(lock_name);
+    seen := @extschema@.shedlock__await(name);
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
@@ -1856,9 +1884,19 @@ BEGIN
            lock_at_least_until = NULL,
            last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text COLLATE "default", s.locked_at),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
-     WHERE s.name = lock_name;
+     WHERE s.name = shedlock__force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_force_release(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_force_release'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__force_release(name COLLATE "default");
 END
 $$;
 
@@ -1873,32 +1911,29 @@ END
 $$;
 
 -- The row is locked only if it may be deleted: a call that gives false must not keep others from their release.
-CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__forget(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-      INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     IF seen.name IS NULL THEN
-        PERFORM @extschema@.shedlock__require_storable(lock_name);
+        PERFORM @extschema@.shedlock__require_storable(name);
         RETURN false;
     ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
         RETURN false;
     END IF;
     BEGIN
-        seen := (@extschema@.shedlock__seize(ARRAY[lock_name]))[1];
+        seen := (@extschema@.shedlock__seize(ARRAY[name]))[1];
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
         IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN -- ended with its session: shedlock_protect_row would keep it
-            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = lock_name;
+            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = shedlock__forget.name;
         END IF;
-        DELETE FROM @extschema@.shedlock s WHERE s.name = lock_name;
+        DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
         RETURN false;
     END;
@@ -1910,9 +1945,20 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION shedlock_forget(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_forget'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__forget(name COLLATE "default");
+END
+$$;
+
 CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
@@ -1920,17 +1966,14 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__resume(name text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
     seen @extschema@.shedlock__row;
 BEGIN
-    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     BEGIN -- so that a row that is not paused does not stay locked
-        seen := @extschema@.shedlock__await(lock_name);
+        seen := @extschema@.shedlock__await(name);
         IF seen.lock_until IS DISTINCT FROM timestamp 'infinity' THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
@@ -1942,8 +1985,18 @@ BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until
-     WHERE s.name = lock_name;
+     WHERE s.name = shedlock__resume.name;
     RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_resume(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_resume'::text);
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__resume(name COLLATE "default");
 END
 $$;
 
@@ -1953,8 +2006,13 @@ CREATE OR REPLACE FUNCTION shedlock_rows(
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
     OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at FROM @extschema@.shedlock s
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    @here@
+    RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                   FROM @extschema@.shedlock s;
+END
 $$;
 
 -- Statistics ----------------------------------------------------------------------------------------------------------
@@ -1973,7 +2031,7 @@ $$;
 CREATE OR REPLACE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 
 CREATE OR REPLACE FUNCTION shedlock_stats_reset() RETURNS void
-    LANGUAGE sql AS $$ SELECT @extschema@.shedlock_stats_rows() $$;
+    LANGUAGE sql BEGIN ATOMIC SELECT shedlock_stats_rows(); END;
 
 CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'portable', '1.0' $$;
@@ -1991,6 +2049,7 @@ DECLARE
     what text;
     remedy text;
 BEGIN
+    @here@
     SELECT * INTO t FROM pg_class WHERE oid = id;
     IF t.oid IS NULL THEN
         RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
@@ -2098,8 +2157,8 @@ CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
 DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|table|grant|revoke|raise|version)$';
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|table|grant|revoke|after_pg_upgrade|raise|version)$';
 BEGIN
     -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore into
     -- another schema and after REASSIGN OWNED.
@@ -2198,10 +2257,11 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
+-- With a body of this kind PostgreSQL stores what the names mean now. So shedlock_list_ticks gets the shedlock_tick of this
+-- schema, even if the schema has another name by then.
+CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, tick regprocedure) RETURNS SETOF timestamptz
     LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT regnamespace := '@extschema@';
     most CONSTANT int := 100000;
     -- shedlock_tick looks this far ahead, less the microsecond. So at a tick minus this interval it gives the previous
     -- tick.
@@ -2215,18 +2275,24 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
     END IF;
     EXECUTE format('WITH RECURSIVE past (tick) AS (
-                        SELECT %1$s.shedlock_tick($1, $2, clock_timestamp())
+                        SELECT %1$s($1, $2, clock_timestamp())
                         UNION ALL
-                        SELECT %1$s.shedlock_tick($1, $2, tick - $3) FROM past WHERE tick > $4)
-                    SELECT array_agg(tick ORDER BY tick) FROM (SELECT tick FROM past WHERE tick > $4 LIMIT $5) p', home)
+                        SELECT %1$s($1, $2, tick - $3) FROM past WHERE tick > $4)
+                    SELECT array_agg(tick ORDER BY tick) FROM (SELECT tick FROM past WHERE tick > $4 LIMIT $5) p', tick::regproc)
        INTO ticks USING every, zone, back, since, most + 1;
     IF cardinality(ticks) > most THEN
         RAISE program_limit_exceeded USING MESSAGE = format('there are more than %s ticks after since', most),
             HINT = 'Choose a later since, or a longer every.';
     END IF;
-    RETURN QUERY SELECT tick FROM unnest(ticks) tick;
+    RETURN QUERY SELECT t FROM unnest(ticks) t;
 END
 $$;
+
+CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT t.tick FROM shedlock_list_ticks(every, since, zone, 'shedlock_tick(interval, text, timestamptz)'::pg_catalog.regprocedure) t (tick);
+END;
 
 -- Locks ---------------------------------------------------------------------------------------------------------------
 
@@ -2315,28 +2381,65 @@ FROM shedlock_rows() l
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
--- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
--- the lock table; shedlock_doctor supplies locks, counters and advice. A query with extensions runs once for each of
--- them that is installed, and the extension's name replaces @. If an extension is not installed, the schema of that name
--- may belong to any role, and a view in it would run with our rights.
-CREATE OR REPLACE VIEW shedlock__findings (query, extensions, "order") AS
-SELECT f.query, NULL::pg_catalog.text[], f."order" FROM pg_catalog.unnest(ARRAY[
+-- It has only the rights of its caller, who may have rows of catalogs that others may not read. `home` is any function of
+-- ours, which leads to the schema whatever its name is.
+CREATE OR REPLACE FUNCTION shedlock_findings(home regprocedure, OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    schema_name CONSTANT regnamespace := (SELECT pronamespace FROM pg_proc WHERE oid = home);
+    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever the row
+    -- contains.
+    sources CONSTANT text := format($sources$ WITH
+        locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
+                                 THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
+                    FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
+        counters AS (SELECT * FROM %1$s.shedlock_stats),
+        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$, schema_name);
+-- Second --------------------------------------------------------------------------------------------------------------
+    -- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
+    second_table CONSTANT text := $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
+           'If Java clients use that table, all clients must: see docs/migrating-from-java.md. If nobody does, drop it'
+      FROM pg_class c
+     WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+       AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+             WHERE a.attrelid = c.oid AND NOT a.attisdropped
+               AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
+     ORDER BY c.oid::regclass::text $q$;
+    lock_table regclass;
+    query text;
+BEGIN
+    -- If the table's shape is wrong, there are no findings about its contents, but the other findings may say why:
+    -- multi-master extensions put triggers on tables.
+    BEGIN
+        EXECUTE format('SELECT id FROM %s.shedlock_table', schema_name) INTO lock_table;
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        severity := 'error';
+        GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+        RETURN NEXT;
+    END;
 
-$q$ SELECT 'error', format('table %s is UNLOGGED: a server crash loses every lock', $1),
+    -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
+    -- the lock table. A query with extensions runs once for each of them that is installed, and the extension's name
+    -- replaces @. If an extension is not installed, the schema of that name may belong to any role.
+    FOR query IN SELECT COALESCE(replace(f.query, '@', e.extname), f.query)
+                   FROM (SELECT v.query, v.extensions, row_number() OVER () AS no FROM (VALUES
+
+($q$ SELECT 'error', format('table %s is UNLOGGED: a server crash loses every lock', $1),
            format('ALTER TABLE %s SET LOGGED', $1)
-      FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$,
+      FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$, NULL),
 
 -- pg_upgrade keeps the extension's members, but loses the extension's dependency on the table.
-$q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
+($q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
       FROM pg_extension e
      WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
-        SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$,
+        SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$, NULL),
 
 -- Functions are looked up by name and types. An overload in the schema of the portable edition makes calls between its
 -- functions ambiguous. In the schema of the extension, a caller that passes a literal without a type may run the
 -- overload instead.
-$q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
+($q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
            format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
            CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
                 ELSE format('REVOKE CREATE ON SCHEMA %s from them: with an overload they can keep every lock from being acquired. The owner of the schema can replace the functions and act as their owner', home) END
@@ -2351,107 +2454,102 @@ $q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
                      WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND NOT pg_has_role(r.oid, installer, 'MEMBER')
                        AND (has_schema_privilege(r.oid, home, 'CREATE') OR NOT is_extension AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
                        AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
-     GROUP BY home, is_extension $q$,
+     GROUP BY home, is_extension $q$, NULL),
 
--- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
-$q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
-           'If Java clients use that table, all clients must: see docs/migrating-from-java.md. If nobody does, drop it'
-      FROM pg_class c
-     WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
-       AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-             WHERE a.attrelid = c.oid AND NOT a.attisdropped
-               AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
-     ORDER BY c.oid::regclass::text $q$,
+(second_table, NULL),
 
 -- Our tokens are rounded to the coarsest of these columns, and each is at least one unit greater than the previous one,
 -- so they may run ahead of the clock. Then a Java client writes the clock's time, which is lower, and our next token
 -- repeats an old one.
-$q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
+($q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
            format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
       FROM pg_attribute
-     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$,
+     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$, NULL),
 
-$q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
+($q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
            'Look for transactions that have been open for a long time, here and on standbys, then VACUUM the table'
-      FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$,
+      FROM pg_stat_all_tables WHERE relid = $1 AND n_dead_tup > 1000 AND n_dead_tup > 10 * n_live_tup $q$, NULL),
 
-$q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
+($q$ SELECT 'error', format('%s is off: a crash of the server can forget or corrupt locks', name),
            format('ALTER SYSTEM SET %s = on', name)
-      FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$,
+      FROM pg_settings WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name $q$, NULL),
 
-$q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
+($q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
            'Set synchronous_standby_names, or guard the work with shedlock_guard'
       FROM pg_stat_replication
      WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
-    HAVING count(*) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$,
+    HAVING count(sync_state) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$, NULL),
+
+-- pg_stat_activity and pg_stat_replication show their rows, but not what is in them.
+($q$ SELECT 'notice', format('open transactions and standbys could not be checked: role "%s" may not see those of other roles', current_user),
+            format('GRANT pg_read_all_stats TO %I', current_user)
+      WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE') $q$, NULL),
 
 -- Clients that write their own clock's time may be a little ahead. Ours write the server's time.
-$q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
+($q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
            'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
-      FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$,
+      FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$, NULL),
 
-$q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
+($q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
            'It ends by itself. shedlock_force_release frees it now; with ends_with_session it would have been free at once'
-      FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$,
+      FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$, NULL),
 
-$q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
+($q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
            'Another run may start then. Choose a longer at_most, or extend in time'
-      FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$,
+      FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$, NULL),
 
 -- Such a job may run at every tick, and never get its work done.
-$q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
+($q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
                              CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
-      FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$,
+      FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$, NULL),
 
 -- This leaves out a row whose last tick is the locked_at of a Java client, because the UPDATE would not change that.
-$q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
+($q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
            format('If the server''s clock jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
-      FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$,
+      FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$, NULL),
 
-$q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
-      FROM locks WHERE state = 'paused' ORDER BY name $q$,
+($q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+      FROM locks WHERE state = 'paused' ORDER BY name $q$, NULL),
 
-$q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
+($q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
            'Two names that differ only in blanks are two locks'
-      FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$,
+      FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$, NULL),
 
-$q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
+($q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
            'Choose a longer at_most, or extend in time'
-      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$,
+      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$, NULL),
 
-$q$ SELECT 'warning', format('lock "%s" ', name)
+($q$ SELECT 'warning', format('lock "%s" ', name)
                || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
                                       CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
            'Holders died or ran longer than at_most, or locks were released by force. Call shedlock_stats_reset() once the cause is fixed'
-      FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$,
+      FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$, NULL),
 
 -- Others are refused, Java clients wait, and VACUUM cannot clean up.
-$q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
+($q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
                              date_trunc('second', clock_timestamp() - xact_start)),
            'Commit after the acquire, then work: a lock needs no open transaction'
       FROM pg_stat_activity
      WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
        AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
-     ORDER BY pid $q$,
+     ORDER BY pid $q$, NULL),
 
 -- Several servers that write. (A publication does not make a second writer. If it keeps us from writing,
 -- shedlock_table() reports it.)
-$q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
+($q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
-     WHERE srrelid = $1 ORDER BY subname $q$]::pg_catalog.text[]) WITH ORDINALITY f (query, "order")
-UNION ALL VALUES
+     WHERE srrelid = $1 ORDER BY subname $q$, NULL),
 
 ($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
-      FROM pg_dist_local_group WHERE groupid <> 0 $q$, ARRAY['citus']::pg_catalog.text[], 101),
+      FROM pg_dist_local_group WHERE groupid <> 0 $q$, '{citus}'),
 
 ($q$ SELECT 'notice', format('this Citus coordinator has %s nothing of its locks',
                             count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker, which knows' ELSE ' workers, which know' END),
            'All clients must connect to the coordinator, including Java clients'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
-    HAVING count(*) > 0 $q$, ARRAY['citus']::pg_catalog.text[], 102),
+    HAVING count(*) > 0 $q$, '{citus}'),
 
 -- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, which makes
 -- shedlock_table() fail and leaves $1 NULL. So this finds the table by name.
@@ -2460,7 +2558,7 @@ UNION ALL VALUES
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
                        ELSE 'Stop the jobs. SELECT undistribute_table(%L), and run shedlock.sql again' END, logicalrelid::regclass)
       FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
-     WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, ARRAY['citus']::pg_catalog.text[], 103),
+     WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, '{citus}'),
 
 -- A subscriber lists the tables that it has copied, not all for which it receives changes.
 ($q$ SELECT CASE WHEN is_listed THEN 'error' ELSE 'warning' END,
@@ -2471,42 +2569,16 @@ UNION ALL VALUES
          UNION ALL
         SELECT to_regclass(quote_ident(sync_nspname) || '.' || quote_ident(sync_relname)) FROM @.local_sync_status
          WHERE sync_subid = sub_id) AS is_listed) t
-     ORDER BY sub_name $q$, ARRAY['pglogical', 'spock']::pg_catalog.text[], 104),
+     ORDER BY sub_name $q$, '{pglogical,spock}'),
 
 ($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, ARRAY['pgactive']::pg_catalog.text[], 105),
+      FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, '{pgactive}'),
 
 ($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
-      FROM bdr.node HAVING count(*) > 1 $q$, ARRAY['bdr']::pg_catalog.text[], 106);
+      FROM bdr.node HAVING count(*) > 1 $q$, '{bdr}')
 
-CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    home CONSTANT regnamespace := '@extschema@';
-    -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever the row
-    -- contains.
-    sources CONSTANT text := format($sources$ WITH
-        locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
-                                 THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
-                    FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
-        counters AS (SELECT * FROM %1$s.shedlock_stats),
-        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$, home);
-    lock_table regclass;
-    query text;
-BEGIN
-    -- If the table's shape is wrong, there are no findings about its contents, but the other findings may say why:
-    -- multi-master extensions put triggers on tables.
-    BEGIN
-        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
-    EXCEPTION WHEN object_not_in_prerequisite_state THEN
-        severity := 'error';
-        GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
-        RETURN NEXT;
-    END;
-
-    FOR query IN EXECUTE format('SELECT COALESCE(replace(f.query, ''@'', e.extname), f.query)
-                                   FROM %s.shedlock__findings f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions)
-                                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f."order"', home)
+                        ) v (query, extensions)) f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions::text[])
+                  WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.no
     LOOP
         BEGIN
             RETURN QUERY EXECUTE sources || query USING lock_table;
@@ -2514,7 +2586,7 @@ BEGIN
             WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
                 NULL; -- there are no counters, or the table has the wrong shape (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
-                severity := 'error';
+                severity := CASE WHEN SQLSTATE = '42501' THEN 'warning' ELSE 'error' END;
                 finding := format('one check could not be made: %s', SQLERRM);
                 hint := format('Check it yourself, or let role "%s" read it', current_user);
                 RETURN NEXT;
@@ -2522,6 +2594,13 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- As in shedlock_ticks.
+CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT f.severity, f.finding, f.hint FROM shedlock_findings('shedlock_rows()'::pg_catalog.regprocedure) f;
+END;
 
 -- Protect -------------------------------------------------------------------------------------------------------------
 
@@ -2562,69 +2641,91 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    home CONSTANT regnamespace := '@extschema@';
     lock_table regclass;
     is_on boolean;
 BEGIN
+    @here@
     IF shedlock_protect."on" IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'on must not be NULL';
     END IF;
-    EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
+    SELECT t.id INTO lock_table FROM @extschema@.shedlock_table t;
     is_on := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = lock_table AND tgname = 'shedlock_protect');
     IF is_on AND NOT shedlock_protect."on" THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
     ELSIF shedlock_protect."on" AND NOT is_on THEN
-        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s.shedlock_protect_row()', lock_table, home);
-        -- Otherwise the trigger would keep the extension from being dropped.
-        IF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home) THEN
-            EXECUTE format('ALTER TRIGGER shedlock_protect ON %s DEPENDS ON EXTENSION shedlock', lock_table);
-        END IF;
+        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s', lock_table, '@extschema@.shedlock_protect_row()'::regprocedure);
     END IF;
 END
 $$;
 
 -- Grant ---------------------------------------------------------------------------------------------------------------
 
--- The rights that a role needs, as in GRANT and REVOKE.
-CREATE OR REPLACE VIEW shedlock__rights AS
-SELECT pg_catalog.format('EXECUTE ON ROUTINE %s'::pg_catalog.text, r.routine) AS "right",
-       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_force_release', 'shedlock_forget', 'shedlock_pause', 'shedlock_resume', 'shedlock_protect',
-           'shedlock_protect_row', 'shedlock_doctor', 'shedlock_table', 'shedlock_stats_reset', 'shedlock_grant', 'shedlock_revoke',
-           'shedlock_after_pg_upgrade']::pg_catalog.name[]) AS is_for_administrators,
-       -- The views call functions with the rights of the role that reads them.
-       p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_rows', 'shedlock_session_alive', 'shedlock_stats_rows', 'shedlock_version',
-           'shedlock_tick', 'shedlock_ticks']::pg_catalog.name[]) AS is_for_readers
-  FROM shedlock_routines r JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) r.routine::pg_catalog.oid
- WHERE NOT pg_catalog.starts_with(p.proname::pg_catalog.text, 'shedlock__'::pg_catalog.text)
- UNION ALL
-SELECT pg_catalog.format('SELECT ON %s, %s'::pg_catalog.text, 'shedlock_locks'::pg_catalog.regclass, 'shedlock_stats'::pg_catalog.regclass), false, true;
+-- GRANT and REVOKE take names, which may mean other objects by then than those that were found. So either is executed
+-- only where it must change something, and that must have changed on the object that was found.
 
 CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false, read_only boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+-- Rights --------------------------------------------------------------------------------------------------------------
     home CONSTANT regnamespace := '@extschema@';
-    granted text;
-    lock_table regclass;
-    needed regnamespace;
+-- Names ---------------------------------------------------------------------------------------------------------------
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|table|grant|revoke|after_pg_upgrade|raise|version)$';
+    role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
+    -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
+    -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
+    -- reads; in the portable edition, which has no such view, it belongs to that role.
+    rights CONSTANT text := format($rights$
+        SELECT o.*, EXISTS (SELECT FROM aclexplode(o.acl) a
+                             WHERE (a.grantee, a.grantor, a.privilege_type) = ($1, o.owner, o.privilege)) AS is_granted
+          FROM (SELECT p.tableoid, p.oid, format('ROUTINE %%s', p.oid::regprocedure) AS object, 'EXECUTE' AS privilege,
+                       p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
+                       CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
+                            -- The views call functions with the rights of the role that reads them.
+                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|table|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            ELSE 'users' END AS audience
+                  FROM pg_proc p
+                 WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
+                UNION ALL
+                SELECT c.tableoid, c.oid, format('TABLE %%s', c.oid::regclass), u.privilege, c.relnamespace, c.relowner, c.relacl, u.audience
+                  FROM pg_class c,
+                       LATERAL (SELECT 'SELECT' AS privilege, 'readers' AS audience
+                                 WHERE (c.relnamespace, c.relowner) = (%1$s, %2$s) AND c.relname ~ '^shedlock_(locks|stats|table)$'
+                                UNION ALL
+                                SELECT unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']), 'java'
+                                 WHERE (c.relnamespace, c.relowner, c.relname) = (%1$s, %2$s, 'shedlock')
+                                    OR c.oid = (SELECT d.refobjid FROM pg_class l JOIN pg_rewrite r ON r.ev_class = l.oid JOIN pg_depend d ON d.objid = r.oid
+                                                 WHERE (l.relnamespace, l.relowner, l.relname) = (%1$s, %2$s, 'shedlock_link')
+                                                   AND (d.classid, d.refclassid) = (r.tableoid, l.tableoid) AND d.refobjid <> l.oid)) u) o
+         ORDER BY o.tableoid, o.object COLLATE "C", o.privilege COLLATE "C" $rights$, home::oid, current_user::regrole::oid, ours);
+    one_right CONSTANT text := format('SELECT r.is_granted FROM (%s) r WHERE (r.tableoid, r.oid, r.privilege) = ($2, $3, $4)', rights);
+    wanted record;
+    is_granted boolean;
+    needed oid[];
+    schema_name regnamespace;
 BEGIN
-    IF shedlock_grant.role IS NULL OR shedlock_grant.admin IS NULL OR shedlock_grant.java IS NULL OR shedlock_grant.read_only IS NULL THEN
+    @here@
+    IF role IS NULL OR admin IS NULL OR java IS NULL OR read_only IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
-    ELSIF shedlock_grant.read_only AND (shedlock_grant.admin OR shedlock_grant.java) THEN
+    ELSIF read_only AND (admin OR java) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'read_only excludes admin and java',
             HINT = 'Without read_only the role may read the views, too.';
     END IF;
-    FOR granted IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE CASE WHEN $2 THEN is_for_readers ELSE $1 OR NOT is_for_administrators END ORDER BY 1', home)
-                     USING shedlock_grant.admin, shedlock_grant.read_only LOOP
-        EXECUTE format('GRANT %s TO %I', granted, shedlock_grant.role);
+    FOR wanted IN EXECUTE rights USING role_id LOOP
+        CONTINUE WHEN NOT CASE wanted.audience WHEN 'users' THEN NOT read_only WHEN 'administrators' THEN admin WHEN 'java' THEN java ELSE true END;
+        needed := needed || wanted.schema_id;
+        CONTINUE WHEN wanted.is_granted;
+        EXECUTE format('GRANT %s ON %s TO %I', wanted.privilege, wanted.object, role);
+        EXECUTE one_right INTO is_granted USING role_id, wanted.tableoid, wanted.oid, wanted.privilege;
+        IF is_granted IS NOT TRUE THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s was replaced while it was being granted', wanted.object),
+                HINT = 'Who may create objects in that schema, or rename it?';
+        END IF;
     END LOOP;
-    IF shedlock_grant.java THEN
-        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %s TO %I', lock_table, shedlock_grant.role);
-    END IF;
-    FOR needed IN SELECT home UNION SELECT relnamespace::regnamespace FROM pg_class WHERE oid = lock_table LOOP
-        IF NOT has_schema_privilege(shedlock_grant.role, needed::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot use schema % yet', shedlock_grant.role, needed
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', needed, shedlock_grant.role);
+    FOREACH schema_name IN ARRAY ARRAY(SELECT n FROM unnest(needed) WITH ORDINALITY u (n, no) GROUP BY n ORDER BY min(no)) LOOP
+        IF NOT has_schema_privilege(role, schema_name::oid, 'USAGE') THEN
+            RAISE NOTICE 'role "%" cannot use schema % yet', role, schema_name
+                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', schema_name, role);
         END IF;
     END LOOP;
 END
@@ -2633,32 +2734,66 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock_revoke(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+-- Rights --------------------------------------------------------------------------------------------------------------
     home CONSTANT regnamespace := '@extschema@';
-    revoked text;
-    lock_table regclass;
+-- Names ---------------------------------------------------------------------------------------------------------------
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|table|grant|revoke|after_pg_upgrade|raise|version)$';
+    role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
+    -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
+    -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
+    -- reads; in the portable edition, which has no such view, it belongs to that role.
+    rights CONSTANT text := format($rights$
+        SELECT o.*, EXISTS (SELECT FROM aclexplode(o.acl) a
+                             WHERE (a.grantee, a.grantor, a.privilege_type) = ($1, o.owner, o.privilege)) AS is_granted
+          FROM (SELECT p.tableoid, p.oid, format('ROUTINE %%s', p.oid::regprocedure) AS object, 'EXECUTE' AS privilege,
+                       p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
+                       CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
+                            -- The views call functions with the rights of the role that reads them.
+                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|table|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            ELSE 'users' END AS audience
+                  FROM pg_proc p
+                 WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
+                UNION ALL
+                SELECT c.tableoid, c.oid, format('TABLE %%s', c.oid::regclass), u.privilege, c.relnamespace, c.relowner, c.relacl, u.audience
+                  FROM pg_class c,
+                       LATERAL (SELECT 'SELECT' AS privilege, 'readers' AS audience
+                                 WHERE (c.relnamespace, c.relowner) = (%1$s, %2$s) AND c.relname ~ '^shedlock_(locks|stats|table)$'
+                                UNION ALL
+                                SELECT unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']), 'java'
+                                 WHERE (c.relnamespace, c.relowner, c.relname) = (%1$s, %2$s, 'shedlock')
+                                    OR c.oid = (SELECT d.refobjid FROM pg_class l JOIN pg_rewrite r ON r.ev_class = l.oid JOIN pg_depend d ON d.objid = r.oid
+                                                 WHERE (l.relnamespace, l.relowner, l.relname) = (%1$s, %2$s, 'shedlock_link')
+                                                   AND (d.classid, d.refclassid) = (r.tableoid, l.tableoid) AND d.refobjid <> l.oid)) u) o
+         ORDER BY o.tableoid, o.object COLLATE "C", o.privilege COLLATE "C" $rights$, home::oid, current_user::regrole::oid, ours);
+    one_right CONSTANT text := format('SELECT r.is_granted FROM (%s) r WHERE (r.tableoid, r.oid, r.privilege) = ($2, $3, $4)', rights);
+    wanted record;
+    is_granted boolean;
     remaining text;
 BEGIN
-    IF shedlock_revoke.role IS NULL OR shedlock_revoke.admin IS NULL OR shedlock_revoke.java IS NULL THEN
+    @here@
+    IF role IS NULL OR admin IS NULL OR java IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
-    ELSIF to_regrole(quote_ident(shedlock_revoke.role)) IN (SELECT current_user::regrole UNION ALL SELECT extowner::regrole FROM pg_extension WHERE extname = 'shedlock'
-                                                            UNION ALL SELECT relowner::regrole FROM pg_class WHERE relnamespace = home AND relname = 'shedlock') THEN
-        -- shedlock_grant did not give these rights, and without them the functions would fail for all roles.
-        RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', shedlock_revoke.role),
-            HINT = 'The rights of the owner cannot be revoked.';
     END IF;
-    FOR revoked IN EXECUTE format('SELECT "right" FROM %s.shedlock__rights WHERE $1 OR NOT is_for_administrators ORDER BY 1', home)
-                     USING shedlock_revoke.admin LOOP
-        EXECUTE format('REVOKE %s FROM %I', revoked, shedlock_revoke.role);
+    FOR wanted IN EXECUTE rights USING role_id LOOP
+        IF role_id = wanted.owner OR role_id = (SELECT extowner FROM pg_extension WHERE extname = 'shedlock') THEN
+            -- shedlock_grant did not give these rights, and without them the functions would fail for all roles.
+            RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', role),
+                HINT = 'The rights of the owner cannot be revoked.';
+        END IF;
+        CONTINUE WHEN NOT CASE wanted.audience WHEN 'administrators' THEN admin WHEN 'java' THEN java ELSE true END OR role_id IS NOT NULL AND NOT wanted.is_granted;
+        EXECUTE format('REVOKE %s ON %s FROM %I', wanted.privilege, wanted.object, role);
+        EXECUTE one_right INTO is_granted USING role_id, wanted.tableoid, wanted.oid, wanted.privilege;
+        IF is_granted IS NOT FALSE THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s was replaced while it was being revoked', wanted.object),
+                HINT = 'Who may create objects in that schema, or rename it?';
+        END IF;
     END LOOP;
-    IF shedlock_revoke.java THEN
-        EXECUTE format('SELECT id FROM %s.shedlock_table', home) INTO lock_table;
-        EXECUTE format('REVOKE SELECT, INSERT, UPDATE ON %s FROM %I', lock_table, shedlock_revoke.role);
-    END IF;
-    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname) FROM %s.shedlock_routines r JOIN pg_proc p ON p.oid = r.routine
-                     WHERE NOT starts_with(p.proname, ''shedlock__'') AND has_function_privilege($1, p.oid, ''EXECUTE'')', home)
-       INTO remaining USING shedlock_revoke.role;
+    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname) FROM (%s) r JOIN pg_proc p ON p.oid = r.oid AND p.tableoid = r.tableoid
+                     WHERE has_function_privilege($2, p.oid, ''EXECUTE'')', rights)
+       INTO remaining USING role_id, role;
     IF remaining <> '' THEN
-        RAISE NOTICE 'role "%" may still call %', shedlock_revoke.role, remaining
+        RAISE NOTICE 'role "%" may still call %', role, remaining
             USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
                       || 'which shedlock_revoke(..., admin => true) undoes.';
     END IF;
@@ -2711,6 +2846,8 @@ COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
 'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change.';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
+COMMENT ON FUNCTION shedlock_list_ticks(interval, timestamptz, text, regprocedure) IS
+'For shedlock_ticks.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
 'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lease ends with the session. Not inside a transaction block.';
 COMMENT ON FUNCTION shedlock_force_release(text) IS
@@ -2726,19 +2863,15 @@ COMMENT ON FUNCTION shedlock_protect(boolean) IS
 COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
-'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found.';
-COMMENT ON VIEW shedlock__findings IS
-'For shedlock_doctor: the queries that produce its findings.';
+'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found. It has the rights of its caller; what that role may not see is reported as not checked.';
+COMMENT ON FUNCTION shedlock_findings(regprocedure) IS
+'For shedlock_doctor.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views and call shedlock_tick, shedlock_ticks and shedlock_version. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
+'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views and call shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
 COMMENT ON VIEW shedlock_table IS
-'For shedlock_doctor, shedlock_protect, shedlock_grant and shedlock_revoke: the lock table, after a check of its shape (SQLSTATE 55000).';
-COMMENT ON VIEW shedlock_routines IS
-'For shedlock_grant and shedlock_revoke: the functions of shedlock.';
-COMMENT ON VIEW shedlock__rights IS
-'For shedlock_grant and shedlock_revoke: what they grant and revoke.';
+'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
@@ -2754,11 +2887,46 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
+    -- Whether a function is still in the schema that was written into it. From PostgreSQL 16 on it knows itself. Before
+    -- that, it looks for one of our functions that has its owner: somebody else may have created another schema of that
+    -- name, but not that function. (PG_CONTEXT would give the name that a function had when this session first called it.)
+    knows_itself CONSTANT boolean := current_setting('server_version_num')::int >= 160000;
+    here CONSTANT text := CASE WHEN knows_itself THEN
+$here$DECLARE
+        itself oid;
+    BEGIN
+        GET DIAGNOSTICS itself = PG_ROUTINE_OID;
+        IF itself::regproc::text <> '@itself@' THEN
+            @moved@
+        END IF;
+    END;$here$ ELSE
+$here$PERFORM FROM pg_proc WHERE oid = to_regprocedure('@extschema@.shedlock__here()') AND pg_get_userbyid(proowner) = current_user;
+    IF NOT FOUND THEN
+        @moved@
+    END IF;$here$ END;
+    -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in its
+    -- place was created later.
+    run_here CONSTANT text := CASE WHEN knows_itself THEN
+$here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
+    PERFORM FROM pg_catalog.pg_proc p
+      WHERE p.oid OPERATOR(pg_catalog.=) itself AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid;$here$ ELSE
+$here$PERFORM FROM pg_catalog.pg_proc p
+      WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
+                         WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                           AND pg_catalog.strpos(o.prosrc, '@extschema@.shedlock_run_begin(') OPERATOR(pg_catalog.>) 0 AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
+|| $here$
+    IF NOT FOUND THEN
+        @moved@
+    END IF;$here$;
+    moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
+            HINT = 'Set search_path to the schema in which they are now, and run shedlock.sql again.';$moved$;
     routine regprocedure;
     made record;
 BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
-        EXECUTE replace(pg_get_functiondef(routine), '@extschema@', home);
+        EXECUTE replace(replace(replace(replace(replace(pg_get_functiondef(routine), '@here@', here), '@run_here@', run_here),
+                                        '@itself@', routine::regproc::text), '@moved@', moved), '@extschema@', home);
     END LOOP;
     -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed
     -- before keeps the rights that shedlock_grant has given.

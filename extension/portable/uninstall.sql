@@ -13,7 +13,7 @@ DO $$
 DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
     installer CONSTANT regrole := (SELECT relowner FROM pg_class WHERE oid = to_regclass(home || '.shedlock_routines'));
-    routine regprocedure;
+    routines text;
 BEGIN
     IF installer IS NULL THEN
         RAISE undefined_table USING MESSAGE = format('the portable edition of shedlock is not installed in schema %s', home),
@@ -24,10 +24,9 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass(home || '.shedlock') AND tgname = 'shedlock_protect') THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
     END IF;
-    EXECUTE format('DROP VIEW %1$s.shedlock_locks, %1$s.shedlock_stats, %1$s.shedlock_table, %1$s.shedlock__rights, %1$s.shedlock__findings', home);
-    FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
-        EXECUTE format('DROP ROUTINE %s', routine);
-    END LOOP;
+    EXECUTE format('DROP VIEW %1$s.shedlock_locks, %1$s.shedlock_stats, %1$s.shedlock_table', home);
+    EXECUTE format('SELECT string_agg(routine::text, '', '') FROM %s.shedlock_routines', home) INTO routines;
+    EXECUTE format('DROP ROUTINE %s', routines); -- in one statement, because some depend on others
     EXECUTE format('DROP VIEW %s.shedlock_routines', home);
     EXECUTE format('DROP TYPE %s.shedlock__row', home);
 END
