@@ -1,5 +1,6 @@
 #include "adoption.hpp"
 
+#include "inspection.hpp"
 #include "table_finder.hpp"
 
 namespace shedlock {
@@ -105,6 +106,9 @@ void adopt(Oid table_id, Oid schema, const char *name)
                  errhint("Until it has one, every acquire fails. ALTER TABLE %s ADD PRIMARY KEY (name), unless "
                          "a dump that is being restored is about to do so.",
                          name)));
+    if (shape.has_triggers)
+        ereport(WARNING, (errmsg("table %s has triggers, which do not fire when shedlock changes a lock", name),
+                          errhint("They fire for the SQL of other clients. Drop them, unless that is meant.")));
     add_missing_columns(name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at});
 }
 

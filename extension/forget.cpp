@@ -13,11 +13,21 @@ void warn_of_java(const lock_name &name, const char *holder)
                              "with this name, restart the JVM.")));
 }
 
+void require_unreferenced(const lock_table &table, const lock_name &name)
+{
+    if (table.shape().is_referenced)
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("cannot forget lock \"%.*s\": foreign keys of other tables refer to the lock table",
+                               SV(name.bytes)),
+                        errhint("DELETE the row as the owner of the table, while the lock is free. That checks them.")));
+}
+
 } // namespace
 
 // Looks again if the row has changed since the look. Gives up if a transaction in progress has changed or locked it.
 bool forget(lock_table &table, const lock_name &name)
 {
+    require_unreferenced(table, name);
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         auto seen = table.look(name);
@@ -25,7 +35,7 @@ bool forget(lock_table &table, const lock_name &name)
             require_storable(name, table.shape().name_limit);
         PAUSE_POINT("looked");
         const instant now = pg::clock_now();
-        if (seen.state != sighting::states::settled ||
+        if (seen.state != sighting::states::settled || seen.is_referenced ||
             !is_past(table.lease_of(seen, now), seen.stored.past, now, table.shape().unit)) {
             table.unpin(seen);
             return false;

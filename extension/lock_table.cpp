@@ -1,5 +1,6 @@
 #include "lock_table.hpp"
 
+#include "attachments.hpp"
 #include "durability.hpp"
 #include "holder.hpp"
 #include "queue.hpp"
@@ -161,7 +162,7 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
         const bool moved = pg::update_locked(table_, &seen.tuple.t_self, tuple);
         PAUSE_POINT("updated");
         if (moved)
-            insert_index_entries(tuple, UNIQUE_CHECK_YES);
+            insert_index_entries(tuple, UNIQUE_CHECK_YES, seen.name);
         PAUSE_POINT("rewritten");
         queue::wake_at(will_be_free_soon(written.times) ? queue::ends::any : queue::ends::abort,
                        RelationGetRelid(table_), seen.name);
@@ -223,8 +224,11 @@ bool lock_table::insert(const lock_name &name) const
         return false;
     PAUSE_POINT("inserter");
     auto again = glance(name);
-    const bool inserted = again.state == sighting::states::absent && insert_speculatively(name);
+    const bool is_absent = again.state == sighting::states::absent;
     unpin(again);
+    if (is_absent)
+        require_insertable(table_, shape_, name.bytes);
+    const bool inserted = is_absent && insert_speculatively(name);
     lock.release();
     return inserted;
 }
@@ -252,7 +256,7 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     HeapTupleHeaderSetSpeculativeToken(tuple->t_data, speculation);
     heap_insert(table_, tuple, GetCurrentCommandId(true), HEAP_INSERT_SPECULATIVE, nullptr);
     PAUSE_POINT("inserted");
-    const bool alone = insert_index_entries(tuple, UNIQUE_CHECK_PARTIAL);
+    const bool alone = insert_index_entries(tuple, UNIQUE_CHECK_PARTIAL, name);
     PAUSE_POINT("indexed");
     if (alone)
         heap_finish_speculative(table_, &tuple->t_self);
@@ -264,9 +268,10 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     return alone;
 }
 
-// The shape check ensures that no index has expressions, predicates or custom operators. With UNIQUE_CHECK_PARTIAL,
-// returns false if the unique index has another live or uncommitted row of that name. Otherwise returns true.
-bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const
+// The inspection ensures that no index has expressions, predicates or custom operators. With UNIQUE_CHECK_PARTIAL,
+// returns false if the unique index has another live or uncommitted row of that name, and fails if an index on other
+// columns does not take the row. Otherwise returns true.
+bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, const lock_name &name) const
 {
     bool alone = true;
     List *const indexes = RelationGetIndexList(table_);
@@ -282,8 +287,11 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) c
             const bool unique = index->rd_index->indisunique;
             const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
                                                unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));
-            if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted)
+            if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted) {
+                if (index->rd_index->indkey.values[0] != shape_.name)
+                    report_conflict(table_, index, name.bytes);
                 alone = false;
+            }
         }
         index_close(index, NoLock);
     }

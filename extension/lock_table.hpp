@@ -20,7 +20,7 @@ struct sighting {
         settled,
         undecided, // a transaction in progress inserted, updated or deleted it; times are the last committed ones, if
                    // any
-        locked,    // another transaction in progress has locked the row
+        locked,    // another transaction in progress has locked the row against changes of its lease
     };
     lock_name name; // the name that was asked for
     states state;
@@ -28,6 +28,7 @@ struct sighting {
     HeapTupleData tuple;
     Buffer page;
     TransactionId other; // the transaction in progress to wait for
+    bool is_referenced;  // by a foreign key that a transaction in progress has checked
 
     const lease &times() const { return stored.times; }
     bool decided() const { return state == states::absent || state == states::settled; }
@@ -90,7 +91,8 @@ public:
     // So the backends that lose the race have not used a transaction id.
     bool take(sighting &seen, const contents &written, text *locked_by) const;
 
-    // Inserts a row that has always been free, where none was seen. Returns false if another session is inserting it,
+    // Inserts a row that has always been free, where none was seen. 55000 if the table takes none from us
+    // (attachments.hpp). Returns false if another session is inserting it,
     // or was first. Until this transaction commits, no other one can insert a row of that name. So a clock that is read
     // after this call is later than every earlier acquisition, even of a deleted row.
     bool insert(const lock_name &name) const;
@@ -128,7 +130,7 @@ private:
     bool lock_row(const sighting &seen, LockTupleMode mode) const;
     void hold_until_workers_commit(const lock_name &name) const;
     bool insert_speculatively(const lock_name &name) const;
-    bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check) const;
+    bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, const lock_name &name) const;
     void fill(Datum *values, bool *nulls, const contents &written, text *locked_by) const;
 };
 

@@ -7,6 +7,18 @@ namespace shedlock {
 
 namespace {
 
+// Notes a transaction that has locked the row. A foreign key that refers to the row is checked with a lock FOR KEY
+// SHARE: that only keeps the row from being deleted.
+void note_locker(TransactionId xid, bool for_key_share, sighting &seen)
+{
+    if (TransactionIdIsCurrentTransactionId(xid) || !TransactionIdIsInProgress(xid))
+        return;
+    if (for_key_share)
+        seen.is_referenced = true;
+    else
+        seen.other = xid;
+}
+
 // Looks for transactions that have locked a row without changing it. A dirty snapshot does not show them.
 void find_lockers(HeapTupleHeader header, sighting &seen)
 {
@@ -16,18 +28,15 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
     if (!(header->t_infomask & HEAP_XMAX_IS_MULTI)) {
         // We lock a row before we update it, and the new version still carries that lock. The lock belongs to the
         // transaction that wrote the version, which has ended or is this one.
-        if (xmax == HeapTupleHeaderGetRawXmin(header))
-            return;
-        if (!TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax))
-            seen.other = xmax;
+        if (xmax != HeapTupleHeaderGetRawXmin(header))
+            note_locker(xmax, HEAP_XMAX_IS_KEYSHR_LOCKED(header->t_infomask), seen);
         return;
     }
     MultiXactMember *members;
     const int count = GetMultiXactIdMembers(xmax, &members, HEAP_LOCKED_UPGRADED(header->t_infomask),
                                             HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask));
     for (int i = 0; i < count; i++)
-        if (!TransactionIdIsCurrentTransactionId(members[i].xid) && TransactionIdIsInProgress(members[i].xid))
-            seen.other = members[i].xid;
+        note_locker(members[i].xid, members[i].status == MultiXactStatusForKeyShare, seen);
     if (count > 0)
         pfree(members);
 }

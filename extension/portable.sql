@@ -119,6 +119,12 @@ BEGIN
             last_tick timestamp,
             last_done_tick timestamp,
             last_done_at timestamp)', home);
+        -- An event trigger may have switched on row security.
+        IF (SELECT relforcerowsecurity FROM pg_class WHERE oid = to_regclass(home || '.shedlock')) THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = 'row security is forced on the owner of every new table here',
+                HINT = format('CREATE TABLE %1$s.shedlock (name varchar(255) COLLATE "C" PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); '
+                           || 'ALTER TABLE %1$s.shedlock NO FORCE ROW LEVEL SECURITY; and run the file again.', home);
+        END IF;
     ELSE
         missing := (SELECT string_agg(format('ADD COLUMN %I timestamp', w.attname), ', ' ORDER BY w.no)
                       FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at']) WITH ORDINALITY w (attname, no)
@@ -683,7 +689,7 @@ BEGIN
             BEGIN
                 PERFORM set_config('lock_timeout', patience, true);
                 INSERT INTO @extschema@.shedlock (name, lock_until, locked_at, locked_by)
-                    VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT DO NOTHING;
+                    VALUES (missing, '-infinity', '-infinity', '') ON CONFLICT (name) DO NOTHING;
                 PERFORM set_config('lock_timeout', usual, true);
                 EXIT;
             EXCEPTION WHEN lock_not_available THEN
@@ -692,6 +698,11 @@ BEGIN
                     RAISE;
                 END IF;
                 earlier_writers := writers;
+            WHEN integrity_constraint_violation THEN -- in columns that are none of ours
+                RAISE object_not_in_prerequisite_state
+                    USING MESSAGE = format('lock "%s" has no row, and shedlock cannot insert one: %s', missing, SQLERRM),
+                          HINT = format('Insert it as the owner of the table: INSERT INTO %s (name, lock_until, locked_at, locked_by) VALUES (%L, ''-infinity'', ''-infinity'', '''').',
+                                        '@extschema@.shedlock'::regclass, missing);
             END;
         END LOOP;
     END LOOP;
@@ -699,7 +710,7 @@ END
 $$;
 
 -- Locks all of the rows. Gives NULL if one is missing or another transaction has locked it; the others stay locked then.
--- Never waits.
+-- Never waits. (A row that another transaction has locked FOR KEY SHARE, to check a foreign key, can be locked all the same.)
 CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -708,7 +719,7 @@ DECLARE
 BEGIN
     SELECT array_agg(l.r) INTO seized
       FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
-              FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR UPDATE SKIP LOCKED) l;
+              FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR NO KEY UPDATE SKIP LOCKED) l;
     RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
 END
 $$;
@@ -784,7 +795,7 @@ BEGIN
     IF kind <> '#' THEN
         session := @extschema@.shedlock__session();
     END IF;
-    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR UPDATE SKIP LOCKED;
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -974,7 +985,7 @@ BEGIN
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
             BEGIN -- as in shedlock__try
-                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR UPDATE SKIP LOCKED;
+                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
                 IF FOUND THEN
                     now := clock_timestamp() AT TIME ZONE interval '0';
                     ending := concat('@', COALESCE(host(inet_client_addr()), '[local]'), '/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true),
@@ -1059,7 +1070,7 @@ BEGIN
          WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
         IF NOT FOUND THEN
             BEGIN -- as in shedlock__try
-                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR UPDATE SKIP LOCKED;
+                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
                 IF FOUND THEN
                     now := clock_timestamp() AT TIME ZONE interval '0';
                     token := (extract(epoch FROM now) * 1000000)::bigint;
@@ -1849,7 +1860,7 @@ DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR UPDATE;
+      INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR NO KEY UPDATE;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_absent(name);
     ELSIF current_setting('citus.version', true) IS NOT NULL THEN
@@ -1917,6 +1928,11 @@ CREATE OR REPLACE FUNCTION shedlock__forget(name text) RETURNS boolean
 DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
+    IF EXISTS (SELECT FROM pg_constraint WHERE confrelid = '@extschema@.shedlock'::regclass AND contype = 'f') THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('cannot forget lock "%s": foreign keys of other tables refer to the lock table', name),
+                  HINT = 'DELETE the row as the owner of the table, while the lock is free. That checks them.';
+    END IF;
     SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     IF seen.name IS NULL THEN
@@ -1926,7 +1942,8 @@ BEGIN
         RETURN false;
     END IF;
     BEGIN
-        seen := (@extschema@.shedlock__seize(ARRAY[name]))[1];
+        SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+          INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name FOR UPDATE SKIP LOCKED;
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
@@ -2058,6 +2075,7 @@ BEGIN
                       WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
          wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until'),
                                  (6, 'last_tick'), (7, 'last_done_tick'), (8, 'last_done_at')),
+         ours AS (SELECT array_agg(attnum) AS numbers FROM columns JOIN wanted USING (attname)),
          indexes AS (SELECT i.*, i.indnatts = 1 AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
@@ -2068,13 +2086,23 @@ BEGIN
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys',
-               'Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.' FROM pg_trigger g
-            WHERE g.tgrelid = id AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
+               'Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
+            FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid LEFT JOIN pg_constraint k ON k.oid = g.tgconstraint, ours
+            WHERE g.tgrelid = id
+              AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
                   ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
+              AND NOT (g.tgisinternal AND k.contype IS NOT DISTINCT FROM 'f' AND NOT (k.conrelid = id AND k.conkey && ours.numbers))
+              -- Somebody's own, an audit for example: AFTER (not 2, BEFORE, and not 64, INSTEAD OF), and run with the rights
+              -- of the role that wrote it. Other extensions are known by their triggers, most of which are in C.
+              AND NOT (NOT g.tgisinternal AND g.tgtype & 66 = 0 AND p.proowner = t.relowner
+                       AND NOT EXISTS (SELECT FROM pg_language l WHERE l.oid = p.prolang AND l.lanname IN ('c', 'internal'))
+                       AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid, d.deptype) = ('pg_proc'::regclass, p.oid, 'e')))
         UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
                 'REVOKE TRIGGER ON the table from it.' FROM aclexplode(t.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> t.relowner
-        UNION ALL SELECT 6, 'it has row security', 'ALTER TABLE ... DISABLE ROW LEVEL SECURITY.' WHERE t.relrowsecurity
-        UNION ALL SELECT 7, 'it has CHECK constraints', 'Drop the constraints.' WHERE t.relchecks > 0
+        UNION ALL SELECT 6, 'it has row security that is forced on its owner', format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY.', id::regclass)
+            WHERE t.relrowsecurity AND t.relforcerowsecurity
+        UNION ALL SELECT 7, format('constraint "%s" is on a column of the locks', conname), 'Drop the constraint.' FROM pg_constraint k, ours
+            WHERE k.conrelid = id AND k.contype = 'c' AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
                 'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
@@ -2098,8 +2126,11 @@ BEGIN
             FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
         UNION ALL SELECT 71, format('column "%s" is generated', attname), 'Make it an ordinary column.'
             FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
-        UNION ALL SELECT 72, format('the additional column "%s" is NOT NULL, has a default or is generated', attname), 'Additional columns must be nullable and have no default.'
-            FROM columns LEFT JOIN wanted w USING (attname) WHERE w.no IS NULL AND (attnotnull OR atthasdef)
+        UNION ALL SELECT 72, format('the additional column "%s" is generated from a column of the locks', c.attname), 'Drop it, or compute it in a view.'
+            FROM columns c LEFT JOIN wanted w USING (attname), ours
+            WHERE w.no IS NULL AND c.attgenerated <> '' AND EXISTS (
+                SELECT FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid
+                 WHERE (f.adrelid, f.adnum, d.refclassid, d.refobjid) = (id, c.attnum, 'pg_class'::regclass, id) AND d.refobjsubid = ANY (ours.numbers))
         UNION ALL SELECT 73, format('the additional column "%s" is of type %s, which is a domain or not built in', attname, format_type(atttypid, NULL)),
                 'Give it a built-in type, or keep it in another table.' -- any role may have written the functions of other types
             FROM columns LEFT JOIN wanted w USING (attname) JOIN pg_type y ON y.oid = atttypid
@@ -2116,7 +2147,7 @@ BEGIN
                OR NOT EXISTS (SELECT FROM pg_opclass u WHERE (u.opcfamily, u.opcintype) = (c.opcfamily, c.opcintype)
                                                          AND u.opcdefault AND u.opcnamespace = 'pg_catalog'::regnamespace)
         UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
-            FROM indexes WHERE indisexclusion OR indisunique AND NOT is_on_name
+            FROM indexes, ours WHERE indisexclusion OR indisunique AND NOT is_on_name AND (indkey::int2[])[0:indnkeyatts - 1] && ours.numbers
         UNION ALL SELECT 82, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
             FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
         UNION ALL SELECT 83, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'

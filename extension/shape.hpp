@@ -1,7 +1,4 @@
-// The shape of the lock table, and which shapes are accepted. The functions write the table directly, without what the
-// executor does for an ordinary UPDATE (triggers, rules, row security, constraints, publications), on behalf of any
-// caller, and the table may belong to another role. So this is a list of what is allowed: whatever is not known to be
-// harmless is refused.
+// The shape of the lock table: its columns, its index, and what else the other functions need to know of it.
 #pragma once
 
 #include "pg.hpp"
@@ -22,24 +19,27 @@ struct table_shape {
     AttrNumber last_tick;
     AttrNumber last_done_tick;
     AttrNumber last_done_at;
+    bool has_triggers;   // of somebody, which do not fire for what we write
+    bool is_referenced;  // by foreign keys of other tables
     citus_roles citus;   // set by shape_of
     int name_limit;      // characters
     int locked_by_limit; // characters
     duration unit;       // resolution of the coarsest of the timestamps
 };
 
+// Whether it is one of the columns that we write. What is no number of a column counts as one, too: the whole row has
+// number 0.
+bool is_ours(const table_shape &shape, AttrNumber column);
+
 // 55000, with what is wrong with it, and what to do.
 [[noreturn]] void report_unusable(Relation table, const char *what, const char *remedy);
+
+// Whether a type, an operator class or a collation came with PostgreSQL: no ordinary role can create or change one.
+bool is_built_in(pg::cache_identifier cache, AttrNumber schema_column, Oid object);
 
 // 55000. In a table of the right shape lock_until, locked_at and locked_by cannot be NULL. If one is NULL all the
 // same, this prevents a crash.
 void require_value(bool is_null, const char *column);
-
-// Checks an open table. 55000 with what is wrong and what to do. A table that is about to be adopted may lack the
-// columns that Java does not have, because they are added afterwards. It may also lack its unique index, because a dump
-// that is being restored creates that last. Their attribute numbers and the index are then invalid in the shape.
-enum class purposes { use, adoption };
-table_shape inspect(Relation table, purposes purpose);
 
 // What shedlock_protect creates.
 inline constexpr const char *protection_trigger = "shedlock_protect";

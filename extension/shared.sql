@@ -277,6 +277,32 @@ BEGIN
            format('ALTER TABLE %s SET LOGGED', $1)
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$, NULL),
 
+-- The extension writes without the executor, which runs triggers and fills in the other columns of a new row.
+($q$ SELECT 'error', format('trigger "%s" on table %s does not fire when shedlock changes a lock', tgname, $1), 'It fires for the SQL of other clients. Drop it, unless that is meant'
+      FROM pg_trigger
+     WHERE tgrelid = $1 AND NOT tgisinternal AND EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
+       AND NOT EXISTS (SELECT FROM pg_depend WHERE (classid, objid, deptype) = ('pg_proc'::regclass, tgfoid, 'e')) -- that of shedlock_protect
+     ORDER BY tgname $q$, NULL),
+
+($q$ SELECT 'warning', format('no lock with a new name can be acquired: %s', what),
+           format('Change table %s; or insert the row of each new lock as its owner: INSERT INTO %1$s (name, lock_until, locked_at, locked_by) VALUES (..., ''-infinity'', ''-infinity'', '''')', $1)
+      FROM (SELECT format('column "%s" is NOT NULL, has a default or is generated', attname) FROM pg_attribute
+             WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND (attnotnull OR atthasdef OR attidentity <> '')
+               AND attname <> ALL ('{name,lock_until,locked_at,locked_by,lock_at_least_until,last_tick,last_done_tick,last_done_at}')
+            UNION ALL
+            SELECT format('constraint "%s" would not be checked', conname) FROM pg_constraint WHERE conrelid = $1 AND contype = 'c') w (what)
+     WHERE EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock') ORDER BY what $q$, NULL),
+
+-- Row security does not concern us: the extension does not use SQL, and the portable edition owns the table.
+($q$ SELECT 'error', format('row security of table %s hides its rows from role "%s", so Java clients of that role never get a lock', $1, role),
+           format('CREATE POLICY %I ON %s TO %I USING (true)', 'shedlock ' || role, $1, role)
+      FROM pg_class t, aclexplode(t.relacl) a, LATERAL (SELECT CASE a.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END AS role) g
+     WHERE t.oid = $1 AND t.relrowsecurity AND a.privilege_type = 'UPDATE'
+       AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = a.grantee AND (r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, t.relowner, 'USAGE') AND NOT t.relforcerowsecurity))
+       AND NOT EXISTS (SELECT FROM pg_policy p, unnest(p.polroles) m
+                        WHERE p.polrelid = $1 AND p.polpermissive AND p.polcmd IN ('*', 'w') AND (m = 0 OR a.grantee <> 0 AND pg_has_role(a.grantee, m, 'USAGE')))
+     ORDER BY role $q$, NULL),
+
 -- pg_upgrade keeps the extension's members, but loses the extension's dependency on the table.
 ($q$ SELECT 'warning', format('pg_dump does not know that table %s must be restored before the extension', $1),
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)

@@ -1,5 +1,7 @@
 #include "table_finder.hpp"
 
+#include "inspection.hpp"
+
 namespace shedlock {
 
 namespace {
@@ -135,6 +137,22 @@ citus_roles find_citus_role()
     return is_worker ? citus_roles::worker : citus_roles::coordinator;
 }
 
+// Citus's list of tables, in whose first column each of them is.
+bool is_distributed(Relation table)
+{
+    const Oid list_id = get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+    const Relation list = OidIsValid(list_id) ? try_table_open(list_id, AccessShareLock) : nullptr;
+    if (!list)
+        return false;
+    ScanKeyData key;
+    ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationGetRelid(table)));
+    const SysScanDesc scan = systable_beginscan(list, InvalidOid, false, nullptr, 1, &key);
+    const bool found = HeapTupleIsValid(systable_getnext(scan));
+    systable_endscan(scan);
+    table_close(list, AccessShareLock);
+    return found;
+}
+
 } // namespace
 
 Oid owner_of_extension(Oid extension)
@@ -188,6 +206,9 @@ table_shape shape_of(Relation table)
     check_owner(table);
     auto shape = inspect(table, purposes::use);
     shape.citus = find_citus_role();
+    if (shape.citus != citus_roles::none && is_distributed(table))
+        report_unusable(table, "it is distributed by Citus, or in its metadata",
+                        "SELECT * FROM shedlock_doctor() says what to do.");
     // Once something has changed, there may be another extension, in another schema and with another table. So a table
     // that a guard looked up before the change must not be remembered. Our lock on the table does not keep functions or
     // other relations from changing during the inspection. If they do, the shape is used this time but not remembered,

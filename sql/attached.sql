@@ -88,6 +88,14 @@ SELECT * FROM after($x$CREATE STATISTICS s ON (trap('STATISTICS')), name FROM sh
 SELECT * FROM after($x$CREATE STATISTICS s ON name, locked_by FROM shedlock$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock ((trap('INDEX')))$x$);
 SELECT * FROM after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE trap('PREDICATE')$x$);
+-- What concerns only columns that we never write keeps us at most from inserting a row.
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra text CHECK (extra <> '')$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int GENERATED ALWAYS AS IDENTITY$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int; CREATE UNIQUE INDEX ON shedlock (extra)$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int; UPDATE shedlock SET extra = ascii(name) WHERE name <> 'old'; CREATE UNIQUE INDEX ON shedlock (extra) NULLS NOT DISTINCT$x$);
+SELECT * FROM after($x$CREATE TABLE other (o int PRIMARY KEY); ALTER TABLE shedlock ADD extra int REFERENCES other$x$);
+SELECT * FROM after($x$TRUNCATE shedlock; CREATE TABLE other (o varchar(64) PRIMARY KEY); ALTER TABLE shedlock ADD extra varchar(64), ADD FOREIGN KEY (name) REFERENCES other$x$);
+SELECT * FROM after($x$ALTER TABLE shedlock ADD extra int; CREATE TRIGGER t AFTER UPDATE OF extra ON shedlock FOR EACH ROW WHEN (trap('WHEN')) EXECUTE FUNCTION trap_trigger()$x$);
 -- Refused, too: columns of a domain or of a type that is not built in; indexes other than plain btrees; a typed table.
 SELECT * FROM after($x$CREATE FUNCTION distance(float8, float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN trap($$SUBTYPE_DIFF$$) THEN $1 - $2 END; END';
     CREATE TYPE span AS RANGE (subtype = float8, subtype_diff = distance); ALTER TABLE shedlock ADD extra span; CREATE INDEX ON shedlock USING gist (extra); CREATE INDEX ON shedlock (lock_until);

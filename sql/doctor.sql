@@ -84,9 +84,32 @@ SELECT shedlock_after_pg_upgrade(), shedlock_after_pg_upgrade();
 SELECT * FROM complaints;
 SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refobjid = 'shedlock'::regclass;
 -- The table's shape.
-ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
+ALTER TABLE shedlock ALTER last_tick SET DEFAULT now();
 SELECT * FROM complaints;
+ALTER TABLE shedlock ALTER last_tick DROP DEFAULT;
+-- What others attach to the table. Triggers do not fire for the extension, which cannot insert rows that an INSERT would fill in.
+CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER audit AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit();
+ALTER TABLE shedlock ADD created_at timestamptz NOT NULL DEFAULT now(), ADD note text CHECK (note <> ''), ADD more text;
+SELECT * FROM complaints;
+ALTER TABLE shedlock DROP created_at, DROP note, DROP more;
+DROP TRIGGER audit ON shedlock;
+DROP FUNCTION audit;
+-- Row security hides rows from Java clients, unless a policy shows them. The hint can be followed.
+CREATE ROLE regress_java;
+CREATE ROLE "regress Seen";
+CREATE ROLE regress_bypass BYPASSRLS;
+SELECT shedlock_grant(r, java => true) FROM unnest('{regress_java,regress Seen,regress_bypass}'::text[]) r;
+ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
+CREATE POLICY seen ON shedlock TO "regress Seen" USING (true);
+SELECT * FROM complaints;
+SELECT hint FROM complaints \gexec
+SELECT * FROM complaints;
+DROP POLICY seen ON shedlock;
+DROP POLICY "shedlock regress_java" ON shedlock;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
+SELECT shedlock_revoke(r, java => true) FROM unnest('{regress_java,regress Seen,regress_bypass}'::text[]) r;
+DROP ROLE regress_java, "regress Seen", regress_bypass;
 -- Columns with a time zone, into which a JVM in Los Angeles has written as Java does. Following the hints literally, in a session in
 -- UTC, restores the UTC times that Java wrote.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamptz, ALTER locked_at TYPE timestamptz;

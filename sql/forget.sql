@@ -99,3 +99,11 @@ SELECT name FROM shedlock_locks WHERE name LIKE 'import-%';
 
 DELETE FROM shedlock;
 DROP FUNCTION seen;
+-- Other tables may refer to the lock table. Then nothing is forgotten, because the foreign keys would not be checked.
+SELECT shedlock_acquire('referenced', '1 min'), shedlock_release('referenced');
+CREATE TABLE runs (job varchar(255) REFERENCES shedlock);
+SELECT shedlock_forget('referenced');
+\echo :SQLSTATE
+SELECT shedlock_acquire('referenced', '1 min'), shedlock_extend('referenced', '1 h'), shedlock_release('referenced');
+DROP TABLE runs;
+SELECT shedlock_forget('referenced');

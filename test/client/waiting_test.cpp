@@ -66,7 +66,7 @@ public:
     ~endless_wait()
     {
         server::terminate("shedlock_wait_any");
-        server::ask("DROP FUNCTION real_wait_any");
+        server::ask("ALTER EXTENSION shedlock DROP FUNCTION real_wait_any; DROP FUNCTION real_wait_any");
     }
     endless_wait(endless_wait const &) = delete;
     endless_wait &operator=(endless_wait const &) = delete;
@@ -76,7 +76,8 @@ private:
     {
         server::ask("DO $$ BEGIN EXECUTE replace(pg_get_functiondef("
                     "'shedlock_wait_any(text[], integer[], interval, bigint)'::regprocedure),"
-                    " '.shedlock_wait_any(', '.real_wait_any('); END $$");
+                    " '.shedlock_wait_any(', '.real_wait_any('); END $$;"
+                    " ALTER EXTENSION shedlock ADD FUNCTION real_wait_any"); // only its members lead to the lock table
         return "RETURN real_wait_any(names, which, '1 h', wait_id);";
     }
 

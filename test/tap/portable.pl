@@ -538,6 +538,88 @@ for ([ 'ALTER TABLE jobs.shedlock ADD tenant public.tenant', qr/the additional c
 	sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock ($java_columns); $change; ALTER TABLE jobs.shedlock OWNER TO team");
 	refuses('odd', 'team', $message, "... and so is one with $change");
 }
+# What an auditor or an ORM adds to the table later. Where it touches no column of ours it does no harm, and at most keeps new names out. It
+# is refused where code could run with the rights of the functions' owner. The acquires are of a name that has a row and of one that has not.
+database('living');
+run_file('living', $file);
+sql('living', q[SELECT shedlock_acquire('old', '1 h'), shedlock_release('old'); GRANT CREATE ON SCHEMA jobs TO others;
+	CREATE TABLE jobs.audited (name text); ALTER TABLE jobs.audited OWNER TO team;
+	CREATE FUNCTION jobs.audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO jobs.audited VALUES (NEW.name); RETURN NEW; END'; ALTER FUNCTION jobs.audit() OWNER TO team;
+	CREATE FUNCTION jobs.spy() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; ALTER FUNCTION jobs.spy() OWNER TO others; REVOKE CREATE ON SCHEMA jobs FROM others]);
+my $new_fails = qr/^t\n55000$/;
+for ([ 'SELECT', qr/^t\nt$/ ],
+	[ 'CREATE TRIGGER t AFTER INSERT OR UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
+	[ 'CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON shedlock DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
+	[ 'CREATE TRIGGER t BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', 'it has triggers or foreign keys' ],
+	[ 'CREATE TRIGGER t AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION spy()', 'it has triggers or foreign keys' ],
+	[ 'CREATE TRIGGER t AFTER UPDATE ON shedlock EXECUTE FUNCTION suppress_redundant_updates_trigger()', 'it has triggers or foreign keys' ],
+	[ 'ALTER TABLE shedlock ADD created_at timestamptz NOT NULL DEFAULT now()', qr/^t\nt$/ ],
+	[ 'ALTER TABLE shedlock ADD id int GENERATED ALWAYS AS IDENTITY, ADD UNIQUE (id)', qr/^t\nt$/ ],
+	[ q[ALTER TABLE shedlock ADD note text NOT NULL DEFAULT ''; ALTER TABLE shedlock ALTER note DROP DEFAULT], $new_fails ],
+	[ q[ALTER TABLE shedlock ADD note text CHECK (note <> '')], qr/^t\nt$/ ],
+	[ q[ALTER TABLE shedlock ADD note text DEFAULT 'x'; UPDATE shedlock SET note = 'y'; ALTER TABLE shedlock ADD CHECK (note <> 'x')], $new_fails ],
+	[ q[ALTER TABLE shedlock ADD CHECK (locked_by <> '' OR lock_until < 'infinity')], 'constraint "shedlock_check" is on a column of the locks' ],
+	[ 'ALTER TABLE shedlock ADD CHECK (shedlock IS NOT NULL) NOT VALID', 'constraint "shedlock_check" is on a column of the locks' ],
+	[ 'ALTER TABLE shedlock ADD a int, ADD b int GENERATED ALWAYS AS (a + 1) STORED', qr/^t\nt$/ ],
+	[ 'ALTER TABLE shedlock ADD b int GENERATED ALWAYS AS (length(name)) STORED', 'the additional column "b" is generated from a column of the locks' ],
+	[ 'ALTER TABLE shedlock ADD a int; CREATE UNIQUE INDEX ON shedlock (a)', qr/^t\nt$/ ],
+	[ 'ALTER TABLE shedlock ADD a int; CREATE UNIQUE INDEX ON shedlock (a) NULLS NOT DISTINCT', $new_fails ],
+	[ 'ALTER TABLE shedlock ADD a int; CREATE UNIQUE INDEX i ON shedlock (a, locked_by)', 'index "jobs.i" is unique, but not on (name) alone' ],
+	[ 'CREATE TABLE hosts (h text PRIMARY KEY); ALTER TABLE shedlock ADD host text REFERENCES hosts', qr/^t\nt$/ ],
+	[ 'CREATE TABLE hosts (h text PRIMARY KEY); ALTER TABLE shedlock ADD FOREIGN KEY (locked_by) REFERENCES hosts NOT VALID', 'it has triggers or foreign keys' ],
+	[ q[CREATE TABLE runs (job varchar(255) REFERENCES shedlock); INSERT INTO runs VALUES ('old')], qr/^t\nt$/ ],
+	[ 'ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY', qr/^t\nt$/ ],
+	[ 'ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', 'it has row security that is forced on its owner' ],
+	[ 'CREATE RULE r AS ON DELETE TO shedlock DO ALSO NOTHING', 'it has rules' ],
+	[ 'CREATE TABLE child () INHERITS (shedlock)', 'it is a partition or a typed table, or takes part in inheritance' ])
+{
+	my ($change, $expected) = @$_;
+	my $session = session('living');
+	answer($session, "BEGIN; SET LOCAL client_min_messages = error; SET ROLE team; $change; RESET ROLE; SAVEPOINT s");
+	my $shape = answer($session, 'SELECT shedlock_table()');
+	if (ref $expected)
+	{
+		is($shape, 'shedlock', "the table is accepted after $change");
+		like(answer($session, q[SELECT shedlock_acquire('old', '1 h')]) . "\n" . (split / \| /, answer($session, q[SELECT shedlock_acquire('new', '1 h')]))[-1], $expected, '... and locks are acquired, or the reason is given');
+	}
+	else
+	{
+		$session->{stderr} = '';
+		$session->query('ROLLBACK TO s; SELECT shedlock_table()');
+		like($session->{stderr}, qr/ERROR:  55000: table "jobs\.shedlock" cannot serve as the lock table: \Q$expected\E/, "the table is refused after $change");
+	}
+	$session->query('ROLLBACK');
+	$session->quit;
+}
+# The triggers run, and what they write is committed with the lock.
+sql('living', 'CREATE TRIGGER t AFTER INSERT OR UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()');
+is(sql('living', q[SELECT shedlock_acquire('old', '1 h'), shedlock_release('old'); SELECT DISTINCT name FROM audited]), "t|t\nold", 'a trigger of the owner of the table fires');
+(undef, undef, my $uninserted) = $node->psql('living', q[BEGIN; ALTER TABLE shedlock ADD note text NOT NULL DEFAULT ''; ALTER TABLE shedlock ALTER note DROP DEFAULT; SELECT shedlock_acquire('it''s', '1 h')]);
+like($uninserted, qr/ERROR:  lock "it's" has no row, and shedlock cannot insert one: null value in column "note" .* violates not-null constraint\nHINT:  Insert it as the owner of the table: INSERT INTO jobs\.shedlock \(name, lock_until, locked_at, locked_by\) VALUES \('it''s', '-infinity', '-infinity', ''\)\./,
+	'an error names the column and says how the row can be inserted');
+# A row to which others refer is not forgotten.
+my (undef, undef, $unforgotten) = $node->psql('living', q[CREATE TABLE runs (job varchar(255) REFERENCES shedlock); SELECT shedlock_forget('old')]);
+like($unforgotten, qr/ERROR:  cannot forget lock "old": foreign keys of other tables refer to the lock table\nHINT:  DELETE the row/, 'a lock table to which others refer forgets nothing');
+
+# A cloud may switch on row security for every new table. That is no obstacle. Where it is forced on owners, too, the hint can be followed.
+for my $force ('', ', FORCE ROW LEVEL SECURITY')
+{
+	my $database = $force ? 'forced' : 'secured';
+	database($database, "CREATE FUNCTION public.secure() RETURNS event_trigger LANGUAGE plpgsql AS \$\$ DECLARE c record; BEGIN
+		FOR c IN SELECT * FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table' LOOP EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY$force', c.object_identity); END LOOP; END \$\$;
+		CREATE EVENT TRIGGER secure ON ddl_command_end WHEN tag IN ('CREATE TABLE') EXECUTE FUNCTION public.secure()");
+	my ($done, $said) = run_file($database, $file);
+	if ($force)
+	{
+		ok(!$done, 'where row security is forced on every new table, the file makes none');
+		my ($hint) = $said =~ /HINT:  (.*); and run the file again\./ or diag($said);
+		sql($database, "SET ROLE team; $hint");
+		($done, $said) = run_file($database, $file);
+	}
+	ok($done, '... and after its hint was followed, it is installed') or diag($said);
+	is(sql($database, q[SELECT shedlock_acquire('a', '1 h'), relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'shedlock'::regclass]), 't|t|f', '... and works with row security');
+}
+
 # Missing columns are added, whatever the order of the others is.
 my $columns = q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0];
 sql('odd', "DROP TABLE jobs.shedlock; CREATE TABLE jobs.shedlock (last_done_tick timestamp(6), note text, $java_columns, lock_at_least_until timestamp(0)); ALTER TABLE jobs.shedlock OWNER TO team;
