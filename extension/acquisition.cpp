@@ -147,21 +147,31 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
     return result;
 }
 
+// In SERIALIZABLE a write fails with 40001 if other transactions have read the row and this one would close a cycle. Then
+// nothing has been written, and the lock is refused. (There heap_update has no mode that does not look.)
+attempt_result attempt_in_subtransaction(const lock_table &table, const acquire_request &request, const owner &who)
+{
+    attempt_result result;
+    ErrorData *const error = pg::in_subtransaction([&] {
+        result = attempt(table, request, who);
+        return result.outcome == outcomes::granted;
+    });
+    if (error && error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE)
+        return not_granted(outcomes::refused);
+    if (error)
+        ReThrowError(error);
+    return result;
+}
+
 attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
 {
     lock_table table = lock_table::open(function);
     if (table.shape().citus == citus_roles::worker)
         report_worker();
     auto result = not_granted(outcomes::changed);
-    for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++) {
-        if (request.names.size() == 1)
-            result = attempt(table, request, who);
-        else
-            pg::all_or_nothing([&] {
-                result = attempt(table, request, who);
-                return result.outcome == outcomes::granted;
-            });
-    }
+    const bool is_simple = request.names.size() == 1 && !IsolationIsSerializable();
+    for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++)
+        result = is_simple ? attempt(table, request, who) : attempt_in_subtransaction(table, request, who);
     table.close(result.outcome == outcomes::granted);
     return result;
 }

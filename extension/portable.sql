@@ -237,18 +237,20 @@ END
 $$;
 
 -- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
--- them as 30 days each. Now plus two such intervals is within the range of timestamp. Days and hours with different
--- signs are added up.
+-- them as 30 days each. Now plus two such intervals is within the range of timestamp, even if a month has 31 days. Days and
+-- hours with different signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
+    longest CONSTANT interval := '52083333 days 08:00:00'; -- half of the range of timestamp
+    months CONSTANT int := date_part('year', span) * 12 + date_part('month', span);
 BEGIN
     IF NOT isfinite(span) THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
-    ELSIF span NOT BETWEEN interval '-52000000 days' AND interval '52000000 days' THEN
+    ELSIF span + make_interval(days => months) NOT BETWEEN -longest AND longest THEN
         RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
-    ELSIF date_part('year', span) <> 0 OR date_part('month', span) <> 0 THEN
+    ELSIF months <> 0 THEN
         RETURN now + span - now;
     END IF;
     RETURN justify_hours(span);
@@ -357,7 +359,10 @@ DECLARE
     room CONSTANT int := (SELECT name_limit FROM @extschema@.shedlock__columns());
 BEGIN
     PERFORM @extschema@.shedlock__name(name);
-    IF length(name) > room THEN
+    IF left(name, 1) = '{' AND right(name, 1) = '}' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('name is an array literal: "%s"', name),
+            HINT = 'For several names, cast it to text[]: $1::text[]. No lock has this as its own name.';
+    ELSIF length(name) > room THEN
         RAISE string_data_right_truncation
             USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s', length(name), room),
                   DETAIL = format('The name begins with "%s".', left(name, 40));
@@ -837,6 +842,9 @@ DECLARE
     may_be_usual boolean;
 BEGIN
     for_good := false;
+    IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
+        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
+    END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
@@ -940,6 +948,8 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
+DECLARE
+    asked_tick timestamp;
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check and no wait, which would be a third of what a refusal costs.
@@ -947,9 +957,11 @@ BEGIN
         RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
+    at_least := @extschema@.shedlock__at_least(at_least, at_most);
+    wait := @extschema@.shedlock__wait(wait);
+    asked_tick := @extschema@.shedlock__tick(tick, retry);
     PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
-    RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, kind, holder);
+    RETURN @extschema@.shedlock__try_for(names, at_most, at_least, wait, asked_tick, retry, kind, holder);
 END
 $$;
 

@@ -72,7 +72,8 @@ Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_extend_token");
     const auto names = read(fcinfo, 0);
     const auto who = token_claim(read_token(fcinfo, 1));
-    return do_extend(fcinfo, read_extend(fcinfo, 2, names), who, read_nowait(fcinfo, 4));
+    const auto request = read_extend(fcinfo, 2, names);
+    return do_extend(fcinfo, request, who, read_nowait(fcinfo, 4));
 }
 
 Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done, bool nowait = false)
@@ -93,7 +94,8 @@ Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_release_token");
     const auto names = read(fcinfo, 0);
     const auto who = token_claim(read_token(fcinfo, 1));
-    return do_release(fcinfo, names, who, read_done(fcinfo, 2), read_nowait(fcinfo, 3));
+    const bool done = read_done(fcinfo, 2);
+    return do_release(fcinfo, names, who, done, read_nowait(fcinfo, 3));
 }
 
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)

@@ -33,7 +33,7 @@ RESET shedlock.default_at_most;
 -- Names are bytes: case, Unicode composition and inner blanks matter; quotes and percent signs have no meaning.
 SELECT n AS name, shedlock_acquire(n, '1 min')
   FROM unnest(ARRAY['Job', 'job', E'caf\u00e9', E'cafe\u0301', 'two words', 'two  words', '''; DROP TABLE shedlock; --',
-                    '%s%n', 'back\slash', E'new\nline', E'tab\there', E'\U0001F512', '"quoted"', '{a,b}']) n;
+                    '%s%n', 'back\slash', E'new\nline', E'tab\there', E'\U0001F512', '"quoted"', '{a,b} ']) n;
 SELECT count(*) FROM shedlock WHERE name IN (E'caf\u00e9', E'cafe\u0301');
 SELECT shedlock_acquire(repeat('x', 255), '1 min') AS ascii_255, shedlock_acquire(repeat(E'\u00e9', 255), '1 min') AS multibyte_255;
 SELECT length(name), octet_length(name) FROM shedlock WHERE length(name) = 255 ORDER BY 2;

@@ -44,6 +44,35 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_resume(repeat('x', 256))$$
 ]) c;
 
+-- A name that is an array literal is a list that lost its type: drivers send lists without one, and PostgreSQL prefers text. But if a row
+-- has that very name, it is a name.
+PREPARE untyped AS SELECT attempt(format('shedlock_acquire_token(%L, ''1 min'')', shedlock_acquire_token($1, '1 min')));
+PREPARE list AS SELECT shedlock_acquire($1::text[], '1 min'), shedlock_release($1::text[]);
+\set VERBOSITY terse
+EXECUTE untyped('{a,b}');
+\set VERBOSITY default
+EXECUTE list('{a,b}');
+SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
+    $$shedlock_acquire('{a,b}', '1 min')$$,
+    $$shedlock_acquire('{}', '1 min')$$,
+    $$shedlock_acquire('{{a},{b}}', '1 min')$$,
+    $$shedlock_acquire(ARRAY['a', '{b}'], '1 min')$$,
+    $$shedlock_extend('{"a","b"}', '1 min')$$,
+    $$shedlock_release('{a}')$$,
+    $$shedlock_release_token('{a}', 1)$$,
+    $$shedlock_guard('{a}')$$,
+    $$shedlock_complete_token('{a}', 1)$$,
+    $$shedlock_pause('{a}')$$,
+    $$shedlock_force_release('{a}')$$,
+    $$shedlock_forget('{a}')$$,
+    $$shedlock_acquire('{a', '1 min') AND shedlock_release('{a')$$,
+    $$shedlock_acquire('a}', '1 min') AND shedlock_release('a}')$$
+]) c;
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('{a}', '-infinity', '-infinity', '');
+SELECT attempt($$shedlock_acquire('{a}', '1 min')$$), attempt($$shedlock_acquire('{a}', '1 min')$$), attempt($$shedlock_release('{a}')$$), attempt($$shedlock_forget('{a}')$$);
+DEALLOCATE ALL;
+DELETE FROM shedlock;
+
 -- name as an array
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire(NULL::text[], '1 min')$$,
@@ -155,9 +184,29 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 -- None of these calls left anything behind.
 SELECT count(*) FROM shedlock;
 
+-- If several arguments are wrong, the first one is reported. (retry is wrong only if there is no tick.)
+CREATE FUNCTION first_wrong(call text, names text[], good text[], bad text[]) RETURNS SETOF text LANGUAGE sql AS $f$
+    SELECT c || ': ' || said FROM (
+        SELECT format(call, VARIADIC good[:i - 1] || bad[i:]) AS c, names[i] AS first FROM generate_series(1, cardinality(names)) i) c, attempt(c) said
+     WHERE said !~ ('^22(004|023): ' || first || ' ')
+$f$;
+SELECT first_wrong('shedlock_acquire_token(%s, %s, %s, %s, %s, %s, NULL, %s)', '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
+    ARRAY['''a''::text', '''1 min''', '''0''', '''0''', 'now()', 'true', 'false'], ARRAY['NULL::text', '''0''', 'NULL', 'NULL', 'now() + interval ''1 h''', 'NULL', 'NULL']);
+SELECT first_wrong('shedlock_acquire(%s, %s, %s, %s, %s, %s, %s)', '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
+    ARRAY['''{a,b}''::text[]', '''1 min''', '''0''', '''0''', 'NULL', 'false', 'false'], ARRAY['NULL::text[]', 'NULL', '''1 h''', '''-1 s''', '''infinity''', 'true', 'NULL']);
+SELECT first_wrong('shedlock_extend_token(%s, %s, %s, %s, %s)', '{name,token,at_most,at_least,nowait}',
+    ARRAY['''a''::text', '1', '''1 min''', '''0''', 'false'], ARRAY['NULL::text', 'NULL', 'NULL', '''-1 s''', 'NULL']);
+SELECT first_wrong('shedlock_release_token(%s, %s, %s, %s)', '{name,token,done,nowait}', ARRAY['''a''::text', '1', 'true', 'false'], ARRAY['''''::text', 'NULL', 'NULL', 'NULL']);
+DROP FUNCTION first_wrong;
+-- That one of several locks is held does not hide that another one cannot be stored.
+SELECT shedlock_acquire('a', '1 min');
+SELECT attempt($$shedlock_acquire(ARRAY['a', repeat('x', 256)], '1 min')$$);
+DELETE FROM shedlock;
+
 -- Allowed: a lease of 140,000 years, one of 1 ms (the shortest), at_least as long as at_most, and the extreme tokens.
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('long', '140000 years', '140000 years')$$,
+    $$shedlock_acquire('longest', '52083333 days', '52083333 days')$$,
     $$shedlock_acquire('short', '1 ms', '1 ms')$$,
     $$shedlock_release_token('none', 9223372036854775807)$$,
     $$shedlock_release_token('none', (-9223372036854775808)::bigint)$$

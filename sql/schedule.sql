@@ -116,3 +116,29 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$('7 months', at => '2000-12-31Z') = '2000-06-01Z'$$
 ]) c;
 DROP FUNCTION attempt;
+SET TimeZone = 'UTC';
+-- Before the year 1 there is no year 0.
+SELECT count(*) AS wrong FROM generate_series(timestamptz '0010-01-01 BC', '0010-01-01', '13 days') at WHERE shedlock_tick('1 month', at => at) <> date_trunc('month', at);
+SELECT shedlock_tick(every, at => '0044-03-15 BC') FROM unnest('{1 month,1 year,4 years}'::interval[]) every;
+-- zone: the name of a time zone. PostgreSQL takes offsets and abbreviations, too, but not as people mean them.
+CREATE FUNCTION attempt(zone text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN shedlock_tick('1 day', zone, '2026-07-01 12:00Z');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || SQLERRM;
+END $$;
+\pset format unaligned
+\pset tuples_only on
+SELECT attempt(zone) FROM unnest('{UTC+3,UTC-3,Etc/GMT+13,+03,-03,+03:00,GMT+3,GMT3,<+03>-3,FOO5,Berlin1,EST5,"EST5EDT,M3.2.0,M11.1.0",CET,cet,EST,MET,EET,WET,HST,MST,PST,Z,IST,3,Nowhere,"",Port-au-Prince}'::text[]) zone;
+SELECT zone, attempt(zone) FROM unnest('{UTC,utc,GMT,gmt,Etc/UTC,Etc/GMT-3,etc/gmt+3,EST5EDT,europe/berlin,EUROPE/BERLIN,America/Port-au-Prince}'::text[]) zone;
+\pset tuples_only off
+\pset format aligned
+-- Every other name of pg_timezone_names is accepted, however it is spelled.
+SELECT count(*) > 1000 AS many, count(*) FILTER (WHERE attempt(z.zone) ~ '^22023') AS refused
+  FROM pg_timezone_names n, unnest(ARRAY[n.name, upper(n.name), lower(n.name)]) z (zone)
+ WHERE upper(n.name) NOT IN (SELECT abbrev FROM pg_timezone_abbrevs WHERE abbrev NOT IN ('UTC', 'GMT')) AND n.name !~ '^(Asia|Africa|Antarctica|posix|right)/';
+\set SHOW_CONTEXT never
+SELECT shedlock_tick('1 day', 'UTC+3');
+SELECT shedlock_ticks('1 hour', now() - interval '1 hour', 'MET');
+\set SHOW_CONTEXT errors
+DROP FUNCTION attempt;

@@ -237,18 +237,20 @@ END
 $$;
 
 -- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
--- them as 30 days each. Now plus two such intervals is within the range of timestamp. Days and hours with different
--- signs are added up.
+-- them as 30 days each. Now plus two such intervals is within the range of timestamp, even if a month has 31 days. Days and
+-- hours with different signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 DECLARE
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
+    longest CONSTANT interval := '52083333 days 08:00:00'; -- half of the range of timestamp
+    months CONSTANT int := date_part('year', span) * 12 + date_part('month', span);
 BEGIN
     IF NOT isfinite(span) THEN
         RAISE invalid_parameter_value USING MESSAGE = argument || ' must be finite';
-    ELSIF span NOT BETWEEN interval '-52000000 days' AND interval '52000000 days' THEN
+    ELSIF span + make_interval(days => months) NOT BETWEEN -longest AND longest THEN
         RAISE datetime_field_overflow USING MESSAGE = argument || ' is beyond the range of timestamp';
-    ELSIF date_part('year', span) <> 0 OR date_part('month', span) <> 0 THEN
+    ELSIF months <> 0 THEN
         RETURN now + span - now;
     END IF;
     RETURN justify_hours(span);
@@ -357,7 +359,10 @@ DECLARE
     room CONSTANT int := (SELECT name_limit FROM @extschema@.shedlock__columns());
 BEGIN
     PERFORM @extschema@.shedlock__name(name);
-    IF length(name) > room THEN
+    IF left(name, 1) = '{' AND right(name, 1) = '}' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('name is an array literal: "%s"', name),
+            HINT = 'For several names, cast it to text[]: $1::text[]. No lock has this as its own name.';
+    ELSIF length(name) > room THEN
         RAISE string_data_right_truncation
             USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s', length(name), room),
                   DETAIL = format('The name begins with "%s".', left(name, 40));
@@ -837,6 +842,9 @@ DECLARE
     may_be_usual boolean;
 BEGIN
     for_good := false;
+    IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
+        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
+    END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
@@ -940,6 +948,8 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
+DECLARE
+    asked_tick timestamp;
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check and no wait, which would be a third of what a refusal costs.
@@ -947,9 +957,11 @@ BEGIN
         RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
+    at_least := @extschema@.shedlock__at_least(at_least, at_most);
+    wait := @extschema@.shedlock__wait(wait);
+    asked_tick := @extschema@.shedlock__tick(tick, retry);
     PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
-    RETURN @extschema@.shedlock__try_for(names, at_most, @extschema@.shedlock__at_least(at_least, at_most),
-        @extschema@.shedlock__wait(wait), @extschema@.shedlock__tick(tick, retry), retry, kind, holder);
+    RETURN @extschema@.shedlock__try_for(names, at_most, at_least, wait, asked_tick, retry, kind, holder);
 END
 $$;
 
@@ -2213,6 +2225,7 @@ DECLARE
     origin CONSTANT timestamp := '2001-01-01'; -- a Monday
     half_a_day CONSTANT interval := '12 hours';
     by_the_hour CONSTANT boolean := every < interval '1 day';
+    is_name boolean := true;
     months int;
     rest interval;
     latest timestamptz;
@@ -2237,6 +2250,21 @@ BEGIN
             HINT = 'A day and a half is ''36 hours''.';
     END IF;
 
+    -- PostgreSQL takes any text with an offset for a POSIX time zone, whose sign is the other way round: UTC+3 is west. And
+    -- it prefers an abbreviation, which has the same offset all year, to a zone of that name (CET, EST, MET). Reading the
+    -- names of all zones takes 35 ms.
+    IF zone ~ '[0-9]' THEN
+        IF zone !~* '^((Etc/)?GMT[+-]?0|Etc/GMT(-([1-9]|1[0-4])|[+]([1-9]|1[0-2]))|EST5EDT|CST6CDT|MST7MDT|PST8PDT)$' AND NOT EXISTS (SELECT FROM pg_timezone_names WHERE lower(name) = lower(zone)) THEN
+            is_name := false;
+        END IF;
+    ELSIF strpos(zone, '/') = 0 AND upper(zone) <> ALL ('{UTC,GMT}') THEN
+        is_name := NOT EXISTS (SELECT FROM pg_timezone_abbrevs WHERE abbrev = upper(zone));
+    END IF;
+    IF NOT is_name THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('zone "%s" is an offset or an abbreviation, not the name of a time zone', zone),
+            HINT = 'The names are in pg_timezone_names: Europe/Berlin, for example. Three hours east of UTC is Etc/GMT-3.';
+    END IF;
+
     latest := at + LEAST(every / 2, interval '30 seconds');
     -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick. So a
     -- tick up to three hours ahead by the wall clock is tried first, and taken if its instant has come.
@@ -2244,7 +2272,8 @@ BEGIN
         shown := latest AT TIME ZONE zone + ahead;
         due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
                     ELSE origin + make_interval(months =>
-                        (floor(((extract(year FROM shown) - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
+                        (floor(((extract(year FROM shown) + (extract(year FROM shown) < 0)::int -- there is no year 0
+                                 - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
         -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was not
         -- changed between that instant and `latest`. Otherwise it is counted from half a day before `due` (this finds the
         -- first of two such instants) or, if that is wrong, half a day after it. Each is right without a change in between.

@@ -75,12 +75,16 @@ void check_name(std::optional<std::string> const &name, call const &made, circum
         errors.must("22023");
     bool const is_too_long =
         is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit;
-    if (is_too_long && has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
-        errors.may("22001"); // the portable edition treats that as a row that was never acquired
-    if (is_too_long && !has_row) {
-        // With several names, the portable edition may find another one refused, or lost, before it finds this.
-        bool const is_first = !made.is_array || !about.is_portable;
-        errors.may_or_must(is_first, "22001");
+    bool const is_array_literal = !name->empty() && name->front() == '{' && name->back() == '}';
+    if (!is_too_long && !is_array_literal)
+        return;
+    auto const refusal = is_array_literal ? "22023" : "22001";
+    if (has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
+        errors.may(refusal); // the portable edition treats that as a row that was never acquired
+    if (!has_row) {
+        // With several names, the portable edition may find another one lost before it finds this.
+        bool const is_acquire = made.what == function::acquire || made.what == function::acquire_token;
+        errors.may_or_must(!made.is_array || !about.is_portable || is_acquire, refusal);
         if (made.what == function::complete || made.what == function::complete_token)
             errors.may("SL001"); // for an earlier name
     }
