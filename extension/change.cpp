@@ -25,10 +25,7 @@ enum class change_result { done, not_ours, busy, again };
 // over depends on how that transaction ends.
 bool is_being_extended(const lock_table &table, const sighting &seen)
 {
-    if (seen.state != sighting::states::undecided)
-        return false;
-    const auto what = table.look_ahead(seen);
-    return what == lock_table::changes::extension || what == lock_table::changes::over;
+    return seen.state == sighting::states::undecided && table.look_ahead(seen) == lock_table::changes::other;
 }
 
 std::optional<complaint> find_complaint(const lock_table &table, const sighting &seen, const claim &who, instant now)

@@ -62,9 +62,9 @@ public:
     sighting look(const lock_name &name) const;
     void unpin(sighting &seen) const;
 
-    // What the transaction in progress is doing to an undecided row: extending or releasing the same acquisition,
-    // making another one, or deleting the row; or it has just ended.
-    enum class changes { extension, acquisition, deletion, over };
+    // What the transaction in progress makes of an undecided row: another acquisition, nothing, or something else: it
+    // extends or releases the same acquisition, or has just ended.
+    enum class changes { acquisition, deletion, other };
     changes look_ahead(const sighting &seen) const;
 
     // Whether this transaction wrote what was seen. If so, no other one can change it before this transaction ends.

@@ -279,12 +279,12 @@ lock_table::changes lock_table::look_ahead(const sighting &seen) const
     const Buffer page = ReadBuffer(table_, ItemPointerGetBlockNumber(&next));
     LockBuffer(page, BUFFER_LOCK_SHARE);
     HeapTupleData version;
-    auto result = changes::over;
-    if (version_at(table_, page, next, version) && HeapTupleHeaderGetXmin(version.t_data) == seen.other)
-        result = read(version).times.locked_at == seen.times().locked_at ? changes::extension : changes::acquisition;
+    const bool is_acquisition = version_at(table_, page, next, version) &&
+                                HeapTupleHeaderGetXmin(version.t_data) == seen.other &&
+                                read(version).times.locked_at != seen.times().locked_at;
     LockBuffer(page, BUFFER_LOCK_UNLOCK);
     ReleaseBuffer(page);
-    return result;
+    return is_acquisition ? changes::acquisition : changes::other;
 }
 
 bool lock_table::is_unchanged(const sighting &seen) const

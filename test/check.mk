@@ -30,9 +30,9 @@ programs: | client extension
 thread: | programs
 	$(built) 'g++: ThreadSanitizer' test/sanitized
 
-# The extension. Races are run even if a regression file has failed.
+# The extension. Races are run even if a regression file has failed. A statement that hangs is cancelled.
 extension_tests: | extension
-	$(part) 'SQL functions and races (pg_regress, isolation tester)' $(server) sh -c 'for kind in ISOLATION REGRESS; do \
+	$(part) 'SQL functions and races (pg_regress, isolation tester)' $(server) -o statement_timeout=5min sh -c 'for kind in ISOLATION REGRESS; do \
 	  make --no-print-directory installcheck $$kind= || { cat regression.diffs; failed=yes; }; done; [ -z "$$failed" ]'
 # On a server with assertions, where make check-assert has left one.
 asserting := $(wildcard build/assert/$(shell pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')/bin/postgres)

@@ -63,6 +63,7 @@ my @cases = (
 	[ 'flushed', $off, "SELECT shedlock_acquire(ARRAY['new3', 'new4'], '1 h')", 'I7 acquire of several' ],
 	[ 'flushed', "$hold; $off", "SELECT shedlock_extend('a', '2 h')", 'I7 extend' ],
 	[ 'flushed', $off, "BEGIN; SELECT shedlock_acquire('new5', '1 h'); SET LOCAL synchronous_commit = off; COMMIT", 'I7 synchronous_commit is turned off after the acquire' ],
+	[ 'flushed', "$hold; $off", "SELECT shedlock_force_release('a')", 'I7 release by force' ],
 	[ 'flushed', 'SELECT 1', "BEGIN; SELECT shedlock_acquire('new6', '1 h'), shedlock_release('new6'); COMMIT", 'acquire and release in one transaction' ],
 	[ 'not flushed', $hold, "SELECT shedlock_release('a')", 'release alone' ],
 	[ 'not flushed', $hold, "SELECT shedlock_release(ARRAY['b', 'c'])", 'release of several alone' ],

@@ -50,6 +50,14 @@ sub stop
 }
 sub go_on { my ($session) = @_; kill 'CONT', pid($session); return $session; }
 
+sub is_woken_soon
+{
+	my ($session) = @_;
+	my $patience = 300;
+	sleep(0.01) until was_woken($session) || $patience-- == 0;
+	return was_woken($session);
+}
+
 # Returns whether the action wakes a waiting session, directly or by way of another session. A session that was about to fall asleep needs
 # no signal, so the test tries several times.
 sub wakes
@@ -59,9 +67,7 @@ sub wakes
 	{
 		my $session = stop($start_waiting->());
 		$action->();
-		my $patience = 300;
-		sleep(0.01) until was_woken($session) || $patience-- == 0;
-		my $was_woken = was_woken($session);
+		my $was_woken = is_woken_soon($session);
 		end(go_on($session));
 		return 1 if $was_woken;
 	}
@@ -140,9 +146,12 @@ my ($first, $second);
 hold('woken');
 ok(wakes(sub { $first = wait_for('woken'); return wait_for('woken') }, sub { end($first) }), 'a session that gives up wakes the one behind it');
 undef $first;
-ok(wakes(sub { end($first) if $first; hold($_) for 'one', 'other'; $first = asleep(start("SELECT shedlock_acquire_token('{one, other}'::text[], '1 h', wait => '1 h') IS NOT NULL")); return wait_for('one') },
+my $both = "SELECT shedlock_acquire_token('{one, other}'::text[], '1 h', wait => '1 h') IS NOT NULL";
+ok(wakes(sub { end($first) if $first; hold($_) for 'one', 'other'; $first = asleep(start($both)); return wait_for('one') },
 		sub { release('one') }), '... and so does one that cannot use the lock, because another lock that it needs is held');
-end($first);
+ok(wakes(sub { end($first); end(go_on($second)) if $second; hold('one'); $first = asleep(start($both)); $second = stop(wait_for('one')); return wait_for('one') },
+		sub { release('one'); is_woken_soon($second) or return; kill 'TERM', pid($second); go_on($second) }), '... and one that ends after it was woken, behind another one');
+end($_) for $first, $second;
 # The first session leaves the queue, so the second has to know when the lease ends.
 # (If the first gets the lock before it is terminated, it holds it for a millisecond.)
 $token = sql("SELECT shedlock_acquire_token('runs out', '1 h')");
