@@ -147,8 +147,8 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
     return result;
 }
 
-// In SERIALIZABLE a write fails with 40001 if other transactions have read the row and this one would close a cycle. Then
-// nothing has been written, and the lock is refused. (There heap_update has no mode that does not look.)
+// In SERIALIZABLE a write fails with 40001 if other transactions have read the row and this one would close a cycle.
+// Then nothing has been written, and the lock is refused. (There heap_update has no mode that does not look.)
 attempt_result attempt_in_subtransaction(const lock_table &table, const acquire_request &request, const owner &who)
 {
     attempt_result result;

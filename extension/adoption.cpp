@@ -82,8 +82,8 @@ void add_missing_columns(const char *table, std::initializer_list<AttrNumber> fo
         execute(psprintf("ALTER TABLE %s%s", table, additions));
 }
 
-// Waits for transactions that use the table. Meanwhile another one may have got its name, which is what the statements of
-// the script mean.
+// Waits for transactions that use the table. Meanwhile another one may have got its name, which is what the statements
+// of the script mean.
 void adopt(Oid table_id, Oid schema, const char *name)
 {
     const Relation table = relation_open(table_id, AccessExclusiveLock);
@@ -133,7 +133,8 @@ void make_or_adopt_table(Oid schema)
     if (OidIsValid(existing))
         adopt(existing, schema, name);
     else
-        execute(psprintf(definition, name, quote_identifier(GetUserNameFromId(owner_of_extension(CurrentExtensionObject), false))));
+        execute(psprintf(definition, name,
+                         quote_identifier(GetUserNameFromId(owner_of_extension(CurrentExtensionObject), false))));
     record_dependency(CurrentExtensionObject, get_relname_relid("shedlock", schema));
 }
 

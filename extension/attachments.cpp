@@ -4,8 +4,8 @@ namespace shedlock {
 
 namespace {
 
-// Whether this is exactly the trigger that shedlock_protect creates. Its function is the one that the extension's script
-// created, in whatever schema it is now; only its owner can replace or rename it.
+// Whether this is exactly the trigger that shedlock_protect creates. Its function is the one that the extension's
+// script created, in whatever schema it is now; only its owner can replace or rename it.
 bool is_protection(const Trigger &trigger)
 {
     const char *const function = get_func_name(trigger.tgfoid);
@@ -43,8 +43,8 @@ bool is_on_ours(HeapTuple constraint, const table_shape &shape)
                        [&](AttrNumber column) { return is_ours(shape, column); });
 }
 
-// Whether it is a foreign key's trigger, and the foreign key does no harm. If other tables refer to this one, they do so
-// by a column that we never change.
+// Whether it is a foreign key's trigger, and the foreign key does no harm. If other tables refer to this one, they do
+// so by a column that we never change.
 bool is_harmless_reference(const Trigger &trigger, table_shape &shape)
 {
     const HeapTuple constraint = SearchSysCache1(CONSTROID, ObjectIdGetDatum(trigger.tgconstraint));
@@ -82,9 +82,9 @@ void check_constraints(Relation table, const table_shape &shape)
         const Oid id = get_relation_constraint_oid(shape.table, name, false);
         const HeapTuple constraint = SearchSysCache1(CONSTROID, ObjectIdGetDatum(id));
         if (!HeapTupleIsValid(constraint) || is_on_ours(constraint, shape))
-            report_unusable(
-                table, psprintf("constraint \"%s\" is on a column of the locks, and would not be checked", name),
-                "Drop the constraint.");
+            report_unusable(table,
+                            psprintf("constraint \"%s\" is on a column of the locks, and would not be checked", name),
+                            "Drop the constraint.");
         ReleaseSysCache(constraint);
     }
 }
@@ -188,19 +188,17 @@ void require_insertable(Relation table, const table_shape &shape, std::string_vi
 {
     visit_others(table, shape, [&](Form_pg_attribute column) {
         if (is_filled_by_insert(column))
-            report_no_insert(table, name,
-                             psprintf("column \"%s\" is NOT NULL, has a default or is generated",
-                                      NameStr(column->attname)));
+            report_no_insert(
+                table, name,
+                psprintf("column \"%s\" is NOT NULL, has a default or is generated", NameStr(column->attname)));
     });
     if (const TupleConstr *const constraints = RelationGetDescr(table)->constr; constraints->num_check > 0)
-        report_no_insert(table, name,
-                         psprintf("constraint \"%s\" would not be checked", constraints->check[0].ccname));
+        report_no_insert(table, name, psprintf("constraint \"%s\" would not be checked", constraints->check[0].ccname));
 }
 
 void report_conflict(Relation table, Relation index, std::string_view name)
 {
-    report_no_insert(table, name,
-                     psprintf("index \"%s\" has such a row already", RelationGetRelationName(index)));
+    report_no_insert(table, name, psprintf("index \"%s\" has such a row already", RelationGetRelationName(index)));
 }
 
 } // namespace shedlock

@@ -16,10 +16,11 @@ void warn_of_java(const lock_name &name, const char *holder)
 void require_unreferenced(const lock_table &table, const lock_name &name)
 {
     if (table.shape().is_referenced)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("cannot forget lock \"%.*s\": foreign keys of other tables refer to the lock table",
-                               SV(name.bytes)),
-                        errhint("DELETE the row as the owner of the table, while the lock is free. That checks them.")));
+        ereport(ERROR,
+                (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                 errmsg("cannot forget lock \"%.*s\": foreign keys of other tables refer to the lock table",
+                        SV(name.bytes)),
+                 errhint("DELETE the row as the owner of the table, while the lock is free. That checks them.")));
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // Which tables can be the lock table. The functions write it directly, without what the executor does for an ordinary
 // UPDATE (triggers, rules, row security, constraints, publications), on behalf of any caller, and it may belong to
-// another role. So this is a list of what is allowed: whatever is not known to be harmless is refused. Row security is no
-// concern of ours: it is about rows that an SQL statement may see.
+// another role. So this is a list of what is allowed: whatever is not known to be harmless is refused. Row security is
+// no concern of ours: it is about rows that an SQL statement may see.
 #pragma once
 
 #include "shape.hpp"

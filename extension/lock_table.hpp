@@ -42,8 +42,8 @@ struct sighting {
 
 class lock_table {
 public:
-    // Locks the table, by default in ROW EXCLUSIVE mode, so it waits for DDL that conflicts. Checks the table's shape if
-    // the table is new to this backend or has changed. `function` is any function of the extension.
+    // Locks the table, by default in ROW EXCLUSIVE mode, so it waits for DDL that conflicts. Checks the table's shape
+    // if the table is new to this backend or has changed. `function` is any function of the extension.
     static lock_table open(Oid function, LOCKMODE mode = RowExclusiveLock);
     static lock_table open_table(Oid table, LOCKMODE mode = RowExclusiveLock);
 

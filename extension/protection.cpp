@@ -9,10 +9,11 @@ namespace {
 
 Oid find_trigger_function(Oid function)
 {
-    const Oid found = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(protection_function),
-                                      PointerGetDatum(buildoidvector(nullptr, 0)),
-                                      ObjectIdGetDatum(get_func_namespace(function)));
-    if (!OidIsValid(found) || getExtensionOfObject(ProcedureRelationId, found) != getExtensionOfObject(ProcedureRelationId, function))
+    const Oid found =
+        GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(protection_function),
+                        PointerGetDatum(buildoidvector(nullptr, 0)), ObjectIdGetDatum(get_func_namespace(function)));
+    if (!OidIsValid(found) ||
+        getExtensionOfObject(ProcedureRelationId, found) != getExtensionOfObject(ProcedureRelationId, function))
         report_dropped();
     return found;
 }
@@ -20,8 +21,7 @@ Oid find_trigger_function(Oid function)
 Oid find_trigger(const TriggerDesc *triggers, Oid function)
 {
     for (int i = 0; triggers && i < triggers->numtriggers; i++)
-        if (triggers->triggers[i].tgfoid == function &&
-            strcmp(triggers->triggers[i].tgname, protection_trigger) == 0)
+        if (triggers->triggers[i].tgfoid == function && strcmp(triggers->triggers[i].tgname, protection_trigger) == 0)
             return triggers->triggers[i].tgoid;
     return InvalidOid;
 }

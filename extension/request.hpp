@@ -44,7 +44,8 @@ struct wait_request {
     int64 wait_id;
 };
 
-// 25006 in a read-only transaction and on a standby. 25000 in a parallel operation: a worker's guard would be forgotten.
+// 25006 in a read-only transaction and on a standby. 25000 in a parallel operation: a worker's guard would be
+// forgotten.
 void require_writable(const char *function);
 
 // The longest array of names. An acquire keeps one page of the buffer cache pinned for each name, and a session that
@@ -94,8 +95,8 @@ const char *read_command(FunctionCallInfo fcinfo, int argument);
 // Empty when NULL: the caller wants the default holder.
 std::string_view read_holder(FunctionCallInfo fcinfo, int argument);
 
-// For a name that has no row yet: 22023 if it is empty, or an array literal ({a,b}: what drivers send for a list without
-// a type); 22001 if it is longer than the table's column, which only the opened table knows.
+// For a name that has no row yet: 22023 if it is empty, or an array literal ({a,b}: what drivers send for a list
+// without a type); 22001 if it is longer than the table's column, which only the opened table knows.
 void require_storable(const lock_name &name, int limit);
 
 } // namespace shedlock

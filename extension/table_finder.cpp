@@ -113,10 +113,11 @@ void check_owner(Relation table)
     const Oid extension = get_extension_oid("shedlock", true);
     const Oid installer = OidIsValid(extension) ? owner_of_extension(extension) : table->rd_rel->relowner;
     if (!has_privs_of_role(installer, table->rd_rel->relowner))
-        report_unusable(table,
-                        psprintf("it belongs to role \"%s\", whose rights the owner of the extension, \"%s\", does not have",
-                                 GetUserNameFromId(table->rd_rel->relowner, false), GetUserNameFromId(installer, false)),
-                        "ALTER TABLE ... OWNER TO the owner of the extension, or GRANT it the role.");
+        report_unusable(
+            table,
+            psprintf("it belongs to role \"%s\", whose rights the owner of the extension, \"%s\", does not have",
+                     GetUserNameFromId(table->rd_rel->relowner, false), GetUserNameFromId(installer, false)),
+            "ALTER TABLE ... OWNER TO the owner of the extension, or GRANT it the role.");
 }
 
 // The coordinator is number 0. Only superusers can create a table in pg_catalog, so no other role can imitate
@@ -163,8 +164,8 @@ Oid owner_of_extension(Oid extension)
     ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
     const SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &key);
     const HeapTuple tuple = systable_getnext(scan);
-    const Oid owner = HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner
-                                              : InvalidOid;
+    const Oid owner =
+        HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner : InvalidOid;
     systable_endscan(scan);
     table_close(extensions, AccessShareLock);
     if (!OidIsValid(owner))
