@@ -53,6 +53,8 @@ bool is_harmless_reference(const Trigger &trigger, table_shape &shape)
     const auto *const form = reinterpret_cast<Form_pg_constraint>(GETSTRUCT(constraint));
     const bool is_foreign_key = trigger.tgisinternal && form->contype == CONSTRAINT_FOREIGN;
     const bool is_harmful = form->conrelid == shape.table && is_on_ours(constraint, shape);
+    if (is_foreign_key && form->conrelid == shape.table)
+        shape.has_foreign_keys = true;
     if (is_foreign_key && form->confrelid == shape.table)
         shape.is_referenced = true;
     ReleaseSysCache(constraint);
@@ -67,10 +69,10 @@ void check_triggers(Relation table, table_shape &shape)
         if (is_of_user(trigger))
             shape.has_triggers = true;
         else if (!is_protection(trigger) && !is_harmless_reference(trigger, shape))
-            report_unusable(
-                table, "it has triggers or foreign keys, which would not run",
-                "Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive "
-                "did, use a database that it does not replicate.");
+            report_unusable(table, "it has triggers or foreign keys, which would not run",
+                            "Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus "
+                            "made them, call undistribute_table; where pgactive "
+                            "did, use a database that it does not replicate.");
     }
 }
 
@@ -194,6 +196,18 @@ void require_insertable(Relation table, const table_shape &shape, std::string_vi
     });
     if (const TupleConstr *const constraints = RelationGetDescr(table)->constr; constraints->num_check > 0)
         report_no_insert(table, name, psprintf("constraint \"%s\" would not be checked", constraints->check[0].ccname));
+}
+
+void require_checked(Relation table, const table_shape &shape, std::string_view name)
+{
+    if (!shape.has_foreign_keys || !AfterTriggerPendingOnRel(shape.table))
+        return;
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("lock \"%.*s\" cannot be changed: SQL of this transaction has changed table %s, whose foreign "
+                    "keys have not been checked yet",
+                    SV(name), RelationGetRelationName(table)),
+             errhint("Commit that first.")));
 }
 
 void report_conflict(Relation table, Relation index, std::string_view name)

@@ -147,6 +147,8 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
 
     PAUSE_POINT("before the lock");
     const bool own = is_own(seen);
+    if (own)
+        require_checked(table_, shape_, seen.name.bytes);
     // Readers do not prune, so writers do, as soon as the page no longer has space for a few row versions. The server's
     // own threshold, a tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move
     // the old tuple within the page; nothing of it is needed any more.

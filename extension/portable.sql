@@ -1807,15 +1807,15 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE plpgsql AS $$
--- Runs with the caller's search_path, as the command must. So every operator and every function has its schema.
+-- Runs with the caller's search_path, as the command must. So every operator, function and type has its schema.
 DECLARE
-    itself oid;
+    itself pg_catalog.oid;
     token bigint;
     failed boolean := false;
-    code text;
-    message text;
-    detail text;
-    hint text;
+    code pg_catalog.text;
+    message pg_catalog.text;
+    detail pg_catalog.text;
+    hint pg_catalog.text;
 BEGIN
     @run_here@
     BEGIN
@@ -2067,18 +2067,22 @@ CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- Shape ---------------------------------------------------------------------------------------------------------------
 
--- Like extension/shape.cpp, this refuses whatever is not known to be harmless. It is called when this file runs, by the
--- doctor, by shedlock_protect, and for Java clients by shedlock_grant and shedlock_revoke. In every other call it would cost
--- more than the call itself.
-CREATE OR REPLACE FUNCTION shedlock_table() RETURNS regclass
+-- Like extension/inspection.cpp, this refuses whatever is not known to be harmless. It is called when this file runs, by the
+-- doctor and by shedlock_protect. In every other call it would cost more than the call itself.
+CREATE OR REPLACE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text, OUT has_counters boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     id CONSTANT oid := to_regclass('@extschema@.shedlock');
     t pg_class;
     what text;
-    remedy text;
 BEGIN
-    @here@
+    has_counters := false;
+    BEGIN
+        @here@
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        GET STACKED DIAGNOSTICS complaint = MESSAGE_TEXT, remedy = PG_EXCEPTION_HINT;
+        RETURN;
+    END;
     SELECT * INTO t FROM pg_class WHERE oid = id;
     IF t.oid IS NULL THEN
         RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
@@ -2098,15 +2102,17 @@ BEGIN
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys',
-               'Drop the triggers and foreign keys. Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
+               'Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
             FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid LEFT JOIN pg_constraint k ON k.oid = g.tgconstraint, ours
             WHERE g.tgrelid = id
               AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
                   ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
               AND NOT (g.tgisinternal AND k.contype IS NOT DISTINCT FROM 'f' AND NOT (k.conrelid = id AND k.conkey && ours.numbers))
-              -- Somebody's own, an audit for example: AFTER (not 2, BEFORE, and not 64, INSTEAD OF), and run with the rights
-              -- of the role that wrote it. Other extensions are known by their triggers, most of which are in C.
-              AND NOT (NOT g.tgisinternal AND g.tgtype & 66 = 0 AND p.proowner = t.relowner
+              -- Somebody's own, an audit for example: AFTER (not 2, BEFORE, and not 64, INSTEAD OF), and with the rights of the
+              -- role that wrote it: a deferred one would run with the caller's, and a name without a schema would mean the
+              -- caller's temporary table. Other extensions are known by their triggers, most of which are in C.
+              AND NOT (NOT g.tgisinternal AND g.tgtype & 66 = 0 AND NOT g.tgdeferrable AND p.proowner = t.relowner
+                       AND EXISTS (SELECT FROM unnest(p.proconfig) s WHERE s ~ '^search_path=.*, ?"?pg_temp"?$')
                        AND NOT EXISTS (SELECT FROM pg_language l WHERE l.oid = p.prolang AND l.lanname IN ('c', 'internal'))
                        AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid, d.deptype) = ('pg_proc'::regclass, p.oid, 'e')))
         UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
@@ -2115,6 +2121,14 @@ BEGIN
             WHERE t.relrowsecurity AND t.relforcerowsecurity
         UNION ALL SELECT 7, format('constraint "%s" is on a column of the locks', conname), 'Drop the constraint.' FROM pg_constraint k, ours
             WHERE k.conrelid = id AND k.contype = 'c' AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
+        UNION ALL SELECT 7, format('constraint "%s" is not valid, so it may refuse rows that exist', conname), format('ALTER TABLE %s VALIDATE CONSTRAINT %I.', id::regclass, conname)
+            FROM pg_constraint WHERE conrelid = id AND contype = 'c' AND NOT convalidated
+        UNION ALL SELECT 8, format('a constraint, a default or a generated column uses %s of role %s, which would run as the functions'' owner', pg_describe_object(d.refclassid, d.refobjid, 0), f.owner::regrole),
+                'Drop it, or let the owner of the table own what it uses.'
+            FROM pg_depend d JOIN (SELECT tableoid, oid, proowner FROM pg_proc UNION ALL SELECT tableoid, oid, oprowner FROM pg_operator UNION ALL SELECT tableoid, oid, typowner FROM pg_type) f (class, object, owner)
+                               ON (f.class, f.object) = (d.refclassid, d.refobjid)
+            WHERE f.owner <> t.relowner AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = id)
+                                             OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = id))
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
                 'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
@@ -2180,15 +2194,25 @@ BEGIN
                 remedy := 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.';
         END;
     END IF;
-    IF what IS NOT NULL THEN
-        RAISE object_not_in_prerequisite_state
-            USING MESSAGE = format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what), HINT = remedy;
+    IF what IS NULL THEN
+        lock_table := id;
+    ELSE
+        complaint := format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what);
     END IF;
-    RETURN id;
 END
 $$;
 
--- include Checked
+CREATE OR REPLACE FUNCTION shedlock__complain(complaint text, remedy text) RETURNS regclass
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = complaint, HINT = remedy;
+END
+$$;
+
+-- PL/pgSQL looks functions up by name, so a role can make a call ambiguous by planting an overload. A view is found by
+-- its name alone, and calls the functions that existed when it was created.
+CREATE OR REPLACE VIEW shedlock_table AS
+SELECT CASE WHEN complaint IS NULL THEN lock_table ELSE shedlock__complain(complaint, remedy) END AS id FROM shedlock_inspect();
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 

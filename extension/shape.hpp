@@ -19,12 +19,13 @@ struct table_shape {
     AttrNumber last_tick;
     AttrNumber last_done_tick;
     AttrNumber last_done_at;
-    bool has_triggers;   // of somebody, which do not fire for what we write
-    bool is_referenced;  // by foreign keys of other tables
-    citus_roles citus;   // set by shape_of
-    int name_limit;      // characters
-    int locked_by_limit; // characters
-    duration unit;       // resolution of the coarsest of the timestamps
+    bool has_triggers;     // of somebody, which do not fire for what we write
+    bool has_foreign_keys; // of columns that we do not write
+    bool is_referenced;    // by foreign keys of other tables
+    citus_roles citus;     // set by shape_of
+    int name_limit;        // characters
+    int locked_by_limit;   // characters
+    duration unit;         // resolution of the coarsest of the timestamps
 };
 
 // Whether it is one of the columns that we write. What is no number of a column counts as one, too: the whole row has

@@ -5,15 +5,9 @@
 -- Code that runs with rights that its caller does not have looks up no name outside pg_catalog: PostgreSQL looks a name up
 -- again after it has waited for a lock on what the name meant, and then the name may mean something else (test/tap/rights.pl).
 
--- Checked -------------------------------------------------------------------------------------------------------------
-
--- PL/pgSQL looks functions up by name, so a role can make a call ambiguous by planting an overload. A view is found by
--- its name alone, and calls the function that existed when the view was created.
-CREATE OR REPLACE VIEW shedlock_table AS SELECT shedlock_table() AS id;
-
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|table|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 
 -- Ticks ---------------------------------------------------------------------------------------------------------------
 
@@ -120,16 +114,9 @@ BEGIN
 END
 $$;
 
--- With a body of this kind PostgreSQL stores what the names mean now. So shedlock_list_ticks gets the shedlock_tick of this
--- schema, even if the schema has another name by then.
-CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, tick regprocedure) RETURNS SETOF timestamptz
-    LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    most CONSTANT int := 100000;
-    -- shedlock_tick looks this far ahead, less the microsecond. So at a tick minus this interval it gives the previous
-    -- tick.
-    back CONSTANT interval := LEAST(every / 2, interval '30 seconds') + interval '1 microsecond';
-    ticks timestamptz[];
+-- The ticks in ascending order, of which shedlock_ticks finds no more than 100,001; or an error.
+CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, ticks timestamptz[]) RETURNS SETOF timestamptz
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF every IS NULL OR since IS NULL OR zone IS NULL THEN
         RAISE null_value_not_allowed
@@ -137,24 +124,27 @@ BEGIN
     ELSIF NOT isfinite(since) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
     END IF;
-    EXECUTE format('WITH RECURSIVE past (tick) AS (
-                        SELECT %1$s($1, $2, clock_timestamp())
-                        UNION ALL
-                        SELECT %1$s($1, $2, tick - $3) FROM past WHERE tick > $4)
-                    SELECT array_agg(tick ORDER BY tick) FROM (SELECT tick FROM past WHERE tick > $4 LIMIT $5) p', tick::regproc)
-       INTO ticks USING every, zone, back, since, most + 1;
-    IF cardinality(ticks) > most THEN
-        RAISE program_limit_exceeded USING MESSAGE = format('there are more than %s ticks after since', most),
+    IF cardinality(ticks) > 100000 THEN
+        RAISE program_limit_exceeded USING MESSAGE = 'there are more than 100000 ticks after since',
             HINT = 'Choose a later since, or a longer every.';
     END IF;
-    RETURN QUERY SELECT t FROM unnest(ticks) t;
+    RETURN QUERY SELECT t FROM unnest(ticks) t ORDER BY t;
 END
 $$;
 
+-- shedlock_tick looks ahead by half of every, or 30 seconds. So at a tick minus that and a microsecond it gives the
+-- previous tick. With a body of this kind PostgreSQL stores what the names mean now.
 CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT t.tick FROM shedlock_list_ticks(every, since, zone, 'shedlock_tick(interval, text, timestamptz)'::pg_catalog.regprocedure) t (tick);
+    SELECT t.tick FROM shedlock_list_ticks(every, since, zone, ARRAY(
+        WITH RECURSIVE past (tick) AS (
+            SELECT shedlock_tick(every, zone, pg_catalog.clock_timestamp())
+            UNION ALL
+            SELECT shedlock_tick(every, zone, tick OPERATOR(pg_catalog.-) LEAST(every OPERATOR(pg_catalog./) '2'::pg_catalog.float8, '30 seconds'::pg_catalog.interval)
+                                                   OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)
+              FROM past WHERE tick OPERATOR(pg_catalog.>) since AND pg_catalog.isfinite(since))
+        SELECT tick FROM past WHERE tick OPERATOR(pg_catalog.>) since LIMIT 100001)) t (tick);
 END;
 
 -- Locks ---------------------------------------------------------------------------------------------------------------
@@ -256,38 +246,36 @@ FROM shedlock_rows() l
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
--- It has only the rights of its caller, who may have rows of catalogs that others may not read. `home` is any function of
--- ours, which leads to the schema whatever its name is.
-CREATE OR REPLACE FUNCTION shedlock_findings(home regprocedure, OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
+-- It has the rights of its caller. So it reads only catalogs, and shedlock_doctor gives it what is ours. lock_table is NULL if
+-- there is a complaint about its shape.
+CREATE OR REPLACE FUNCTION shedlock_findings(lock_table regclass, complaint text, remedy text, locks shedlock_locks[], counters shedlock_stats[],
+    OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    schema_name CONSTANT regnamespace := (SELECT pronamespace FROM pg_proc WHERE oid = home);
     -- timestamp counts from 2000: no lease that begins in 2000 or later is too long for an interval, whatever the row
     -- contains.
-    sources CONSTANT text := format($sources$ WITH
+    sources CONSTANT text := $sources$ WITH
         locks AS (SELECT *, CASE WHEN state = 'held' AND isfinite(locked_at)
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
-                    FROM %1$s.shedlock_locks WHERE isfinite(locked_at)),
-        counters AS (SELECT * FROM %1$s.shedlock_stats),
-        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$, schema_name);
+                    FROM unnest($2) WHERE isfinite(locked_at)),
+        counters AS (SELECT * FROM unnest($3)),
+        advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$;
 -- include Second
-    lock_table regclass;
     query text;
 BEGIN
     -- If the table's shape is wrong, there are no findings about its contents, but the other findings may say why:
     -- multi-master extensions put triggers on tables.
-    BEGIN
-        EXECUTE format('SELECT id FROM %s.shedlock_table', schema_name) INTO lock_table;
-    EXCEPTION WHEN object_not_in_prerequisite_state THEN
-        severity := 'error';
-        GET STACKED DIAGNOSTICS finding = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
-        RETURN NEXT;
-    END;
+    IF complaint IS NOT NULL THEN
+        RETURN QUERY VALUES ('error', complaint, remedy);
+    END IF;
 
     -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
     -- the lock table. A query with extensions runs once for each of them that is installed, and the extension's name
-    -- replaces @. If an extension is not installed, the schema of that name may belong to any role.
-    FOR query IN SELECT COALESCE(replace(f.query, '@', e.extname), f.query)
+    -- replaces @. Any role could have made an extension or a schema of that name (with pg_tle), so the extension and the
+    -- schema must belong to superusers.
+    FOR query IN SELECT CASE WHEN e.oid IS NULL THEN f.query WHEN e.is_trusted THEN replace(f.query, '@', e.extname)
+                             ELSE format('SELECT ''warning'', %L, %L', format('extension "%s" was not asked which servers write: it, or its schema, does not belong to a superuser', e.extname),
+                                         'Ask it yourself') END
                    FROM (SELECT v.query, v.extensions, row_number() OVER () AS no FROM (VALUES
 
 ($q$ SELECT 'error', format('table %s is UNLOGGED: a server crash loses every lock', $1),
@@ -427,8 +415,8 @@ BEGIN
                     WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$, NULL),
 
--- Several servers that write. (A publication does not make a second writer. If it keeps us from writing,
--- shedlock_table() reports it.)
+-- Several servers that write. (A publication does not make a second writer. If it keeps us from writing, the inspection
+-- reports it.)
 ($q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$, NULL),
@@ -443,7 +431,7 @@ BEGIN
     HAVING count(*) > 0 $q$, '{citus}'),
 
 -- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, which makes
--- shedlock_table() fail and leaves $1 NULL. So this finds the table by name.
+-- the inspection complain and leaves $1 NULL. So this finds the table by name.
 ($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                        THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
@@ -468,14 +456,15 @@ BEGIN
 ($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
       FROM bdr.node HAVING count(*) > 1 $q$, '{bdr}')
 
-                        ) v (query, extensions)) f LEFT JOIN pg_extension e ON e.extname = ANY (f.extensions::text[])
+                        ) v (query, extensions)) f
+                       LEFT JOIN (SELECT oid, extname, true = ALL (SELECT rolsuper FROM pg_roles r
+                                    WHERE r.oid = extowner OR r.oid = (SELECT nspowner FROM pg_namespace WHERE nspname = extname)) AS is_trusted
+                                    FROM pg_extension) e ON e.extname = ANY (f.extensions::text[])
                   WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.no
     LOOP
         BEGIN
-            RETURN QUERY EXECUTE sources || query USING lock_table;
+            RETURN QUERY EXECUTE sources || query USING lock_table, locks, counters;
         EXCEPTION
-            WHEN object_not_in_prerequisite_state OR feature_not_supported OR datatype_mismatch OR connection_failure THEN
-                NULL; -- there are no counters, or the table has the wrong shape (distributed by Citus: 42804, 08006)
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := CASE WHEN SQLSTATE = '42501' THEN 'warning' ELSE 'error' END;
                 finding := format('one check could not be made: %s', SQLERRM);
@@ -486,11 +475,15 @@ BEGIN
 END
 $$;
 
--- As in shedlock_ticks.
+-- As in shedlock_ticks. The views are read only if they can be.
 CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    SELECT f.severity, f.finding, f.hint FROM shedlock_findings('shedlock_rows()'::pg_catalog.regprocedure) f;
+    SELECT f.severity, f.finding, f.hint
+      FROM shedlock_inspect() i,
+           LATERAL shedlock_findings(i.lock_table, i.complaint, i.remedy,
+               CASE WHEN i.lock_table IS NOT NULL THEN ARRAY(SELECT l FROM shedlock_locks l) END,
+               CASE WHEN i.has_counters THEN ARRAY(SELECT s FROM shedlock_stats s) END) f;
 END;
 
 -- Protect -------------------------------------------------------------------------------------------------------------
@@ -543,7 +536,7 @@ $$;
                        p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
                        CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|table|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
                             ELSE 'users' END AS audience
                   FROM pg_proc p
                  WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
@@ -551,7 +544,7 @@ $$;
                 SELECT c.tableoid, c.oid, format('TABLE %%s', c.oid::regclass), u.privilege, c.relnamespace, c.relowner, c.relacl, u.audience
                   FROM pg_class c,
                        LATERAL (SELECT 'SELECT' AS privilege, 'readers' AS audience
-                                 WHERE (c.relnamespace, c.relowner) = (%1$s, %2$s) AND c.relname ~ '^shedlock_(locks|stats|table)$'
+                                 WHERE (c.relnamespace, c.relowner) = (%1$s, %2$s) AND c.relname ~ '^shedlock_(locks|stats)$'
                                 UNION ALL
                                 SELECT unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']), 'java'
                                  WHERE (c.relnamespace, c.relowner, c.relname) = (%1$s, %2$s, 'shedlock')
@@ -683,7 +676,7 @@ COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
 'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change.';
 COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
 'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
-COMMENT ON FUNCTION shedlock_list_ticks(interval, timestamptz, text, regprocedure) IS
+COMMENT ON FUNCTION shedlock_list_ticks(interval, timestamptz, text, timestamptz[]) IS
 'For shedlock_ticks.';
 COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
 'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lease ends with the session. Not inside a transaction block.';
@@ -701,14 +694,12 @@ COMMENT ON FUNCTION shedlock_protect_row() IS
 'For shedlock_protect: the trigger.';
 COMMENT ON FUNCTION shedlock_doctor() IS
 'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found. It has the rights of its caller; what that role may not see is reported as not checked.';
-COMMENT ON FUNCTION shedlock_findings(regprocedure) IS
+COMMENT ON FUNCTION shedlock_findings(regclass, text, text, shedlock_locks[], shedlock_stats[]) IS
 'For shedlock_doctor.';
 COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
 'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views and call shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
 COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
 'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
-COMMENT ON VIEW shedlock_table IS
-'For shedlock_doctor: the lock table, after a check of its shape (SQLSTATE 55000).';
 COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS

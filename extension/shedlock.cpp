@@ -332,14 +332,27 @@ Datum shedlock_protect(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
-// For the view shedlock_table, which shedlock_doctor reads: the lock table, after a check of its shape. 55000, 42P01.
-PG_FUNCTION_INFO_V1(shedlock_table);
-Datum shedlock_table(PG_FUNCTION_ARGS)
+// For shedlock_doctor: the lock table, or why it cannot be one and what to do; and whether there are counters.
+PG_FUNCTION_INFO_V1(shedlock_inspect);
+Datum shedlock_inspect(PG_FUNCTION_ARGS)
 {
-    lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    const Oid found = table.shape().table;
-    table.close(false);
-    PG_RETURN_OID(found);
+    shared_memory::attach();
+    Oid found = InvalidOid;
+    ErrorData *const error = pg::in_subtransaction([&] {
+        lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
+        found = table.shape().table;
+        table.close(false);
+        return true;
+    });
+    if (error && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+        ReThrowError(error);
+    const auto text_if_any = [](const char *what) { return what ? CStringGetTextDatum(what) : Datum{0}; };
+    Datum values[] = {ObjectIdGetDatum(found), text_if_any(error ? error->message : nullptr),
+                      text_if_any(error ? error->hint : nullptr), BoolGetDatum(stats::are_available())};
+    bool nulls[] = {error != nullptr, !error, !error || !error->hint, false};
+    TupleDesc row;
+    get_call_result_type(fcinfo, nullptr, &row);
+    return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(row), values, nulls));
 }
 
 // For the view shedlock_locks: whether the session that the end of locked_by names is still running. NULL if that is

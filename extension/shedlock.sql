@@ -262,12 +262,10 @@ CREATE FUNCTION shedlock_session_alive(session text) RETURNS boolean
 COMMENT ON FUNCTION shedlock_session_alive(text) IS
 'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still running. NULL on a standby, and for a session of another server.';
 
-CREATE FUNCTION shedlock_table() RETURNS regclass
+CREATE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text, OUT has_counters boolean)
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_table() IS
-'For the view shedlock_table: the lock table, after a check of its shape (SQLSTATE 55000).';
-
--- include Checked
+COMMENT ON FUNCTION shedlock_inspect() IS
+'For shedlock_doctor: the lock table, or why it cannot be one; and whether shedlock_stats can be read.';
 
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -354,7 +352,7 @@ BEGIN
                        COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner)) AS acl FROM pg_catalog.pg_proc p
                 UNION ALL
                 SELECT c.tableoid, c.oid, pg_catalog.format('TABLE %s', c.oid::regclass),
-                       CASE WHEN c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table']::name[]) THEN 'SELECT' END,
+                       CASE WHEN c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats']::name[]) THEN 'SELECT' END,
                        c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relkind OPERATOR(pg_catalog.=) 'v') o
                JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) o.tableoid AND d.objid OPERATOR(pg_catalog.=) o.oid
                JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.refobjid OPERATOR(pg_catalog.=) e.oid
@@ -400,17 +398,18 @@ BEGIN
     IF EXISTS (SELECT FROM pg_catalog.pg_proc p
                 WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_protect_row' AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND pg_catalog.obj_description(p.oid, 'pg_proc') OPERATOR(pg_catalog.=) 'was on') THEN
-        PERFORM shedlock_protect();
+        PERFORM shedlock_protect(true);
     END IF;
-    FOR thing IN
-        SELECT 'VIEW' AS kind, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures FROM pg_catalog.pg_class c
+    FOR thing IN -- the doctor needs the views, which need other functions
+        SELECT 'VIEW' AS kind, false AS is_last, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
         UNION ALL
-        SELECT 'ROUTINE', pg_catalog.string_agg(p.oid::regprocedure::text, ', ') FROM pg_catalog.pg_proc p
+        SELECT 'ROUTINE', p.proname OPERATOR(pg_catalog.!~) '_(doctor|findings)$', pg_catalog.string_agg(p.oid::regprocedure::text, ', ') FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
-        ORDER BY kind DESC
+         GROUP BY 2
+        ORDER BY is_last, kind
     LOOP
         EXECUTE pg_catalog.format('DROP %s %s', thing.kind, thing.signatures);
     END LOOP;

@@ -283,6 +283,11 @@ void record_release(const lock_name &name, duration held, bool done)
     });
 }
 
+bool are_available()
+{
+    return state != nullptr;
+}
+
 void put_rows(FunctionCallInfo fcinfo)
 {
     require_available();

@@ -22,6 +22,9 @@ void record_wait(const lock_name &name,
                  duration waited); // in shedlock_wait_any; the attempt is counted by another call
 void record_release(const lock_name &name, duration held, bool done);
 
+// Whether there is shared memory.
+bool are_available();
+
 // The rows of the view shedlock_stats for this database. 55000 with a hint if there is no shared memory.
 void put_rows(FunctionCallInfo fcinfo);
 

@@ -200,6 +200,24 @@ SELECT shedlock_force_release('protected');
 DELETE FROM shedlock WHERE name = 'protected' RETURNING 'deleted';
 \pset tuples_only off
 \pset format aligned
+-- PostgreSQL would not check a foreign key for the version of a row that we replace, nor for ours.
+CREATE TABLE team (id int PRIMARY KEY);
+ALTER TABLE shedlock ADD team int REFERENCES team DEFERRABLE;
+WITH x AS (INSERT INTO shedlock (name, lock_until, locked_at, locked_by, team) VALUES ('x', '-infinity', '-infinity', '', 1) RETURNING name) SELECT shedlock_acquire(name::text, '1 min') FROM x;
+WITH x AS (UPDATE shedlock SET team = 1 WHERE name = 'old' RETURNING name) SELECT shedlock_acquire(name::text, '1 min') FROM x;
+BEGIN;
+SET CONSTRAINTS ALL DEFERRED;
+UPDATE shedlock SET team = 1 WHERE name = 'old';
+SELECT shedlock_acquire('old', '1 min');
+ROLLBACK;
+BEGIN;
+SELECT shedlock_acquire('old', '1 min'), shedlock_release('old');
+INSERT INTO team VALUES (1);
+UPDATE shedlock SET team = 1 WHERE name = 'old';
+SELECT shedlock_acquire('old', '1 min'), shedlock_release('old') AS checked;
+COMMIT;
+ALTER TABLE shedlock DROP team;
+DROP TABLE team;
 -- In two steps, with a call in between: a table that gets the name shedlock later is noticed as well.
 ALTER TABLE regress_attached.shedlock SET SCHEMA regress_attached_too;
 SELECT shedlock_acquire('old', '1 min') AS moved;

@@ -55,7 +55,7 @@ SELECT c, n FROM unnest(ARRAY[
     -- the functions
     'CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT true''', 'ALTER FUNCTION shedlock_grant(text, boolean, boolean, boolean) SECURITY INVOKER',
     'DROP FUNCTION shedlock_release(text, boolean)', 'CREATE OR REPLACE VIEW shedlock_locks AS SELECT 1', 'CREATE FUNCTION pg_temp.own() RETURNS void LANGUAGE c AS ''$libdir/shedlock'', ''shedlock_make_or_adopt_table''',
-    'LOAD ''$libdir/shedlock''', 'SELECT shedlock_table()', 'SELECT count(*) > 0 FROM shedlock_doctor()', 'SELECT shedlock_stats_reset()',
+    'LOAD ''$libdir/shedlock''', 'SELECT shedlock_inspect()', 'SELECT count(*) > 0 FROM shedlock_doctor()', 'SELECT shedlock_stats_reset()',
     -- more rights
     'SELECT shedlock_grant(current_user::text, true)', 'GRANT EXECUTE ON FUNCTION shedlock_force_release(text) TO CURRENT_USER', 'GRANT ALL ON shedlock TO CURRENT_USER', 'SET ROLE regress_admin',
     'ALTER EXTENSION shedlock SET SCHEMA pg_temp', 'ALTER EXTENSION shedlock UPDATE', 'ALTER EXTENSION shedlock ADD FUNCTION attempt(text)', 'DROP EXTENSION shedlock', 'CREATE EXTENSION shedlock VERSION ''0''']) WITH ORDINALITY AS c (c, n);

@@ -114,6 +114,18 @@ INSERT INTO bdr.node VALUES (2, 'b');
 SELECT * FROM complaints;
 DROP SCHEMA bdr CASCADE;
 
+-- With pg_tle any role can make an extension of such a name.
+CREATE ROLE regress_tle;
+CREATE SCHEMA bdr AUTHORIZATION regress_tle;
+CREATE FUNCTION bdr.trap() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
+CREATE VIEW bdr.node AS SELECT bdr.trap() AS node_id;
+SELECT * FROM complaints;
+ALTER SCHEMA bdr OWNER TO CURRENT_USER;
+UPDATE pg_extension SET extowner = 'regress_tle'::regrole WHERE oid = 32767;
+SELECT * FROM complaints;
+DROP SCHEMA bdr CASCADE;
+DROP ROLE regress_tle;
+
 -- pglogical and Spock have the same catalogs. Without a subscription; a subscription to other tables; one that has copied ours; and one
 -- that may bring our own changes back.
 CALL install('spock');

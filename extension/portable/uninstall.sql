@@ -24,6 +24,7 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass(home || '.shedlock') AND tgname = 'shedlock_protect') THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
     END IF;
+    EXECUTE format('DROP FUNCTION %1$s.shedlock_doctor(), %1$s.shedlock_findings', home);
     EXECUTE format('DROP VIEW %1$s.shedlock_locks, %1$s.shedlock_stats, %1$s.shedlock_table', home);
     EXECUTE format('SELECT string_agg(routine::text, '', '') FROM %s.shedlock_routines', home) INTO routines;
     EXECUTE format('DROP ROUTINE %s', routines); -- in one statement, because some depend on others

@@ -18,7 +18,7 @@ BEGIN
         'has_schema_privilege(name, name, text) RETURNS boolean', 'pg_extension_config_dump(regclass, text) RETURNS void', 'quote_ident(text) RETURNS text',
         'aclexplode(aclitem[]) RETURNS boolean', 'varchar(varchar, int, boolean) RETURNS varchar', 'timestamp(timestamp, int) RETURNS timestamp', 'text(name) RETURNS text',
         -- A better or equally good match for calls of the script to its own functions.
-        'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_table(VARIADIC text[]) RETURNS regclass',
+        'shedlock_make_or_adopt_table(VARIADIC text[]) RETURNS void', 'shedlock_inspect(VARIADIC text[]) RETURNS regclass',
         'shedlock_session_alive(varchar) RETURNS boolean', 'shedlock_session_alive(name) RETURNS boolean', 'shedlock_session_alive(VARIADIC text[]) RETURNS boolean',
         'shedlock_locks(int) RETURNS text']
     LOOP

@@ -544,12 +544,16 @@ database('living');
 run_file('living', $file);
 sql('living', q[SELECT shedlock_acquire('old', '1 h'), shedlock_release('old'); GRANT CREATE ON SCHEMA jobs TO others;
 	CREATE TABLE jobs.audited (name text); ALTER TABLE jobs.audited OWNER TO team;
-	CREATE FUNCTION jobs.audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO jobs.audited VALUES (NEW.name); RETURN NEW; END'; ALTER FUNCTION jobs.audit() OWNER TO team;
-	CREATE FUNCTION jobs.spy() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'; ALTER FUNCTION jobs.spy() OWNER TO others; REVOKE CREATE ON SCHEMA jobs FROM others]);
+	CREATE FUNCTION jobs.audit() RETURNS trigger LANGUAGE plpgsql SET search_path = jobs, pg_temp AS 'BEGIN INSERT INTO audited VALUES (NEW.name); RETURN NEW; END'; ALTER FUNCTION jobs.audit() OWNER TO team;
+	CREATE FUNCTION jobs.spy() RETURNS trigger LANGUAGE plpgsql SET search_path = jobs, pg_temp AS 'BEGIN RETURN NEW; END'; ALTER FUNCTION jobs.spy() OWNER TO others;
+	CREATE FUNCTION jobs.is_good(text) RETURNS boolean LANGUAGE sql AS 'SELECT true'; ALTER FUNCTION jobs.is_good(text) OWNER TO others; REVOKE CREATE ON SCHEMA jobs FROM others]);
 my $new_fails = qr/^t\n55000$/;
 for ([ 'SELECT', qr/^t\nt$/ ],
 	[ 'CREATE TRIGGER t AFTER INSERT OR UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
-	[ 'CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON shedlock DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
+	[ 'CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON shedlock NOT DEFERRABLE FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
+	[ 'CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON shedlock DEFERRABLE FOR EACH ROW EXECUTE FUNCTION audit()', 'it has triggers or foreign keys' ], # runs as the caller
+	[ 'ALTER FUNCTION audit() RESET search_path; CREATE TRIGGER t AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', 'it has triggers or foreign keys' ],
+	[ 'ALTER FUNCTION audit() SET search_path = jobs; CREATE TRIGGER t AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', 'it has triggers or foreign keys' ],
 	[ 'CREATE TRIGGER t BEFORE UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', 'it has triggers or foreign keys' ],
 	[ 'CREATE TRIGGER t AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION spy()', 'it has triggers or foreign keys' ],
 	[ 'CREATE TRIGGER t AFTER UPDATE ON shedlock EXECUTE FUNCTION suppress_redundant_updates_trigger()', 'it has triggers or foreign keys' ],
@@ -557,6 +561,9 @@ for ([ 'SELECT', qr/^t\nt$/ ],
 	[ 'ALTER TABLE shedlock ADD id int GENERATED ALWAYS AS IDENTITY, ADD UNIQUE (id)', qr/^t\nt$/ ],
 	[ q[ALTER TABLE shedlock ADD note text NOT NULL DEFAULT ''; ALTER TABLE shedlock ALTER note DROP DEFAULT], $new_fails ],
 	[ q[ALTER TABLE shedlock ADD note text CHECK (note <> '')], qr/^t\nt$/ ],
+	[ q[ALTER TABLE shedlock ADD note text CHECK (jobs.is_good(note))], 'a constraint, a default or a generated column uses function jobs.is_good(text) of role others, which would run' ],
+	[ q[ALTER TABLE shedlock ADD note boolean DEFAULT jobs.is_good('')], 'a constraint, a default or a generated column uses function jobs.is_good(text) of role others, which would run' ],
+	[ q[ALTER TABLE shedlock ADD note text, ADD CONSTRAINT noted CHECK (note IS NOT NULL) NOT VALID], 'constraint "noted" is not valid, so it may refuse rows that exist' ],
 	[ q[ALTER TABLE shedlock ADD note text DEFAULT 'x'; UPDATE shedlock SET note = 'y'; ALTER TABLE shedlock ADD CHECK (note <> 'x')], $new_fails ],
 	[ q[ALTER TABLE shedlock ADD CHECK (locked_by <> '' OR lock_until < 'infinity')], 'constraint "shedlock_check" is on a column of the locks' ],
 	[ 'ALTER TABLE shedlock ADD CHECK (shedlock IS NOT NULL) NOT VALID', 'constraint "shedlock_check" is on a column of the locks' ],
@@ -576,7 +583,7 @@ for ([ 'SELECT', qr/^t\nt$/ ],
 	my ($change, $expected) = @$_;
 	my $session = session('living');
 	answer($session, "BEGIN; SET LOCAL client_min_messages = error; SET ROLE team; $change; RESET ROLE; SAVEPOINT s");
-	my $shape = answer($session, 'SELECT shedlock_table()');
+	my $shape = answer($session, 'SELECT id FROM shedlock_table');
 	if (ref $expected)
 	{
 		is($shape, 'shedlock', "the table is accepted after $change");
@@ -585,7 +592,7 @@ for ([ 'SELECT', qr/^t\nt$/ ],
 	else
 	{
 		$session->{stderr} = '';
-		$session->query('ROLLBACK TO s; SELECT shedlock_table()');
+		$session->query('ROLLBACK TO s; SELECT id FROM shedlock_table');
 		like($session->{stderr}, qr/ERROR:  55000: table "jobs\.shedlock" cannot serve as the lock table: \Q$expected\E/, "the table is refused after $change");
 	}
 	$session->query('ROLLBACK');
@@ -702,6 +709,17 @@ is(sql('adopted', $_), sql('other', $_), 'both editions have the same functions 
 # The functions also work if another role owns them or has restored them from a dump, because shedlock_routines finds them by the table.
 sql('shop', q[CREATE ROLE heirs; REASSIGN OWNED BY team TO heirs; SELECT shedlock_grant('app')]);
 is(sql('shop', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h')]), 't', 'REASSIGN OWNED: shedlock_grant grants');
+# A type in the caller's search_path is not used for the variables of shedlock_run, which runs with the caller's rights.
+sql('shop', q[CREATE SCHEMA planted; GRANT USAGE ON SCHEMA planted TO app;
+	CREATE FUNCTION planted.check(pg_catalog.text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'planted'; END $$;
+	CREATE DOMAIN planted.text AS pg_catalog.text CHECK (planted.check(VALUE));
+	CREATE DOMAIN planted.oid AS pg_catalog.oid CHECK (planted.check(VALUE::pg_catalog.text))]);
+for my $command ('SELECT 1', 'SELECT 1/0')
+{
+	my $error = ($node->psql('shop', qq[SET ROLE app; SET search_path = planted, pg_catalog, jobs; CALL shedlock_run('variables'::pg_catalog.text, '$command'::pg_catalog.text, '1 min'::interval)]))[2];
+	unlike($error, qr/planted/, "CALL shedlock_run with planted types: $command");
+}
+is(sql('shop', q[SELECT last_outcome FROM jobs.shedlock_locks WHERE name = 'variables']), 'failed', '... and both commands ran');
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-O', '-x', '-f', $dump, '-n', 'jobs', $node->connstr('shop') ], 'a dump');
 sql('postgres', 'CREATE DATABASE copy; CREATE ROLE restorer');

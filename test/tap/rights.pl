@@ -23,6 +23,7 @@ $node->start;
 $node->safe_psql('postgres', <<'SQL');
 CREATE ROLE thief LOGIN;
 CREATE ROLE caller LOGIN;
+CREATE ROLE bound LOGIN;
 CREATE ROLE other;
 CREATE ROLE team;
 CREATE SCHEMA lab;
@@ -49,15 +50,15 @@ BEGIN
     SELECT format('CREATE DOMAIN %s.%I AS text CHECK (%s IS NULL)', schema_name, t.typname, steal) FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid AND c.relkind = 'c'
      WHERE t.typnamespace = schema_name;
     INSERT INTO lab.plans (plan)
-    SELECT format('CREATE %s %s.%I(%s) %s LANGUAGE plpgsql AS %L', CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, schema_name, p.proname,
-                  pg_get_function_arguments(p.oid), 'RETURNS ' || pg_get_function_result(p.oid), format('BEGIN PERFORM %s; %s END', steal,
-                  CASE WHEN p.prokind = 'p' OR p.proretset OR p.prorettype = 'void'::regtype OR p.proargmodes IS NOT NULL THEN '' ELSE 'RETURN NULL;' END))
-      FROM pg_proc p WHERE p.pronamespace = schema_name ORDER BY p.oid;
-    INSERT INTO lab.plans (plan)
     SELECT format('CREATE VIEW %s.%I AS SELECT %s', schema_name, c.relname, CASE c.relname WHEN 'shedlock_link' THEN 'FROM lab.shedlock'
                ELSE string_agg(steal || '::' || format_type(a.atttypid, a.atttypmod) || ' AS ' || quote_ident(a.attname), ', ' ORDER BY a.attnum) END)
       FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      WHERE c.relnamespace = schema_name AND c.relkind IN ('r', 'v') GROUP BY c.oid, c.relname;
+    INSERT INTO lab.plans (plan)
+    SELECT format('CREATE %s %s.%I(%s) %s LANGUAGE plpgsql AS %L', CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, schema_name, p.proname,
+                  pg_get_function_arguments(p.oid), 'RETURNS ' || pg_get_function_result(p.oid), format('BEGIN PERFORM %s; %s END', steal,
+                  CASE WHEN p.prokind = 'p' OR p.proretset OR p.prorettype = 'void'::regtype OR p.proargmodes IS NOT NULL THEN '' ELSE 'RETURN NULL;' END))
+      FROM pg_proc p WHERE p.pronamespace = schema_name ORDER BY p.oid;
 END $$;
 -- Whoever calls this plants the objects of which there is none.
 CREATE PROCEDURE lab.plant(schema_name text) LANGUAGE plpgsql AS $$
@@ -72,6 +73,9 @@ BEGIN
         END;
     END LOOP;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO PUBLIC', schema_name);
+    FOR plan IN SELECT format('GRANT SELECT ON %s TO PUBLIC', oid::regclass) FROM pg_class WHERE relnamespace = schema_name::regnamespace AND relkind = 'v' AND relowner = current_user::regrole LOOP
+        EXECUTE plan;
+    END LOOP;
 END $$;
 -- A superuser locks a single relation. (LOCK TABLE on a view would lock the relations in it, too.)
 CREATE PROCEDURE lab.lock(relation regclass) LANGUAGE plpgsql AS $$
@@ -108,7 +112,7 @@ SQL
 # CREATE DATABASE copies the laboratory.
 $node->safe_psql('postgres', 'CREATE DATABASE portable TEMPLATE postgres; GRANT CREATE ON DATABASE postgres TO thief; GRANT CREATE ON DATABASE portable TO thief');
 
-my @install = ('SET client_min_messages = error; DROP EXTENSION IF EXISTS shedlock; DROP SCHEMA IF EXISTS s, moved CASCADE; CREATE SCHEMA s AUTHORIZATION thief; GRANT USAGE ON SCHEMA s TO caller;',
+my @install = ('SET client_min_messages = error; DROP EXTENSION IF EXISTS shedlock CASCADE; DROP SCHEMA IF EXISTS s, moved CASCADE; CREATE SCHEMA s AUTHORIZATION thief; GRANT USAGE ON SCHEMA s TO caller, bound;',
 	"SET ROLE thief; CREATE EXTENSION shedlock SCHEMA s; SELECT s.shedlock_grant('caller', admin => true), s.shedlock_acquire('job', '1 h')");
 sub install { $node->safe_psql('postgres', "@install"); return; }
 install();
@@ -141,7 +145,7 @@ sub swapped_under
 {
 	my ($call, $way, $swap, $restore) = @_;
 	my $before = loot();
-	my $process = begin_call($call, 'caller');
+	my $process = begin_call($call, $call =~ /bound/ ? 'bound' : 'caller');
 	$swap->($process);
 	return if !$process;
 	ended($process);
@@ -163,10 +167,16 @@ for my $way (sort keys %drops)
 		swapped_under($call, $way, sub { $thief->query_safe(($_[0] ? "CALL lab.plant('s'); COMMIT" : 'ROLLBACK') . '; RESET ROLE') }, \&install);
 	}
 }
+# Others call the functions and views without naming them, so no code of the thief may run as them: PostgreSQL has stored what is called.
+my @bound = map { "CALL lab.bound_$_()" } 1 .. grep { /^SELECT/ } @calls;
+{
+	my $n = 0;
+	$node->safe_psql('postgres', join "\n", "SELECT s.shedlock_grant('bound', admin => true);", map { $n++; "CREATE PROCEDURE lab.bound_$n() LANGUAGE sql BEGIN ATOMIC $_; END;" } grep { /^SELECT/ } @calls);
+}
 # The schema gets another name, and a new schema the old one, while the call waits for one relation, which anybody may have locked.
 for my $relation (@relations)
 {
-	for my $call (@calls)
+	for my $call (@calls, @bound)
 	{
 		$locker->query_safe("BEGIN; CALL lab.lock('s.$relation')");
 		swapped_under($call, "schema renamed, $relation", sub {
@@ -239,7 +249,7 @@ $node->safe_psql('portable', "CALL lab.make_plans('s', 'nobody')");
 my ($old, $new) = map { $node->background_psql('portable', on_error_stop => 0, extra_params => [ '-U', 'caller', '-v', 'VERBOSITY=verbose' ]) } 1 .. 2;
 $old->query($_) for @calls;
 my $refused = qr/ERROR:  55000: the functions of shedlock are no longer in schema s, for which they were written/;
-my $reads_nothing = qr/shedlock_(tick|ticks|list_ticks|session_alive|version|wait_any|end_wait|doctor|findings|raise|stats\w*|protect_row)\b/;
+my $reads_nothing = qr/shedlock_(tick|ticks|list_ticks|session_alive|version|wait_any|end_wait|doctor|findings|inspect|raise|stats\w*|protect_row)\b/;
 $node->safe_psql('portable', "ALTER SCHEMA s RENAME TO moved; SET ROLE thief; CREATE SCHEMA s; CALL lab.plant('s')");
 for my $session ([ 'an old session', $old ], [ 'a new one', $new ])
 {
