@@ -38,7 +38,7 @@ sub finish_season
 	my ($season, $node, $title) = @_;
 	$season->{run}->finish;
 	is($season->{run}->result(0), 0, "$title: each of $season->{ticks} ticks got done, although leases outlast the test") or diag($season->{err});
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
+	comes_true($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
 	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'), "$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
 	return $season->{out} =~ /^count (.*) (\d+)$/mg;
 }
@@ -55,9 +55,9 @@ sub held
 {
 	my ($node, @names) = @_;
 	my $list = join ',', map { "'$_'" } @names;
-	return $node->poll_query_until('postgres', "SELECT count(*) = " . @names . " FROM shedlock_locks WHERE state = 'held' AND name IN ($list)");
+	return comes_true($node, "SELECT count(*) = " . @names . " FROM shedlock_locks WHERE state = 'held' AND name IN ($list)");
 }
 
-sub gone { return $_[0]->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'dying'"); }
+sub gone { return comes_true($_[0], "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'dying'"); }
 
 1;

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More ();
 use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable comes_true crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -97,23 +97,31 @@ sub copies
 	return;
 }
 
+# Waits until the query yields true, on a server that may be restarting. (There poll_query_until() dies if psql ends before the query has
+# been written to it.)
+sub comes_true
+{
+	my ($node, $query) = @_;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		my $answer = '';
+		IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $query ], '<', \undef, '>', \$answer, '2>', \my $err);
+		return 1 if $answer eq "t\n";
+		Time::HiRes::usleep(100_000);
+	}
+	die "this does not come true: $query";
+}
+
 # Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because the server may
-# still answer for a moment before it notices. Not by poll_query_until(): while the server restarts, psql ends before its query has been
-# written to it, and the write fails.
+# still answer for a moment before it notices.
 sub crash_restart
 {
 	my ($node, $pid) = @_;
-	my $question = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
-	my $before = $node->safe_psql('postgres', $question);
+	my $checkpointer = "FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+	my $before = $node->safe_psql('postgres', "SELECT pid $checkpointer");
 	kill 'KILL', $pid // $before;
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		my $now = '';
-		IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $question ], '<', \undef, '>', \$now, '2>', \my $err);
-		return if $now =~ /^\d+$/ && $now != $before;
-		Time::HiRes::usleep(100_000);
-	}
-	die 'the server does not come back';
+	comes_true($node, "SELECT pid <> $before $checkpointer");
+	return;
 }
 
 # Returns a standby that streams from the primary once it is started. synchronous_standby_names knows it by this name.
