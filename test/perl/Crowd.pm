@@ -28,7 +28,7 @@ CONF
 sub connection
 {
 	my ($place, $settings) = @_;
-	return "$place application_name=crowd options='-c client_min_messages=error " . ($settings // '') . "'";
+	return "$place application_name=crowd options='-c client_min_messages=warning " . ($settings // '') . "'";
 }
 
 my $next_seed = $ENV{TORTURE_SEED} // time() % 100_000 * 100_000;
