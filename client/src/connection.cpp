@@ -68,6 +68,9 @@ std::vector<fields> rows_of(pg_result const *said)
             message + ". This server takes no writes: name all hosts of the cluster in the connection string, "
                       "with target_session_attrs=read-write",
             state};
+    if (state == "55P03")
+        throw busy{message + ". Another session has locked the table, or waits to lock it (LOCK TABLE, ALTER TABLE)",
+                   state};
     if (state == "42501")
         throw usage_error{message +
                               ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "

@@ -43,6 +43,12 @@ public:
     using reply_lost::reply_lost;
 };
 
+// Nothing has happened, and the request can be sent again soon; for example, another transaction has locked the row.
+class busy : public connection_error {
+public:
+    using connection_error::connection_error;
+};
+
 class stop_signal;
 class tls_use;
 

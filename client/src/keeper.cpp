@@ -25,8 +25,7 @@ constexpr clock::duration rest_on_shared = 10s;
 // Whether the cause is the server or the table, so that it affects all locks. Otherwise the cause may be a single lock.
 bool is_for_all(std::exception const &failure)
 {
-    auto const *const told = dynamic_cast<error const *>(&failure);
-    return dynamic_cast<connection_error const *>(&failure) || (told && told->sqlstate() == "55P03");
+    return dynamic_cast<connection_error const *>(&failure);
 }
 
 } // namespace

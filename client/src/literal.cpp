@@ -72,8 +72,13 @@ std::string constant(std::string const &utf8)
 
 std::string call(std::string const &function, names const &names, std::string const &other_arguments)
 {
-    return "SELECT pg_catalog.set_config('client_min_messages', 'warning', true), @extschema@." + function +
-           (names.list().size() == 1 ? "($1::pg_catalog.text, " : "($1::pg_catalog.text[], ") + other_arguments + ')';
+    return "SELECT ROW(pg_catalog.set_config('client_min_messages', 'warning', true), pg_catalog.set_config("
+           "'lock_timeout', CASE WHEN pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.=) '0' OR "
+           "pg_catalog.current_setting('lock_timeout')::pg_catalog.interval OPERATOR(pg_catalog.>) '@lock_timeout@ ms'"
+           "::pg_catalog.interval THEN '@lock_timeout@' ELSE pg_catalog.current_setting('lock_timeout') END, true)), "
+           "@extschema@." +
+           function + (names.list().size() == 1 ? "($1::pg_catalog.text, " : "($1::pg_catalog.text[], ") +
+           other_arguments + ')';
 }
 
 } // namespace shedlock::internal

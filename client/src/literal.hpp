@@ -19,8 +19,9 @@ std::string interval_literal(std::chrono::microseconds);
 // A constant for any statement, whatever the session's client_encoding and standard_conforming_strings are.
 std::string constant(std::string const &utf8);
 
-// A statement that calls a function for the names $1. It first sets client_min_messages for its own transaction, so
-// that the server's warnings reach us, whatever another client behind the same pooler has set.
+// A statement that calls a function for the names $1. For its own transaction it first sets client_min_messages, so
+// that the server's warnings reach us, whatever another client behind the same pooler has set; and lock_timeout, to
+// what session::ask makes of @lock_timeout@, unless a smaller one is set.
 std::string call(std::string const &function, names const &, std::string const &other_arguments);
 
 } // namespace shedlock::internal

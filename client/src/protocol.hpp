@@ -8,11 +8,6 @@ namespace shedlock::internal {
 class waiting;
 class outage;
 
-// Nothing has happened, and the request can be sent again soon; for example, another transaction has locked the row.
-class busy : public connection_error {
-public:
-    using connection_error::connection_error;
-};
 inline constexpr char const *row_is_busy = "another transaction has changed or locked its row, and is not over";
 
 struct grant {

@@ -27,6 +27,14 @@ void require_version(std::string const &what, std::string const &version, char c
                       ".x: " + (major > needed_major ? "install a newer client" : update)};
 }
 
+std::string replaced(std::string_view text, std::string_view placeholder, std::string const &by)
+{
+    std::string all{text};
+    for (auto at = all.find(placeholder); at != all.npos; at = all.find(placeholder, at + by.size()))
+        all.replace(at, placeholder.size(), by);
+    return all;
+}
+
 // The schema of the functions (NULL: there are none), the version of the extension (NULL: the portable edition), the
 // database, the client_encoding that this sets for a SQL_ASCII database, the process id of the backend, and
 // search_path. In a SQL_ASCII database the server cannot send a name that is not valid UTF-8 to a UTF-8 client, and one
@@ -173,12 +181,15 @@ std::string session::schema() const
 
 std::string session::in_schema(std::string_view sql) const
 {
-    constexpr std::string_view placeholder = "@extschema@";
-    auto const known = schema();
-    std::string text{sql};
-    for (auto at = text.find(placeholder); at != text.npos; at = text.find(placeholder, at + known.size()))
-        text.replace(at, placeholder.size(), known);
-    return text;
+    return replaced(sql, "@extschema@", schema());
+}
+
+// The server must give up before we do. Otherwise it would still grant the lock when nobody wants it any more.
+std::string session::within(std::string_view sql, clock::time_point until) const
+{
+    auto const left = std::max(until - clock::now(), clock::duration{}) * 3 / 4;
+    auto const limit = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    return replaced(in_schema(sql), "@lock_timeout@", std::to_string(std::clamp<std::int64_t>(limit, 1, INT32_MAX)));
 }
 
 reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop,
@@ -194,7 +205,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     if (clock::now() >= latest)
         give_up("there was no time left to ask PostgreSQL");
     try {
-        return send(in_schema(sql), values, until, stop);
+        return send(within(sql, until), values, until, stop);
     } catch (usage_error const &failure) {
         if (!is_undefined_object(failure.sqlstate()))
             throw;
@@ -202,7 +213,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     // The functions are no longer there: ALTER EXTENSION ... SET SCHEMA has moved them while we were connected, or
     // CREATE EXTENSION has replaced those of the portable edition.
     find_functions(until, stop);
-    return send(in_schema(sql), values, until, stop);
+    return send(within(sql, until), values, until, stop);
 }
 
 edition session::edition()
@@ -219,6 +230,8 @@ try {
 } catch (unanswered const &) {
     connection_.reset();
     ++silences_;
+    throw;
+} catch (busy const &) {
     throw;
 } catch (connection_error const &) { // after a fail-over another host may accept writes
     connection_.reset();

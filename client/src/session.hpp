@@ -22,12 +22,13 @@ public:
     session(source, std::chrono::milliseconds patience, bool to_write = true);
     ~session(); // waits until a connection that is being opened is open, or has failed
 
-    // Runs one statement as a transaction of its own. @extschema@ in it is replaced with the functions' schema. The
-    // time until `until` includes waiting for other requests, opening the connection and waiting for the answer. If
-    // there is no answer by then, the connection is closed. Nothing is sent when less than a quarter of the time is
-    // left. `before` is called immediately before sending. Throws reply_lost; connection_error when the request was not
-    // sent or the server accepts no writes; usage_error when the functions are missing or of another version; otherwise
-    // the error that the server reported, and then nothing has happened.
+    // Runs one statement as a transaction of its own. @extschema@ in it is replaced with the functions' schema, and
+    // @lock_timeout@ with a number of milliseconds that ends before `until`. The time until `until` includes waiting
+    // for other requests, opening the connection and waiting for the answer. If there is no answer by then, the
+    // connection is closed. Nothing is sent when less than a quarter of the time is left. `before` is called
+    // immediately before sending. Throws reply_lost; connection_error when the request was not sent or the server
+    // accepts no writes; usage_error when the functions are missing or of another version; otherwise the error that the
+    // server reported, and then nothing has happened.
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
               std::function<void()> const &before = {});
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
@@ -57,6 +58,7 @@ private:
     void find_functions(clock::time_point until, std::stop_token const &);
     reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &);
     [[nodiscard]] std::string schema() const;
+    [[nodiscard]] std::string within(std::string_view sql, clock::time_point until) const;
     [[noreturn]] void give_up(char const *why); // because the time is over
 
     source const source_;

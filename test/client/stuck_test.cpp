@@ -287,3 +287,53 @@ TEST_F(blocked_test, sends_nothing_that_might_not_be_answered_in_time)
                  shedlock::connection_error);
     EXPECT_EQ(table.rows(), "0");
 }
+
+// The server gives up before the client. Otherwise it would grant the lock later, when nobody wants it any more.
+class locked_table_test : public with_server {
+protected:
+    // Reads the table, like a dump. DDL waits for that, and so does every later statement.
+    pqxx::connection one_{server::connection()}, other_{server::connection()};
+    std::optional<pqxx::work> dump_{one_};
+    std::future<void> ddl_;
+
+    void SetUp() override
+    {
+        dump_->exec("LOCK TABLE shedlock IN ACCESS SHARE MODE");
+        ddl_ = std::async(std::launch::async, [this] { pqxx::work{other_}.exec("LOCK TABLE shedlock"); });
+        EXPECT_TRUE(server::comes_true([] {
+            return server::ask("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'shedlock'::regclass") ==
+                   "1";
+        }));
+    }
+
+    // Fails with this SQLSTATE while the table is locked, and nothing happens when it is not locked any more.
+    void expect_refusal(std::string const &connection, std::chrono::milliseconds timeout)
+    {
+        frozen_clock const still; // only the server ends the wait
+        auto through = client(connection, timeout);
+        auto asking = std::async(std::launch::async, [&] { (void) through.try_acquire(name, {.at_most = 1h}); });
+        EXPECT_TRUE(server::comes_true([&] { return asking.wait_for(0s) == std::future_status::ready; }));
+        dump_.reset();
+        ddl_.get();
+        try {
+            asking.get();
+            ADD_FAILURE() << "it was acquired";
+        } catch (in_doubt const &failure) {
+            ADD_FAILURE() << failure.what();
+        } catch (connection_error const &failure) {
+            EXPECT_EQ(failure.sqlstate(), "55P03");
+            EXPECT_NE(std::string{failure.what()}.find("locked the table"), std::string::npos) << failure.what();
+        }
+        EXPECT_EQ(server::state(name), "");
+    }
+};
+
+TEST_F(locked_table_test, is_not_acquired_later)
+{
+    expect_refusal(server::connection(), 1s);
+}
+
+TEST_F(locked_table_test, a_smaller_limit_of_the_session_stays)
+{
+    expect_refusal(server::connection() + " options='-c lock_timeout=100ms'", 1h);
+}
