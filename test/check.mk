@@ -61,7 +61,7 @@ pqxx_test = build/test/client/pqxx_test
 pqxx: | client extension
 	$(part) 'pqxx.hpp' $(server) $(pqxx_test)
 types: | client extension
-	$(part) 'types.hpp' $(server) build/test/client/types_test
+	$(part) 'types.hpp, headers in strict builds' sh -c '$(server) build/test/client/types_test && test/headers'
 pqxx_pooled: | client extension
 	$(part) 'pqxx.hpp through PgBouncer' $(server) test/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
 pqxx_portable: | client extension

@@ -64,7 +64,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, limit
     return acquired;
 }
 
-void client::finish(lock &mine)
+void client::finish(lock &mine, outcome how)
 {
     if (!is_live(mine.lease_))
         return; // the work has released or detached it
@@ -76,7 +76,7 @@ void client::finish(lock &mine)
         if (is_known_to_be_lost)
             mine.end();
         else
-            was_done = mine.give_back(to_the_end && !lease.is_completing() ? outcome::done : outcome::failed);
+            was_done = mine.give_back(to_the_end && !lease.is_completing() ? how : outcome::failed);
     } catch (connection_error const &failure) {
         if (to_the_end) // otherwise it is reported as lost
             mine.report_unreleased(failure);
@@ -115,10 +115,27 @@ std::optional<lock> tool_access::acquire(client &by, names const &what, options 
     return by.acquire(what, how, limits, why);
 }
 
-void tool_access::release_once(client &by, names const &what, token number, outcome how)
+void tool_access::release_once(client &by, names const &what, token number, outcome how, clock::duration patience)
 {
     auto &core = by.require();
-    core.release(what, number, how, clock::now(), core.shared.time_limit());
+    auto const over = std::min(core.shared.time_limit(), later(clock::now(), patience));
+    core.release(what, number, how, clock::now(), over);
+}
+
+std::optional<std::string> tool_access::held_with(client &by, names const &what,
+                                                  std::vector<std::int64_t> const &tokens)
+{
+    std::vector<std::string> numbers;
+    for (auto const one : tokens)
+        numbers.push_back(std::to_string(one));
+    auto const rows = by.require()
+                          .shared
+                          .ask("SELECT name FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY "
+                               "($1::pg_catalog.text[]) AND state OPERATOR(pg_catalog.=) 'held' AND token "
+                               "OPERATOR(pg_catalog.=) ANY ($2::pg_catalog.int8[]) LIMIT 1",
+                               {array_literal(what.list()), array_literal(numbers)})
+                          .rows;
+    return rows.empty() ? std::nullopt : rows[0][0];
 }
 
 } // namespace internal

@@ -37,8 +37,11 @@ struct core {
 struct tool_access {
     static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
     // Throws what client::release throws. Does not try again if the server cannot be reached; after a lost reply it
-    // tries once more.
-    static void release_once(client &, names const &, token, outcome);
+    // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.
+    static void release_once(client &, names const &, token, outcome,
+                             clock::duration patience = clock::duration::max());
+    // Which of the locks is held with one of the tokens, or nullopt.
+    static std::optional<std::string> held_with(client &, names const &, std::vector<std::int64_t> const &tokens);
 };
 
 } // namespace shedlock::internal

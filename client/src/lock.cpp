@@ -107,19 +107,25 @@ bool lock::end() noexcept
     return was_live;
 }
 
-// Does not try again if the server cannot be reached, and waits for an answer only until the brief limit.
+// As failed: a cancelled thread, a destroyed coroutine or an error that was caught elsewhere looks like a return. Does
+// not try again if the server cannot be reached, and waits for an answer only until the brief limit.
 void lock::release_quietly() noexcept
 {
     if (!is_live(lease_) || !core_->is_ours())
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
-    auto const how = unwinding || !held() || lease_->is_completing() ? outcome::failed : outcome::done;
+    bool const forgotten = !unwinding && held() && !lease_->is_completing();
     if (!end()) // it is known to be lost, or done
         return;
     auto const began = clock::now();
     try {
-        bool const was_done = core_->release(lease_->names, lease_->token, how, began, core_->shared.brief_limit());
-        core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
+        bool const was_done =
+            core_->release(lease_->names, lease_->token, outcome::failed, began, core_->shared.brief_limit());
+        core_->report(
+            activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : outcome::failed));
+        if (forgotten && !was_done)
+            core_->report(event::kind::not_reported, lease_->names,
+                          [&] { return details::not_reported(lease_->names, lease_->tick.has_value()); });
     } catch (lock_lost const &failure) {
         if (!lease_->was_lost_at_deadline() && !lease_->is_completing())
             core_->report(event::kind::lost, lease_->names, [&] { return failure.what(); });

@@ -7,8 +7,8 @@ using namespace std::chrono_literals;
 int main()
 {
     shedlock::client locks{"dbname=postgres"};
-    if (auto lock = locks.try_acquire("nightly", {.at_most = 10min})) // held until the end of the if statement
-        std::cout << "working\n";
-    else
+    bool const ran =
+        locks.run("nightly", {.at_most = 10min}, [](shedlock::lock &) { std::cout << "working\n"; }); // then released
+    if (!ran)
         std::cout << "skipped\n";
 }

@@ -62,7 +62,7 @@ TEST_F(activity_test, reports_destructors_and_completions)
     server::ask(lock->complete_statement());
     lock->release(shedlock::outcome::failed);
     EXPECT_EQ(log(), (std::vector<seen>{{kind::acquired, {}},
-                                        {kind::released, shedlock::outcome::done},
+                                        {kind::released, shedlock::outcome::failed},
                                         {kind::acquired, {}},
                                         {kind::completed, {}},
                                         {kind::acquired, {}},

@@ -46,7 +46,7 @@ TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
     complete(*mine);
     expect_dropped_in_silence(*mine, deadline);
     EXPECT_EQ(server::state(name), "free");
-    locks.try_acquire(name, {.at_most = 1min}).reset(); // so that the server no longer knows of the completion
+    locks.try_acquire(name, {.at_most = 1min})->release(); // so that the server no longer knows of the completion
     EXPECT_NO_THROW(mine->release());
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_EQ(heard.texts(), "");

@@ -37,7 +37,7 @@ TEST_F(event_test, keep_alive_reports_its_failure_and_its_recovery)
     network.let_go();
     expect_told(event::kind::extend_recovered);
     EXPECT_TRUE(mine->held());
-    mine.reset();
+    mine->release();
     EXPECT_EQ(heard.all().size(), 2u) << "each is reported once: " << heard.texts();
 }
 

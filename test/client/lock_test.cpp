@@ -5,29 +5,61 @@
 
 using lock_test = with_server;
 
-TEST_F(lock_test, releases_at_the_end_of_its_scope)
-{
-    {
-        auto const mine = locks.try_acquire(name, {.at_most = 1min});
-        EXPECT_EQ(server::state(name), "held");
-    }
-    EXPECT_EQ(server::state(name), "free");
-    EXPECT_EQ(heard.texts(), "");
-}
-
 TEST_F(lock_test, is_released_as_done_or_as_told)
 {
-    locks.try_acquire(name, {.at_most = 1min}).reset();
-    EXPECT_EQ(server::last_outcome(name), "done");
     locks.try_acquire(name, {.at_most = 1min})->release(shedlock::outcome::failed);
     EXPECT_EQ(server::last_outcome(name), "failed");
     locks.try_acquire(name, {.at_most = 1min})->release();
     EXPECT_EQ(server::last_outcome(name), "done");
     locks.release(name, locks.try_acquire(name, {.at_most = 1min})->detach(), shedlock::outcome::failed);
     EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_EQ(heard.all().size(), 0U);
 }
 
-TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
+// Nobody has said that the work is done.
+TEST_F(lock_test, is_released_as_failed_at_the_end_of_its_scope)
+{
+    {
+        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        EXPECT_EQ(server::state(name), "held");
+    }
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    ASSERT_EQ(heard.count(event::kind::not_reported), 1);
+    EXPECT_EQ(heard.all()[0].lock.list(), std::vector{name});
+    EXPECT_EQ(heard.all()[0].text,
+              "lock \"" + name + "\" was destroyed without release(): its run was recorded as failed");
+
+    (void) locks.try_acquire(name + " every", {.at_most = 1min, .every = 1h});
+    ASSERT_EQ(heard.count(event::kind::not_reported), 2);
+    EXPECT_TRUE(heard.all()[1].text.ends_with("failed, so with retry its tick is due again")) << heard.all()[1].text;
+
+    auto mine = locks.try_acquire(name, {.at_most = 1min});
+    mine = locks.try_acquire(name + " other", {.at_most = 1min});
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_EQ(heard.count(event::kind::not_reported), 3);
+    mine->release();
+}
+
+TEST_F(lock_test, is_released_as_failed_when_its_thread_is_cancelled)
+{
+    std::promise<void> begun;
+    std::thread job{[&] {
+        (void) locks.run(name, {.at_most = 1min}, [&](shedlock::lock &) {
+            begun.set_value();
+            for (;;)
+                ::pause();
+        });
+    }};
+    begun.get_future().get();
+    ::pthread_cancel(job.native_handle());
+    job.join();
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_EQ(heard.count(event::kind::not_reported), 1);
+}
+
+TEST_F(lock_test, is_not_reported_when_an_exception_ends_its_scope)
 {
     struct at_scope_exit {
         std::function<void()> const work;
@@ -41,8 +73,31 @@ TEST_F(lock_test, is_released_as_failed_when_an_exception_ends_its_scope)
         auto const next = locks.try_acquire(name + " next", {.at_most = 1min});
     }
     EXPECT_EQ(server::last_outcome(name), "failed");
-    EXPECT_EQ(server::last_outcome(name + " log"), "done") << "no exception ended its scope";
-    EXPECT_EQ(server::last_outcome(name + " next"), "done");
+    std::string forgotten;
+    for (auto const &one : heard.all())
+        forgotten += one.text.substr(0, one.text.find(" was")) + '\n';
+    EXPECT_EQ(forgotten, "lock \"" + name + " log\"\nlock \"" + name + " next\"\n") << "no exception ended their scope";
+}
+
+TEST_F(lock_test, is_not_reported_when_it_was_not_forgotten)
+{
+    {
+        auto mine = locks.try_acquire(name, {.at_most = 1min});
+        auto other = std::move(*mine);
+        other.release(shedlock::outcome::failed);
+        (void) locks.try_acquire(name, {.at_most = 1min})->detach();
+    }
+    EXPECT_TRUE(locks.force_release(name));
+    {
+        auto mine = locks.try_acquire(name, {.at_most = 1min});
+        auto const statement = mine->complete_statement();
+    }
+    {
+        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        EXPECT_TRUE(locks.force_release(name));
+    }
+    EXPECT_EQ(heard.count(event::kind::not_reported), 0);
+    EXPECT_EQ(heard.count(event::kind::lost), 1);
 }
 
 TEST_F(lock_test, is_released_as_failed_when_its_work_should_have_stopped)

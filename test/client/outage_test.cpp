@@ -40,7 +40,10 @@ protected:
     std::future<bool> acquiring(shedlock::client &by, std::string const &what)
     {
         return std::async(std::launch::async, [this, &by, what] {
-            return by.acquire(what, {.at_most = 1min}, 1h, stop.get_token()).has_value();
+            auto lock = by.acquire(what, {.at_most = 1min}, 1h, stop.get_token());
+            if (lock)
+                lock->release();
+            return lock.has_value();
         });
     }
     bool comes_to(event::kind what)

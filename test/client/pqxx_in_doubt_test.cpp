@@ -85,6 +85,18 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_due_again_if_it_was_not_committed)
     EXPECT_EQ(table.rows(), "1");
 }
 
+TEST_F(pqxx_in_doubt_test, a_run_says_so_even_if_its_work_does_not)
+{
+    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    pqxx::connection db{server::connection()};
+    auto const swallows = [](pqxx::work &tx) {
+        work(tx);
+        EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
+    };
+    EXPECT_THROW(shedlock::run(db, name, once, swallows), pqxx::in_doubt_error);
+    EXPECT_EQ(table.rows(), "0");
+}
+
 TEST_F(pqxx_in_doubt_test, the_lock_is_not_inert)
 {
     table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};

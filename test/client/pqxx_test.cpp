@@ -15,37 +15,6 @@ namespace {
     if (server::is_portable())                                                                                         \
     GTEST_SKIP() << "the portable edition: " << (why)
 
-// ---- What compiles ----
-
-template <class Tx> using guards = decltype(shedlock::guard(std::declval<pqxx_lock const &>(), std::declval<Tx &>()));
-template <class Tx> using commits = decltype(shedlock::commit(std::declval<pqxx_lock &>(), std::declval<Tx &>()));
-template <class Tx>
-using acquires = decltype(shedlock::try_acquire(std::declval<Tx &>(), "a", std::declval<shedlock::pqxx_options>()));
-template <class Tx>
-using guards_token = decltype(shedlock::guard(std::declval<Tx &>(), "a", std::declval<shedlock::token>()));
-template <class Tx>
-using completes = decltype(shedlock::complete(std::declval<Tx &>(), "a", std::declval<shedlock::token>()));
-template <class Tx>
-using runs = decltype(shedlock::run<Tx>(std::declval<pqxx::connection &>(), "a", {}, std::declval<void (*)(Tx &)>()));
-
-template <template <class> class Expression, class Tx, class = void> constexpr bool compiles = false;
-template <template <class> class Expression, class Tx>
-constexpr bool compiles<Expression, Tx, std::void_t<Expression<Tx>>> = true;
-
-template <class Tx>
-constexpr int ways = compiles<guards, Tx> + compiles<commits, Tx> + compiles<acquires, Tx> +
-                     compiles<guards_token, Tx> + compiles<completes, Tx> + compiles<runs, Tx>;
-
-static_assert(ways<pqxx::work> == 6);
-static_assert(ways<pqxx::read_transaction> == 6);
-static_assert(ways<pqxx::transaction<pqxx::isolation_level::serializable>> == 6);
-static_assert(ways<pqxx::robusttransaction<>> == 6);
-static_assert(ways<pqxx::robusttransaction<pqxx::isolation_level::repeatable_read>> == 6);
-static_assert(ways<pqxx::nontransaction> == 0, "each statement is committed by itself");
-static_assert(ways<pqxx::subtransaction> == 0, "its commit commits nothing");
-static_assert(ways<pqxx::dbtransaction> == 0, "it may be a subtransaction");
-static_assert(ways<pqxx::transaction_base> == 0, "it may be a nontransaction");
-
 static_assert(!std::is_copy_constructible_v<pqxx_lock> && !std::is_copy_assignable_v<pqxx_lock>);
 static_assert(std::is_nothrow_move_constructible_v<pqxx_lock> && std::is_nothrow_move_assignable_v<pqxx_lock>);
 
@@ -65,6 +34,35 @@ template <class Tx> void insert(Tx &tx)
 {
     tx.exec("INSERT INTO effect DEFAULT VALUES");
 }
+
+// A transaction with a stream, or with something that happens when it begins or is committed.
+class odd_work : public pqxx::work {
+public:
+    static inline std::function<void()> at_begin;
+    static inline bool is_disconnected_by_its_commit = false;
+
+    explicit odd_work(pqxx::connection &connection)
+        :
+#if PQXX_VERSION_MAJOR < 7
+          namedclass{"odd_work"},
+#endif
+          pqxx::work{connection}
+    {
+        if (at_begin)
+            at_begin();
+    }
+    void commit()
+    {
+        pqxx::work::commit();
+        if (is_disconnected_by_its_commit)
+#if PQXX_VERSION_MAJOR < 7
+            conn().disconnect();
+#else
+            conn().close();
+#endif
+    }
+    std::optional<pqxx::pipeline> stream;
+};
 
 // What the connection reports for as long as this lives.
 #if PQXX_VERSION_MAJOR < 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 10)
@@ -473,6 +471,40 @@ TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
     open.abort();
 }
 
+TEST_F(pqxx_test, reports_that_nobody_released_it)
+{
+    notices const said{db};
+    std::string const told = "lock \"" + name + "\" was destroyed without release(): its run was recorded as failed";
+    (void) shedlock::try_acquire(db, name, {1min});
+    EXPECT_EQ(said.all, told + '\n');
+
+    shedlock::pqxx_options how{1min};
+    how.every = 1h;
+    (void) shedlock::try_acquire(db, name + "2", how);
+    EXPECT_NE(said.all.find("failed, so with retry its tick is due again\n"), std::string::npos) << said.all;
+}
+
+TEST_F(pqxx_test, does_not_report_what_was_not_forgotten)
+{
+    notices const said{db};
+    try {
+        auto const mine = shedlock::try_acquire(db, name, {1min});
+        throw std::out_of_range{"work"};
+    } catch (std::out_of_range const &) {
+    }
+    {
+        auto mine = shedlock::try_acquire(db, name, {1min});
+        auto const statement = mine->complete_statement();
+    }
+    {
+        auto mine = shedlock::try_acquire(db, name, {1min});
+        auto other = std::move(*mine);
+        other.release(outcome::failed);
+    }
+    EXPECT_EQ(said.all, "");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
 TEST_F(pqxx_test, does_not_throw_in_its_destructor_when_its_session_is_gone)
 {
     auto const pid = session(db);
@@ -603,11 +635,11 @@ TEST_F(pqxx_test, leaves_errors_of_other_statements_to_libpqxx)
 {
     auto const lost = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
     server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
-    EXPECT_EQ(
-        state_of([&] { shedlock::run(db, name, {1min}, [&](pqxx::work &tx) { tx.exec(lost->guard_statement()); }); }),
-        "SL001")
-        << "a statement of the work";
-    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_EQ(state_of([&] {
+                  pqxx::work tx{db};
+                  tx.exec(lost->guard_statement());
+              }),
+              "SL001");
 }
 
 TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
@@ -617,13 +649,20 @@ TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
         EXPECT_TRUE(shedlock::try_acquire(tx, name, {.at_most = 1min}));
     }
     EXPECT_NE(server::state(name), "held") << "rolled back, it was never acquired";
-    std::optional<shedlock::token> number;
+    std::optional<shedlock::pqxx_grant> granted;
     {
         pqxx::work tx{db};
-        number = shedlock::try_acquire(tx, name, {.at_most = 1min});
+        shedlock::pqxx_options how{1min};
+        how.every = 1h;
+        granted = shedlock::try_acquire(tx, name, how);
         tx.commit();
     }
-    ASSERT_TRUE(number);
+    ASSERT_TRUE(granted);
+    auto const id = granted->token;
+    EXPECT_EQ(std::to_string(granted->tick.value().time_since_epoch().count()),
+              server::ask("SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock_locks WHERE name = " +
+                          server::literal(name)))
+        << "what the server computed";
     EXPECT_EQ(server::state(name), "held");
     {
         pqxx::work tx{db};
@@ -631,18 +670,18 @@ TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
     }
     {
         pqxx::work tx{db};
-        shedlock::guard(tx, name, *number);
+        shedlock::guard(tx, name, id);
         tx.commit();
     }
     EXPECT_EQ(server::state(name), "held");
     {
         pqxx::work tx{db};
-        shedlock::complete(tx, name, *number);
+        shedlock::complete(tx, name, id);
         tx.commit();
     }
     EXPECT_EQ(server::last_outcome(name), "done");
     pqxx::work tx{db};
-    EXPECT_THROW(shedlock::complete(tx, name, *number), shedlock::lock_lost);
+    EXPECT_THROW(shedlock::complete(tx, name, id), shedlock::lock_lost);
 }
 
 // ---- Run ----
@@ -673,7 +712,6 @@ TEST_F(pqxx_test, runs_work_of_every_shape)
     EXPECT_TRUE(shedlock::run(db, name, {1min}, [this](pqxx::work &tx, pqxx_lock const &lock) {
         EXPECT_EQ(lock.names().list(), std::vector{name});
         guard(lock, tx);
-        return "what it returns is ignored";
     }));
     EXPECT_TRUE(shedlock::run(db, name, {1min}, [](auto &tx) { tx.exec("SELECT 1"); }));
     EXPECT_TRUE(shedlock::run<pqxx::transaction<pqxx::isolation_level::serializable>>(db, name, {1min}, [](auto &tx) {
@@ -698,8 +736,166 @@ TEST_F(pqxx_test, rolls_back_work_that_throws)
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
+TEST_F(pqxx_test, does_not_call_the_work_when_the_lock_was_lost_before)
+{
+    odd_work::at_begin = [this] { server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")"); };
+    EXPECT_THROW(shedlock::run<odd_work>(db, name, {1min}, [](odd_work &) { FAIL() << "it is lost"; }),
+                 shedlock::lock_lost);
+    odd_work::at_begin = {};
+}
+
+TEST_F(pqxx_test, reports_a_loss_that_the_work_finds)
+{
+    auto const lost = shedlock::try_acquire(db, name + "2", {1min});
+    server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
+    try {
+        shedlock::run(db, name, {1min}, [&](pqxx::work &tx) { tx.exec(lost->guard_statement()); });
+        FAIL() << "it is lost";
+    } catch (shedlock::lock_lost const &failure) {
+        EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::sql_error);
+    }
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, runs_work_that_says_how_it_ended)
+{
+    table_of_work const table;
+    notices const said{db};
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [](pqxx::work &tx) {
+        insert(tx);
+        return outcome::failed;
+    }));
+    EXPECT_EQ(table.rows(), "0");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [](pqxx::work &tx) {
+        insert(tx);
+        return outcome::done;
+    }));
+    EXPECT_EQ(table.rows(), "1");
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(said.all, "");
+}
+
+// Whoever commits the work releases the lock as done.
+TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
+{
+    table_of_work const table;
+    shedlock::pqxx_options how{1min};
+    how.tick = noon;
+    how.retry = true;
+    auto const runs = [&](auto const &work) {
+        bool const has_run = shedlock::run(db, name, how, work);
+        EXPECT_EQ(server::last_outcome(name), "done");
+        EXPECT_FALSE(shedlock::run(db, name, how, work)) << "the tick has had its run";
+        *how.tick += 1h;
+        return has_run;
+    };
+    EXPECT_TRUE(runs([](pqxx::work &tx) {
+        insert(tx);
+        tx.commit();
+    }));
+    EXPECT_TRUE(runs([](pqxx::work &tx) {
+        insert(tx);
+        tx.exec("COMMIT");
+    }));
+    EXPECT_TRUE(runs([](pqxx::work &tx) {
+        insert(tx);
+        tx.exec("COMMIT");
+        tx.exec("BEGIN");
+    }));
+    EXPECT_TRUE(runs([](pqxx::work &tx) {
+        insert(tx);
+        tx.commit();
+        return outcome::failed; // too late
+    }));
+    struct trouble {};
+    EXPECT_THROW(runs([](pqxx::work &tx) {
+                     insert(tx);
+                     tx.commit();
+                     throw trouble{};
+                 }),
+                 trouble);
+    EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
+    EXPECT_EQ(table.rows(), "5");
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
+TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
+{
+    table_of_work const table;
+    auto const refuses = [&](auto const &work, bool libpqxx_knows) {
+        try {
+            shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
+                insert(tx);
+                work(tx);
+            });
+            ADD_FAILURE() << "the work is not committed";
+        } catch (shedlock::usage_error const &failure) {
+            EXPECT_NE(std::string{failure.what()}.find("run"), std::string::npos) << failure.what();
+            EXPECT_EQ(dynamic_cast<std::nested_exception const *>(&failure) != nullptr, libpqxx_knows);
+            if (libpqxx_knows) {
+                EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::usage_error);
+            }
+        }
+        EXPECT_EQ(table.rows(), "0");
+        EXPECT_EQ(server::state(name), "free");
+        EXPECT_EQ(server::last_outcome(name), "failed");
+    };
+    refuses([](pqxx::work &tx) { tx.abort(); }, true);
+    refuses([](pqxx::work &tx) { tx.exec("ROLLBACK"); }, false);
+    refuses([](pqxx::work &tx) { tx.exec("ROLLBACK; BEGIN"); }, false);
+}
+
+TEST_F(pqxx_test, refuses_work_that_leaves_a_stream_open)
+{
+    EXPECT_THROW(shedlock::run<odd_work>(db, name, {1min},
+                                         [](odd_work &tx) {
+                                             tx.stream.emplace(tx);
+                                             tx.stream->insert("SELECT 1");
+                                         }),
+                 shedlock::usage_error);
+    EXPECT_EQ(server::state(name), "free");
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, does_not_commit_work_that_has_swallowed_an_error)
+{
+    EXPECT_ANY_THROW(shedlock::run(db, name, {1min}, [](pqxx::work &tx) {
+        try {
+            tx.exec("SELECT 1 / 0");
+        } catch (pqxx::sql_error const &) {
+        }
+    })) << "libpqxx 6 has aborted it, later ones find it aborted";
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, is_in_doubt_when_a_commit_returns_without_a_connection)
+{
+    odd_work::is_disconnected_by_its_commit = true;
+    pqxx::connection other{server::connection()};
+    EXPECT_THROW(shedlock::run<odd_work>(other, name, {1min}, [](odd_work &) {}), pqxx::in_doubt_error);
+    odd_work::is_disconnected_by_its_commit = false;
+}
+
+TEST_F(pqxx_test, ends_the_idle_session_of_a_run_that_has_its_row_locked)
+{
+    auto const limit = [this] {
+        std::string shown;
+        shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
+            shown = tx.exec("SHOW idle_in_transaction_session_timeout")[0][0].c_str();
+        });
+        return shown;
+    };
+    EXPECT_EQ(limit(), server::is_portable() ? "60001ms" : "0");
+    set(db, "idle_in_transaction_session_timeout = '59s'");
+    EXPECT_EQ(limit(), "59s");
+    set(db, "idle_in_transaction_session_timeout = '61s'");
+    EXPECT_EQ(limit(), server::is_portable() ? "60001ms" : "61s");
+}
+
 TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)
 {
+    ONLY_THE_EXTENSION("the row is locked during the work");
     table_of_work const table;
     EXPECT_THROW(shedlock::run(db, name, {1min},
                                [this](pqxx::work &tx) {

@@ -16,6 +16,16 @@ TEST_F(run_test, releases_and_passes_exceptions_on)
     EXPECT_EQ(server::state(name), "free");
 }
 
+TEST_F(run_test, releases_as_its_work_says)
+{
+    using shedlock::outcome;
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { return outcome::failed; }));
+    EXPECT_EQ(server::last_outcome(name), "failed");
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { return outcome::done; }));
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_EQ(heard.all().size(), 0U);
+}
+
 TEST_F(run_test, reports_a_lock_that_was_lost_meanwhile)
 {
     EXPECT_THROW(

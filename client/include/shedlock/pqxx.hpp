@@ -5,9 +5,10 @@
 //         tx.exec("UPDATE account SET balance = balance * 1.02");
 //     }); // the work and the release were committed together; false: another host is running it, or has done it
 //
-// Needs libpqxx (6.4 to 8.0), C++17, and the SQL functions, which are found by search_path. There is nothing else to
-// link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Use shedlock.hpp to keep a lease alive, to interrupt a wait,
-// or to find out what a lost reply said: that takes threads and further connections. Both headers may be used together.
+// Needs libpqxx (6.4 to 8.0; 8.0 needs C++20), C++17, and the SQL functions, which are found by search_path. There is
+// nothing else to link. CMake: shedlock::pqxx, pkg-config: shedlock-pqxx. Use shedlock.hpp to keep a lease alive, to
+// interrupt a wait, or to find out what a lost reply said: that takes threads and further connections. Both headers may
+// be used together.
 //
 // acquire(), try_acquire() and run() on a connection, and extend() and release() of a lock, run transactions of their
 // own. If the connection already has an open transaction, they throw pqxx::usage_error and do nothing. A connection
@@ -23,7 +24,9 @@
 
 #include "types.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -57,14 +60,23 @@ struct pqxx_options {
     std::string holder{};
 };
 
+// What try_acquire(tx, ...) has acquired. Save the tick for another try of the same run.
+struct pqxx_grant {
+    shedlock::token token;
+    std::optional<instant> tick; // the one that was given, or that the server computed
+};
+
 namespace pqxx_details {
 
-// Accepts pqxx::work, transaction<...> and robusttransaction<...>. Rejects nontransaction, which commits each
-// statement; subtransaction, whose commit commits nothing; and the base classes, which may be any of these.
+// The base classes are rejected because they may be a nontransaction or a subtransaction.
 template <pqxx::isolation_level Level, auto Writes> std::true_type commits(pqxx::transaction<Level, Writes> const *);
 template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransaction<Level> const *);
 std::false_type commits(void const *);
-template <class Tx> using needs_transaction = std::enable_if_t<decltype(commits(static_cast<Tx *>(nullptr)))::value>;
+template <class Tx> struct requires_transaction {
+    static_assert(decltype(commits(static_cast<Tx *>(nullptr)))::value,
+                  "use a pqxx::work, pqxx::transaction<...> or pqxx::robusttransaction<...>: a nontransaction commits "
+                  "each statement by itself, and the commit of a subtransaction commits nothing");
+};
 
 // Statements are pure ASCII, so that no client_encoding can change a name, and contain no backslashes, so that
 // standard_conforming_strings does not matter.
@@ -73,7 +85,8 @@ struct sql {
     {
         std::string hex;
         bool is_plain = true;
-        for (unsigned char const byte : utf8) {
+        for (char const one : utf8) {
+            auto const byte = static_cast<unsigned char>(one);
             is_plain = is_plain && byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
             hex += {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
         }
@@ -89,8 +102,9 @@ struct sql {
             details::require_storable(name);
             all += (all.empty() ? "" : ", ") + constant(name);
         }
-        return what.list().size() == 1 ? all : "ARRAY[" + all + "]::pg_catalog.text[]";
+        return what.list().size() == 1 ? all : array(all);
     }
+    static std::string array(std::string const &constants) { return "ARRAY[" + constants + "]::pg_catalog.text[]"; }
     static std::string constant(token id) { return typed(std::to_string(static_cast<std::int64_t>(id)), "int8"); }
     static std::string constant(std::chrono::microseconds duration)
     {
@@ -114,6 +128,34 @@ struct sql {
             calls += (calls.empty() ? "SELECT " : ", ") + call("guard", name, id) + ')';
         return calls;
     }
+    // Whether this acquisition was the last one of each name, and was released as done.
+    static std::string is_done(names const &what, token id)
+    {
+        std::string const all = constant(what);
+        return "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(" + (what.list().size() == 1 ? array(all) : all) +
+               ") AS n WHERE NOT EXISTS (SELECT FROM shedlock_locks l WHERE l.name OPERATOR(pg_catalog.=) n AND "
+               "l.token "
+               "OPERATOR(pg_catalog.=) " +
+               constant(id) + " AND l.last_outcome OPERATOR(pg_catalog.=) 'done'))";
+    }
+    // When the transaction began, in microseconds, by which a transaction is recognised.
+    static std::string began()
+    {
+        return "(extract(epoch FROM pg_catalog.now()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
+    }
+    // For a run on the portable edition, where the transaction has the row locked: the session of a host that vanished
+    // ends after at_most without a statement, unless a smaller limit is set.
+    static std::string limit_idleness(std::chrono::microseconds at_most)
+    {
+        auto const limit = std::min<std::chrono::microseconds::rep>(at_most.count() / 1000 + 1, 2147483647);
+        auto const milliseconds = std::to_string(limit);
+        return "CASE WHEN edition OPERATOR(pg_catalog.=) 'portable' AND (idle OPERATOR(pg_catalog.=) '0' OR "
+               "idle::pg_catalog.interval OPERATOR(pg_catalog.>) " +
+               typed(milliseconds + " milliseconds", "interval") +
+               ") THEN pg_catalog.set_config('idle_in_transaction_session_timeout', '" + milliseconds +
+               "', true) END FROM shedlock_version(), "
+               "pg_catalog.current_setting('idle_in_transaction_session_timeout') AS idle";
+    }
     static std::string tick(pqxx_options const &how)
     {
         if ((how.tick && how.every) || (!how.every && !how.zone.empty()))
@@ -126,21 +168,31 @@ struct sql {
     }
 };
 
-template <class Tx> void execute(Tx &tx, std::string const &statement, bool and_commit = false)
+// Makes SQLSTATE SL001 a lock_lost, with libpqxx's error nested.
+template <class Call> auto noticing_loss(Call const &call)
 try {
-    tx.exec(statement);
-    if (and_commit)
-        tx.commit();
+    return call();
 } catch (pqxx::sql_error const &failure) {
     if (failure.sqlstate() == "SL001")
-        throw lock_lost{failure.what(), "SL001"};
+        std::throw_with_nested(lock_lost{failure.what(), "SL001"});
     throw;
 }
 
-// The token and the tick, or nullopt if refused.
+template <class Tx> pqxx::result execute(Tx &tx, std::string const &statement)
+{
+    return noticing_loss([&] { return pqxx::result{tx.exec(statement)}; });
+}
+
+// A robusttransaction that has lost its connection can return normally although it was rolled back.
+template <class Tx> void commit(Tx &tx)
+{
+    noticing_loss([&] { tx.commit(); });
+    if (!tx.conn().is_open())
+        throw pqxx::in_doubt_error{"the connection was lost during the commit, which may have succeeded"};
+}
+
 template <class Tx>
-std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names const &what, pqxx_options const &how,
-                                                                std::chrono::microseconds wait)
+std::optional<pqxx_grant> acquire(Tx &tx, names const &what, pqxx_options const &how, std::chrono::microseconds wait)
 {
     auto const rows = tx.exec(
         "SELECT shedlock_acquire_token(" + sql::constant(what) + ", at_most => " + sql::constant(how.at_most) +
@@ -155,16 +207,17 @@ std::optional<std::pair<token, std::optional<instant>>> acquire(Tx &tx, names co
     std::optional<instant> tick;
     if (!rows[0][1].is_null())
         tick.emplace(std::chrono::microseconds{number(1)});
-    return std::pair{token{number(0)}, tick};
+    return pqxx_grant{token{number(0)}, tick};
 }
 
 } // namespace pqxx_details
 
 // An acquisition. Move-only. Its connection must outlive it, and must not be moved. Once released or completed it is
 // inert: names, token and tick can be read, release() and completed() do nothing, everything else throws usage_error.
-// If it is destroyed or assigned to before that, it is released as FAILED: only release(), commit() and
-// complete_statement() report the work as done. The destructor never throws. It reports a failure to
-// connection.process_notice(), and the lease ends by itself.
+// If it is destroyed or assigned to before that, it is released as failed: only release(), run, and a completion that
+// is committed report the work as done. The destructor never throws. It reports to connection.process_notice() that no
+// release() was called, unless an exception ended the scope or complete_statement() was called; and that the release
+// failed, in which case the lease ends by itself.
 class pqxx_lock {
 public:
     // Takes over an acquisition that is already committed: one made by try_acquire(tx, ...), or by another process.
@@ -203,7 +256,11 @@ public:
     // For guard() and commit(). Call completed() after the commit of a transaction that executed complete_statement().
     // completed() makes the lock inert.
     [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
-    [[nodiscard]] std::string complete_statement() const { return pqxx_details::sql::complete(live().names, token()); }
+    [[nodiscard]] std::string complete_statement()
+    {
+        live().is_completing = true;
+        return pqxx_details::sql::complete(names(), token());
+    }
     void completed() noexcept
     {
         if (mine_)
@@ -216,14 +273,17 @@ private:
         shedlock::names names;
         shedlock::token token;
         std::optional<instant> tick;
+        bool is_completing = false;
+        int exceptions = std::uncaught_exceptions(); // when it was acquired
 
         ~acquisition()
         {
+            bool const unwinding = std::uncaught_exceptions() > exceptions;
             try {
-                if (connection)
-                    ask("release", "false");
+                if (connection && ask("release", "false") && !unwinding && !is_completing)
+                    report(details::not_reported(names, tick.has_value()));
             } catch (std::exception const &failure) {
-                report(failure.what());
+                report_unreleased(failure.what());
             }
         }
         bool ask(char const *function, std::string const &arguments)
@@ -234,10 +294,10 @@ private:
             tx.commit();
             return *rows[0][0].c_str() == 't';
         }
-        void report(char const *why) const noexcept
+        void report(std::string const &text) const { connection->process_notice(text + '\n'); }
+        void report_unreleased(char const *why) const noexcept
         try {
-            connection->process_notice(
-                names.to_text() + " was not released, and its lease ends by itself: " + details::printable(why) + '\n');
+            report(names.to_text() + " was not released, and its lease ends by itself: " + details::printable(why));
         } catch (...) { // no memory for the text
         }
     };
@@ -264,7 +324,7 @@ private:
     std::optional<pqxx_lock> mine;
     pqxx::work tx{connection};
     if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
-        mine.emplace(connection, what, granted->first, granted->second);
+        mine.emplace(connection, what, granted->token, granted->tick);
         tx.commit();
     }
     return mine;
@@ -281,59 +341,129 @@ private:
 // shedlock::lock of shedlock.hpp. Throws lock_lost if the lock is lost already; if that is found only by your
 // tx.commit(), it throws pqxx::sql_error with SQLSTATE SL001. On the portable edition the row is locked from now until
 // the end of tx, so keep-alive cannot extend the lease in the meantime.
-template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Lock const &lock, Tx &tx)
+template <class Lock, class Tx> void guard(Lock const &lock, Tx &tx)
 {
+    (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, lock.guard_statement());
 }
 
 // Commits tx and releases the lock as done, both or neither. Throws lock_lost. The lock is inert only after success;
 // otherwise its destructor releases it as failed, provided that tx is gone by then.
-template <class Lock, class Tx, class = pqxx_details::needs_transaction<Tx>> void commit(Lock &lock, Tx &tx)
+template <class Lock, class Tx> void commit(Lock &lock, Tx &tx)
 {
-    pqxx_details::execute(tx, lock.complete_statement(), true);
+    (void) pqxx_details::requires_transaction<Tx>{};
+    pqxx_details::execute(tx, lock.complete_statement());
+    pqxx_details::commit(tx);
     lock.completed();
 }
 
-// Acquires in a transaction that the caller commits; if it is rolled back, nothing was acquired. Returns the token, or
-// nullopt if refused. To release the lock, call complete(), or make a pqxx_lock of the token after the commit.
-template <class Tx, class = pqxx_details::needs_transaction<Tx>>
-[[nodiscard]] std::optional<token> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
+// Acquires in a transaction that the caller commits; if it is rolled back, nothing was acquired. Returns nullopt if
+// refused. To release the lock, call complete(), or make a pqxx_lock of the token after the commit.
+template <class Tx, class = std::enable_if_t<!std::is_base_of_v<pqxx::connection, Tx>>>
+[[nodiscard]] std::optional<pqxx_grant> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
 {
-    auto const granted = pqxx_details::acquire(tx, what, how, {});
-    return granted ? std::optional{granted->first} : std::nullopt;
+    (void) pqxx_details::requires_transaction<Tx>{};
+    return pqxx_details::acquire(tx, what, how, {});
 }
 
 // Like guard(lock, tx).
-template <class Tx, class = pqxx_details::needs_transaction<Tx>> void guard(Tx &tx, names const &what, token id)
+template <class Tx> void guard(Tx &tx, names const &what, token id)
 {
+    (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
 }
 
 // Like commit(lock, tx), but the caller commits, as the next statement. If the lock is lost only after this call, that
 // commit throws pqxx::sql_error with SQLSTATE SL001.
-template <class Tx, class = pqxx_details::needs_transaction<Tx>> void complete(Tx &tx, names const &what, token id)
+template <class Tx> void complete(Tx &tx, names const &what, token id)
 {
+    (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, pqxx_details::sql::complete(what, id));
 }
 
+namespace pqxx_details {
+
+// For a transaction of run that the work has ended, perhaps with a COMMIT that libpqxx has not seen. Rolls back what is
+// left, and returns whether it was committed, which has released the lock as done; otherwise the lock is released as
+// failed. Throws pqxx::in_doubt_error if that is not known.
+template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
+{
+    try {
+        tx.abort();
+    } catch (pqxx::usage_error const &) { // libpqxx has no other way to tell
+        lock.completed();
+        return true;
+    }
+    try {
+        tx.commit();                      // throws in_doubt_error if an earlier commit was in doubt
+    } catch (pqxx::usage_error const &) { // it was aborted
+    }
+    try {
+        lock.release(outcome::failed);
+    } catch (lock_lost const &) {
+        pqxx::work now{connection};
+        if (*now.exec(sql::is_done(lock.names(), lock.token()))[0][0].c_str() == 't')
+            return true;
+        std::throw_with_nested(pqxx::in_doubt_error{"the work ended the transaction of shedlock::run, which may have "
+                                                    "been committed: another caller has acquired the lock since"});
+    }
+    return false;
+}
+
+} // namespace pqxx_details
+
 // Acquires the lock, calls work(tx) or work(tx, lock), where lock is a pqxx_lock const &, commits tx and the release
-// together, and returns true. If refused, returns false and does not call work. If work throws, tx is rolled back, the
-// lock is released as failed, and the exception passes through. Throws lock_lost if tx was rolled back because the lock
-// is lost. work must not end tx.
-template <class Tx = pqxx::work, class Work, class = pqxx_details::needs_transaction<Tx>>
+// together, and returns true. If refused, returns false and does not call work. The work returns nothing, which means
+// done, or an outcome. If it is failed, or work throws, tx is rolled back and the lock is released as failed; an
+// exception passes through. Throws lock_lost, and tx is rolled back, if the lock is lost.
+//
+// tx completes the lock before it is given to work, and once more afterwards. So if work commits tx itself, that commit
+// releases the lock as done, whatever work does then, and what it does on the connection afterwards is not part of the
+// run. If work ends tx in another way, or leaves a stream open in it, usage_error is thrown, with libpqxx's nested, and
+// the lock is released as failed; pqxx::in_doubt_error if it is not known whether tx was committed.
+//
+// Not the first statement of work: SET TRANSACTION (25001); the isolation level is that of Tx. On the portable edition
+// the row is locked until tx ends. A guard or an extend from another connection waits for that, and an extend in tx
+// fails. There the server also ends the session when it has had no statement for at_most.
+template <class Tx = pqxx::work, class Work>
 bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
 {
+    using namespace pqxx_details;
+    (void) requires_transaction<Tx>{};
     how.ends_with_session = how.ends_with_session.value_or(true);
     auto lock = try_acquire(connection, what, how);
     if (!lock)
         return false;
     Tx tx{connection}; // gone before the lock is released
-    if constexpr (std::is_invocable_v<Work, Tx &, pqxx_lock const &>)
-        std::invoke(std::forward<Work>(work), tx, std::as_const(*lock));
-    else
-        std::invoke(std::forward<Work>(work), tx);
-    commit(*lock, tx);
-    return true;
+    auto const complete = lock->complete_statement() + ", " + sql::began();
+    std::string const began = execute(tx, complete + ", " + sql::limit_idleness(how.at_most))[0][1].c_str();
+    auto const result = noticing_loss([&] {
+        if constexpr (std::is_invocable_v<Work, Tx &, pqxx_lock const &>)
+            return details::result_of(std::forward<Work>(work), tx, std::as_const(*lock));
+        else
+            return details::result_of(std::forward<Work>(work), tx);
+    });
+    if (result == outcome::failed) {
+        was_committed(connection, tx, *lock); // then it stays done
+        return true;
+    }
+
+    char const *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
+    try {
+        // What the work did since then may need another completion. In another transaction this does nothing.
+        if (!execute(tx, complete + " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began).empty()) {
+            pqxx_details::commit(tx);
+            lock->completed();
+            return true;
+        }
+    } catch (pqxx::usage_error const &) { // the transaction is closed
+        if (was_committed(connection, tx, *lock))
+            return true;
+        std::throw_with_nested(usage_error{misuse});
+    }
+    if (was_committed(connection, tx, *lock))
+        return true;
+    throw usage_error{misuse};
 }
 
 } // namespace shedlock

@@ -1,9 +1,7 @@
 // ShedLock for PostgreSQL: lease locks for scheduled jobs. At most one run at a time across all hosts; the others skip.
 //
 //     shedlock::client locks{"dbname=app"};
-//     if (auto lock = locks.try_acquire("nightly", {.at_most = 10min, .at_least = 1min})) {
-//         work();
-//     } // released here
+//     bool const ran = locks.run("nightly", {.at_most = 10min, .at_least = 1min}, [](shedlock::lock &) { work(); });
 //
 // The terms (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see docs/reference.md. The
 // extension is found in whatever schema it was created in, the portable edition by search_path. Strings are UTF-8. Link
@@ -96,6 +94,7 @@ struct event {
         not_released,     // the request was not sent, its reply was lost, or the row stayed locked by another
                           // transaction: the lease ends by itself
         release_unclear,  // we do not hold it any more, but perhaps did not release it: the first reply was lost
+        not_reported,     // a lock that was held was destroyed without release(): recorded as failed
         // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
         acquire_recovered, // the server can be reached again
@@ -160,11 +159,13 @@ class lease;
 class SHEDLOCK_EXPORT lock {
 public:
     lock(lock &&) noexcept;
-    lock &operator=(lock &&) noexcept; // releases the acquisition that it had
-    // Releases the lock as done; as failed when an exception ends its scope, held() is false, or complete_statement()
-    // was called. Never throws: a failure is reported to on_event, and the lease ends by itself. Waits for the server
-    // half as long as client_settings::timeout. If the server does not answer, the next destructor waits half as long,
-    // and so on, so that many locks together take no longer than one call.
+    lock &operator=(lock &&) noexcept; // releases the acquisition that it had, as the destructor does
+    // Releases the lock as failed: only release(), client::run and a committed completion report the work as done. If
+    // no exception ends its scope, the lock was held, and complete_statement() was not called, that is an event
+    // (not_reported), since the release() was probably forgotten. Never throws: a failure is reported to on_event, and
+    // the lease ends by itself. Waits for the server half as long as client_settings::timeout. If the server does not
+    // answer, the next destructor waits half as long, and so on, so that many locks together take no longer than one
+    // call.
     ~lock();
 
     // Whether the lease can be trusted now, by our own clock, without asking the server. Once false it stays false,
@@ -209,10 +210,10 @@ public:
     // The same, and the commit releases the lock as done. Execute it last, and call completed() when the commit has
     // succeeded. If it failed, the lock is still held, and another transaction may complete it.
     //
-    // From this call on, the work is done only if such a commit has succeeded, which the client cannot see. So the
-    // destructor and client::run release as failed, which changes nothing after the commit. Keep-alive goes on, in case
-    // the commit fails. But an extend that fails may be the effect of the commit, so keep-alive reports neither trouble
-    // nor loss, and requests no stop; held() is then false.
+    // From this call on, the work is done only if such a commit has succeeded, which the client cannot see. So
+    // client::run releases as failed, as the destructor does, which changes nothing after the commit. Keep-alive goes
+    // on, in case the commit fails. But an extend that fails may be the effect of the commit, so keep-alive reports
+    // neither trouble nor loss, and requests no stop; held() is then false.
     [[nodiscard]] std::string complete_statement();
     // The transaction has committed: the lock is inert from now on.
     void completed() noexcept;
@@ -271,17 +272,17 @@ public:
     [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
-    // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. If work throws, the lock
-    // is released as failed, and the exception passes through. If the lock was not held until the end of the work, it
-    // is also released as failed, and lock_lost is thrown, unless the lock was released as done before. If it was held,
-    // but could not be released, that is an event (not_released).
+    // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. The work returns
+    // nothing, which means done, or an outcome. If it throws, the lock is released as failed, and the exception passes
+    // through. If the lock was not held until the end of the work, it is also released as failed, and lock_lost is
+    // thrown, unless the lock was released as done before. If it was held, but could not be released, that is an event
+    // (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
         if (!acquired)
             return false;
-        std::invoke(std::forward<Work>(work), *acquired);
-        finish(*acquired);
+        finish(*acquired, details::result_of(std::forward<Work>(work), *acquired));
         return true;
     }
 
@@ -307,7 +308,7 @@ private:
     // A function rather than a constructor. For a constructor, {} could mean a connection string or a function.
     static std::shared_ptr<internal::core> make_core(std::function<std::string()>, client_settings const &);
     internal::core &require() const;
-    static void finish(lock &);
+    static void finish(lock &, outcome);
     std::shared_ptr<internal::core> core_;
 };
 

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -90,8 +92,10 @@ inline std::string printable(std::string_view text)
     std::string safe;
     while (!text.empty()) {
         auto const bytes = harmful_length(text);
-        for (unsigned char const byte : text.substr(0, bytes))
+        for (char const one : text.substr(0, bytes)) {
+            auto const byte = static_cast<unsigned char>(one);
             safe += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
+        }
         if (bytes == 0)
             safe += text.front();
         text.remove_prefix(bytes == 0 ? 1 : bytes);
@@ -118,7 +122,8 @@ using instant = std::chrono::time_point<std::chrono::system_clock, std::chrono::
 // Identifies one acquisition. Each token of a name is greater than the one before.
 enum class token : std::int64_t {};
 
-// How the work under a lock ended. The view shedlock_locks shows it, and options.retry depends on it.
+// How the work under a lock ended. The view shedlock_locks shows it, and options.retry depends on it. Done is what a
+// program says, with release() or a commit, or by returning from the work of run; everything else is failed.
 enum class outcome { done, failed };
 
 // One name, or several that are acquired together or not at all: "nightly", or {"ledger", "stock"}. In UTF-8.
@@ -129,6 +134,8 @@ public:
     names(std::string name) { list_.push_back(std::move(name)); }
     names(std::initializer_list<std::string> list) : list_(list) {}
     names(std::vector<std::string> list) : list_(std::move(list)) {}
+    // {{"a", "b"}} would make one string of the memory between two addresses.
+    names(std::initializer_list<std::initializer_list<char const *>>) = delete;
 
     [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
 
@@ -144,5 +151,31 @@ public:
 private:
     std::vector<std::string> list_;
 };
+
+namespace details {
+
+// For run: calls the work, which reports how it ended. To return nothing means done.
+template <class Work, class... Arguments> outcome result_of(Work &&work, Arguments &&...arguments)
+{
+    using result = std::invoke_result_t<Work, Arguments...>;
+    static_assert(
+        std::is_void_v<result> || std::is_same_v<result, outcome>,
+        "the work of run must return nothing or a shedlock::outcome, since any other result would be ignored");
+    if constexpr (std::is_same_v<result, outcome>) {
+        return std::invoke(std::forward<Work>(work), std::forward<Arguments>(arguments)...);
+    } else {
+        std::invoke(std::forward<Work>(work), std::forward<Arguments>(arguments)...);
+        return outcome::done;
+    }
+}
+
+// For a lock that was destroyed, and was recorded as failed.
+inline std::string not_reported(names const &what, bool has_tick)
+{
+    return what.to_text() + " was destroyed without release(): its run was recorded as failed" +
+           (has_tick ? ", so with retry its tick is due again" : "");
+}
+
+} // namespace details
 
 } // namespace shedlock

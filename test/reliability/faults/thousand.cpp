@@ -81,7 +81,8 @@ struct claim {
 
 void tell(shedlock::event const &what)
 {
-    constexpr std::array kinds{"extend_failing",  "extend_recovered", "lost", "not_released", "release_unclear",
+    constexpr std::array kinds{"extend_failing",  "extend_recovered", "lost",
+                               "not_released",    "release_unclear",  "not_reported",
                                "acquire_failing", "acquire_recovered"};
     auto const &names = what.lock.list(); // empty if the event is about many
     say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << (names.empty() ? "all" : names.front())
