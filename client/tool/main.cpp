@@ -22,17 +22,20 @@ void occupy_standard_files()
 }
 
 int main(std::vector<std::string> words)
-try {
-    occupy_standard_files();
-    internal::skip_preparation_for_exit();
-    auto const asked = read_request(std::move(words));
-    int const status = asked.action(asked);
-    if (!(std::cout << std::flush))
-        throw error{"cannot write to standard output"};
-    return status;
-} catch (std::exception const &failure) {
-    say(failure.what());
-    return own_failure;
+{
+    request asked;
+    try {
+        occupy_standard_files();
+        internal::skip_preparation_for_exit();
+        read_request(std::move(words), asked);
+        int const status = asked.action(asked);
+        if (!(std::cout << std::flush))
+            throw error{"cannot write to standard output"};
+        return status;
+    } catch (std::exception const &failure) {
+        say(failure.what());
+        return asked.status_of_failure;
+    }
 }
 
 } // namespace

@@ -14,11 +14,14 @@ namespace {
 
 using microseconds = std::chrono::microseconds;
 
-// CLI11 would parse "[a,b]" and "{}" as lists; this prefix escapes them while it parses.
+// CLI11 would parse "[a,b]" and "{}" as lists, and names that begin with a dash as options; this prefix escapes them
+// while it parses.
 constexpr char disguise = '\1';
 
 std::string disguised(std::string const &word)
 {
+    if (constexpr std::string_view name = "--name="; word.starts_with(name))
+        return disguise + word.substr(name.size());
     return word.find_first_of({'[', '{', disguise}) == 0 ? disguise + word : word;
 }
 
@@ -182,7 +185,8 @@ private:
             "Exits with the command's exit status; 128+n if signal n killed it. 123, only with --retry: done,\n"
             "but the server did not confirm it, so it may run again; 124: the lease was lost, the\n"
             "command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
-            "The command gets SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, and SHEDLOCK_TICK if there is one.");
+            "The command gets SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, SHEDLOCK_ANCESTORS, and SHEDLOCK_TICK\n"
+            "if there is one.");
     }
 
     void add_list()
@@ -196,6 +200,8 @@ private:
     void add_check()
     {
         auto *const command = add("check", "Say whether jobs were done in time, as a monitoring plugin", check);
+        command->preparse_callback(
+            [this](std::size_t) { asked_.status_of_failure = static_cast<int>(health::unknown); });
         add_names(command, "The locks; the worst one decides")->required();
         auto *const limit = command->add_option_group("limits", "At least one");
         add_duration(limit, "--max-age", asked_.allowed.max_age, "Critical: not done for longer than that");
@@ -301,9 +307,8 @@ std::string complaint(CLI::App const &app, CLI::ParseError const &failure)
 
 } // namespace
 
-request read_request(std::vector<std::string> words)
+void read_request(std::vector<std::string> words, request &asked)
 {
-    request asked;
     menu menu{asked};
     CLI::App &app = menu.app;
     asked.run.command = cut_command(words);
@@ -314,19 +319,18 @@ request read_request(std::vector<std::string> words)
     } catch (CLI::Success const &help_or_version) {
         app.exit(help_or_version);
         asked.action = [](request const &) { return 0; };
-        return asked;
+        return;
     } catch (CLI::ParseError const &failure) {
         if (!app.got_subcommand("check"))
             throw usage_error{complaint(app, failure)};
         asked.check_failed = complaint(app, failure);
         asked.action = answer_unknown;
-        return asked;
+        return;
     }
     if (app.got_subcommand("run") && asked.run.command.empty())
         throw usage_error{"no command to run; usage: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};
     asked.run.how.keep_alive = app.got_subcommand("run") && !asked.no_keep_alive;
     check_and_fill_in(asked);
-    return asked;
 }
 
 } // namespace shedlock::tool

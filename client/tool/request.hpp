@@ -15,12 +15,13 @@ struct request {
     std::int64_t token = 0;
     bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
     std::string reason;
-    limits allowed;           // of a check
-    std::string check_failed; // what is wrong with the command line of `check`
+    int status_of_failure = own_failure; // of the command
+    limits allowed;                      // of a check
+    std::string check_failed;            // what is wrong with the command line of `check`
 };
 
-// The request of these words, without the program's name. Throws usage_error, except for `check`: then it sets
-// check_failed. For --help and the like it prints the text, and the action does nothing.
-request read_request(std::vector<std::string> words);
+// Reads the request of these words, without the program's name, into an empty one. Throws usage_error, except for
+// `check`: then it sets check_failed. For --help and the like it prints the text, and the action does nothing.
+void read_request(std::vector<std::string> words, request &);
 
 } // namespace shedlock::tool

@@ -6,7 +6,9 @@
 #include "text.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <future>
+#include <sstream>
 #include <thread>
 
 namespace shedlock::tool {
@@ -106,7 +108,11 @@ int release(client &locks, lock &held, run_request const &request, events &event
     auto const end = held.deadline();
     auto const id = held.token();
     try {
-        held.release(is_done ? outcome::done : outcome::failed);
+        if (stopped) // the lease ends by itself very soon
+            internal::tool_access::release_once(locks, request.names, held.detach(), outcome::failed,
+                                                std::chrono::seconds{1});
+        else
+            held.release(is_done ? outcome::done : outcome::failed);
     } catch (lock_lost const &failure) {
         say(failure.what());
         if (was_held) // the server may have forgotten that it was completed
@@ -121,6 +127,29 @@ int release(client &locks, lock &held, run_request const &request, events &event
     return stopped ? lease_was_lost : status;
 }
 
+// A command under a lock that asks for that lock would be skipped, or wait for itself, and its work would count as
+// done. So the tokens of all runs that a command is part of are in its environment. A token tells apart runs,
+// databases, and environments that are out of date.
+constexpr char const *ancestors_variable = "SHEDLOCK_ANCESTORS";
+
+std::string ancestors()
+{
+    auto const *const given = std::getenv(ancestors_variable);
+    return given ? given : "";
+}
+
+void require_no_ancestor_holds(client &locks, run_request const &request)
+{
+    std::vector<std::int64_t> tokens;
+    std::istringstream all{ancestors()};
+    for (std::int64_t one = 0; all >> one;)
+        tokens.push_back(one);
+    if (tokens.empty())
+        return;
+    if (auto const name = internal::tool_access::held_with(locks, request.names, tokens))
+        throw usage_error{shedlock::names{*name}.to_text() + " is held by the run that this command is part of"};
+}
+
 } // namespace
 
 std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by,
@@ -128,7 +157,15 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
 {
     auto acquired = interruptibly(events, interrupted_by, [&](std::stop_token const &stop) {
         auto const end = internal::later(clock::now(), request.wait);
-        return internal::tool_access::acquire(locks, request.names, request.how, {end, stop, request.wait_server}, why);
+        try {
+            require_no_ancestor_holds(locks, request);
+        } catch (connection_error const &) { // the acquire waits for the server
+        }
+        auto granted =
+            internal::tool_access::acquire(locks, request.names, request.how, {end, stop, request.wait_server}, why);
+        if (!granted)
+            require_no_ancestor_holds(locks, request);
+        return granted;
     });
     if (interrupted_by == 0)
         return acquired.get();
@@ -157,12 +194,13 @@ int run(std::string const &connection, run_request const &request)
         return request.status_if_refused;
     }
 
-    command running{events,
-                    request.command,
-                    {"SHEDLOCK_NAME=" + joined(request.names),
-                     "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
-                     "SHEDLOCK_UNTIL=" + until(*held),
-                     held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
+    command running{
+        events,
+        request.command,
+        {"SHEDLOCK_NAME=" + joined(request.names),
+         "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
+         ancestors_variable + ('=' + ancestors()) + ' ' + std::to_string(static_cast<std::int64_t>(held->token())),
+         "SHEDLOCK_UNTIL=" + until(*held), held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
     return release(locks, *held, request, events, running.wait(held->stop_token()));
 }
 

@@ -238,6 +238,14 @@ TEST(check, is_3_without_a_server_and_without_shedlock)
            "SHEDLOCK UNKNOWN - .*not installed.*\n");
 }
 
+TEST(check, is_3_when_it_cannot_say_anything)
+{
+    run_once();
+    for (auto const *const asked : {"\"$1\" --max-age 1h", "\"$1\" --max-age soon", "--help"})
+        for (auto const *const out : {">/dev/full", ">&-"})
+            EXPECT_EQ(run(sh(std::string{"shedlock check "} + asked + out, {name()})).status, 3) << asked << out;
+}
+
 // A line break would begin another line, and | the performance data; a quote would end the label.
 TEST(check, keeps_its_line_in_one_piece)
 {

@@ -98,6 +98,53 @@ TEST(run, is_not_misled_by_several_odd_names)
     EXPECT_EQ(seen.out, expected) << seen.err;
 }
 
+TEST(run, takes_a_name_that_begins_with_a_dash)
+{
+    auto const seen =
+        run({"shedlock", "run", "--name=-v", "--at-most", "1h", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
+    EXPECT_EQ(seen.out, "-v") << seen.err;
+    EXPECT_EQ(state("-v"), "free");
+    auto const both =
+        run({"shedlock", "run", "a", "--name=--", "--at-most", "1h", "--", "sh", "-c", "echo \"$SHEDLOCK_NAME\""});
+    EXPECT_EQ(both.out, "a\n--\n") << both.err;
+}
+
+// The outer run would count as done, although nothing was done.
+TEST(run, refuses_a_lock_that_it_runs_under)
+{
+    auto const nested = [](words inner, words const &with = {}) {
+        inner.insert(inner.begin(), {"shedlock", "run"});
+        inner.insert(inner.end(), {"--at-most", "1h", "--every", "1h", "--", "echo", "worked"});
+        inner.insert(inner.begin(), with.begin(), with.end());
+        return inner;
+    };
+    auto const expect_refused = [](outcome const &seen) {
+        EXPECT_EQ(seen.status, 125) << seen.err;
+        EXPECT_EQ(seen.out, "");
+        EXPECT_NE(seen.err.find("is held by the run that this command is part of"), std::string::npos) << seen.err;
+    };
+    expect_refused(run(under_lock(nested({name()}))));
+    expect_refused(run(under_lock(nested({name(), "--wait", "1h"})))); // at once
+    expect_refused(run(under_lock(nested({name() + " other", name()}))));
+    EXPECT_EQ(state(name() + " other"), "");
+
+    // An inner run of another lock replaces SHEDLOCK_TOKEN.
+    words outer{"shedlock", "run", name() + " between", "--at-most", "1h", "--"};
+    outer.insert(outer.end(), {"sh", "-c", "exec \"$@\"", "sh"});
+    auto const inner = nested({name() + " between"});
+    auto middle = under_lock(inner);
+    outer.insert(outer.end(), middle.begin(), middle.end());
+    expect_refused(run(outer));
+
+    // The environment of a run that is over does not matter, nor what somebody else has put there.
+    EXPECT_EQ(run(nested({name() + " new"}, {"env", "SHEDLOCK_ANCESTORS=1795815614333293 x"})).out, "worked\n");
+    auto const theirs = ask("SELECT shedlock_acquire_token('" + name() + " held', '1 h')");
+    auto const refused =
+        run(nested({name() + " held"}, {"env", "SHEDLOCK_ANCESTORS=" + std::to_string(std::stoll(theirs) + 1)}));
+    EXPECT_EQ(refused.status, 0) << refused.err;
+    EXPECT_EQ(refused.out, "");
+}
+
 TEST(run, gives_the_command_the_environment_of_the_tool_and_three_variables)
 {
     auto command = under_lock(sh("printf '%s|' \"$OURS\" \"$SHEDLOCK_NAME\" \"$SHEDLOCK_TOKEN\" \"$SHEDLOCK_UNTIL\""),
