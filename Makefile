@@ -26,7 +26,7 @@
 PG_CONFIG ?= pg_config
 project_commands = packages demo check check-monitoring quick check-busy check-unit check-versions check-citus deb check-deb rpm pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
-tool = cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
+tool = echo 'Compiling the command-line tool (about a minute; what the compiler says is in build.log).' && cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
 ifneq ($(filter $(project_commands),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(project_commands),$(MAKECMDGOALS)),)
