@@ -1,3 +1,4 @@
+#include "aftermath.hpp"
 #include "literal.hpp"
 #include "outage.hpp"
 #include "protocol.hpp"
@@ -32,18 +33,13 @@ std::string random_mark()
     return mark + ' ';
 }
 
-token to_token(std::optional<std::string> const &field)
-{
-    return token{to_number(field.value())};
-}
-
 // One call of acquire, which may send several requests.
 class acquiring {
 public:
-    acquiring(session &session, waiting &waiting, outage &outage, names const &names, options const &options,
-              limits const &limits, refusal *why)
-        : session_{session}, caller_{waiting, names}, outage_{outage}, limits_{limits}, names_{names},
-          options_{options}, refusal_{why}, mark_{random_mark()},
+    acquiring(session &session, waiting &waiting, outage &outage, aftermath &aftermath, names const &names,
+              options const &options, limits const &limits, refusal *why)
+        : session_{session}, caller_{waiting, names}, outage_{outage},
+          aftermath_{aftermath}, limits_{limits}, names_{names}, options_{options}, refusal_{why}, mark_{random_mark()},
           arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
                      options.retry ? "true" : "false",
                      text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
@@ -55,6 +51,19 @@ public:
             throw usage_error{"zone applies only to every, which was not given", "22023"};
     }
 
+    // No caller wants the lock any more, whatever the server does with a request that got no reply.
+    ~acquiring()
+    {
+        if (is_granted_ || (!unanswered_ && !in_doubt_))
+            return;
+        try {
+            aftermath_.take({names_, mark_, std::move(unanswered_), session_.is_direct()});
+        } catch (std::exception const &) { // no thread, or no memory
+        }
+    }
+    acquiring(acquiring const &) = delete;
+    acquiring &operator=(acquiring const &) = delete;
+
     std::optional<grant> ask_until_the_end()
     {
         auto const &[end, stop, server] = limits_;
@@ -65,8 +74,10 @@ public:
             try {
                 auto granted = in_doubt_ ? find_out() : ask(is_last);
                 reached();
-                if (granted)
+                if (granted) {
+                    is_granted_ = true;
                     return granted;
+                }
                 if (!in_doubt_ && (is_last || tick_has_run())) {
                     if (refusal_ && !is_explained_)
                         explain(look());
@@ -100,13 +111,13 @@ private:
         if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
                   locks_query(names_) + " AND asked.token IS NULL) AS seen ON true";
-        auto answer = session_.ask(sql, arguments_, time_limit());
+        auto answer = session_.ask(sql, arguments_, time_limit(), {}, {}, &unanswered_);
         auto const first = answer.rows.at(0);
         if (first[2])
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
-        if (first[1])
-            return answer.notices.empty() ? grant{to_token(first[1]), answer.sent, false, tick_}
-                                          : confirm(to_token(first[1]), answer.notice_text());
+        if (auto const granted = granted_by(answer.rows))
+            return answer.notices.empty() ? grant{*granted, answer.sent, false, tick_}
+                                          : confirm(*granted, answer.notice_text());
         if (explains) {
             for (auto &row : answer.rows)
                 row.erase(row.begin(), row.begin() + 3);
@@ -193,12 +204,10 @@ private:
     std::optional<grant> find_out()
     {
         auto const rows = look();
-        auto const first =
-            std::ranges::find(rows, names_.list().front(), [](auto const &row) { return row[seen::name]; });
-        if (first != rows.end() && first->at(seen::holder).value().starts_with(mark_)) {
+        if (auto const *const ours = row_with_mark(rows, mark_)) {
             if (options_.every && !tick_) // the lost reply contained it
-                tick_.emplace(std::chrono::microseconds{to_number(first->at(seen::last_tick).value())});
-            return confirm(to_token(first->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
+                tick_.emplace(std::chrono::microseconds{to_number(ours->at(seen::last_tick).value())});
+            return confirm(to_token(ours->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
         }
         bool const is_free = std::ranges::all_of(rows, [](auto const &row) { return row[seen::state] == "free"; });
         if (is_free)
@@ -282,6 +291,7 @@ private:
     session &session_;
     waiting::caller caller_;
     outage &outage_;
+    aftermath &aftermath_;
     backoff backoff_;
     limits const limits_;
     clock::time_point asked_{};                   // when the latest request began
@@ -297,18 +307,31 @@ private:
     // When the whole call must return.
     clock::time_point over_ = later(limits_.end, session_.patience());
 
+    bool is_granted_ = false;
     bool in_doubt_ = false;
     std::string why_;
     clock::time_point doubt_ends_;
-    std::optional<instant> latest_tick_; // see latest_tick()
+    std::optional<instant> latest_tick_;     // see latest_tick()
+    std::unique_ptr<connection> unanswered_; // that of the latest request that got no reply in time
 };
 
 } // namespace
 
-std::optional<grant> acquire(session &session, waiting &waiting, outage &outage, names const &names,
-                             options const &options, limits const &limits, refusal *why)
+std::optional<grant> acquire(session &session, waiting &waiting, outage &outage, aftermath &aftermath,
+                             names const &names, options const &options, limits const &limits, refusal *why)
 {
-    return acquiring{session, waiting, outage, names, options, limits, why}.ask_until_the_end();
+    return acquiring{session, waiting, outage, aftermath, names, options, limits, why}.ask_until_the_end();
+}
+
+std::optional<token> granted_by(std::vector<fields> const &rows)
+{
+    auto const &field = rows.at(0).at(1);
+    return field ? std::optional{to_token(field)} : std::nullopt;
+}
+
+token to_token(std::optional<std::string> const &field)
+{
+    return token{to_number(field.value())};
 }
 
 } // namespace shedlock::internal

@@ -52,7 +52,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, limit
 {
     auto &core = require();
     auto const began = clock::now();
-    auto const granted = internal::acquire(core.shared, core.waits, core.away, what, how, limits, why);
+    auto const granted = internal::acquire(core.shared, core.waits, core.away, core.after, what, how, limits, why);
     if (!granted) {
         core.report(activity{activity::kind::refused, what, {}, how.tick, {}, clock::now() - began});
         return std::nullopt;

@@ -226,8 +226,15 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     notices_.clear();
     is_missing_notice_ = false;
 
-    reply answer{{}, {}, clock::now()};
+    auto const sent = clock::now();
     send(sql, pointers);
+    auto answer = await(until, stop);
+    answer.sent = sent;
+    return answer;
+}
+
+reply connection::await(clock::time_point until, std::stop_token const &stop)
+{
     result const said{receive_last(until, stop_signal{stop})};
     if (!said)
         raise_lost(one_line(PQerrorMessage(connection_)));
@@ -241,9 +248,7 @@ reply connection::ask(std::string const &sql, fields const &values, clock::time_
     }
     if (is_missing_notice_)
         throw std::bad_alloc{};
-    answer.notices = std::move(notices_);
-    answer.rows = rows_of(said.get());
-    return answer;
+    return {rows_of(said.get()), std::move(notices_), {}};
 }
 
 } // namespace shedlock::internal

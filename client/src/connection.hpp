@@ -75,6 +75,8 @@ public:
     // requested; after that the connection cannot be used any more. If the server reports an error, throws that error;
     // then nothing has happened.
     reply ask(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &);
+    // The reply to a request that got none in time, or part of one. Throws what ask() throws.
+    reply await(clock::time_point until, std::stop_token const & = {});
 
 private:
     void require(tls_use const &) const;

@@ -48,7 +48,8 @@ try {
 }
 
 core::core(session::source source, client_settings const &settings)
-    : report{settings}, shared{source, checked(settings.timeout)}, waits{source, shared},
+    : report{settings}, shared{source, checked(settings.timeout)}, waits{source, shared}, after{source,
+                                                                                                shared.patience()},
       keeping(std::move(source), shared, report)
 {
 }

@@ -1,6 +1,7 @@
 // What a client and its locks share. It outlives the client while there are locks.
 #pragma once
 
+#include "aftermath.hpp"
 #include "keeper.hpp"
 #include "outage.hpp"
 #include "waiting.hpp"
@@ -30,6 +31,7 @@ struct core {
     timer time;
     session shared; // used by all calls
     waiting waits;
+    aftermath after;
     keeper keeping; // the last member: it uses the others
 };
 

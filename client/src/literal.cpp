@@ -70,13 +70,15 @@ std::string constant(std::string const &utf8)
     return "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
 }
 
-std::string call(std::string const &function, names const &names, std::string const &other_arguments)
+std::string call(std::string const &function, names const &names, std::string const &other_arguments, bool outlasts)
 {
-    return "SELECT ROW(pg_catalog.set_config('client_min_messages', 'warning', true), pg_catalog.set_config("
-           "'lock_timeout', CASE WHEN pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.=) '0' OR "
-           "pg_catalog.current_setting('lock_timeout')::pg_catalog.interval OPERATOR(pg_catalog.>) '@lock_timeout@ ms'"
-           "::pg_catalog.interval THEN '@lock_timeout@' ELSE pg_catalog.current_setting('lock_timeout') END, true)), "
-           "@extschema@." +
+    std::string const limit =
+        outlasts ? "NULL"
+                 : "pg_catalog.set_config('lock_timeout', CASE WHEN pg_catalog.current_setting('lock_timeout') "
+                   "OPERATOR(pg_catalog.=) '0' OR pg_catalog.current_setting('lock_timeout')::pg_catalog.interval "
+                   "OPERATOR(pg_catalog.>) '@lock_timeout@ ms'::pg_catalog.interval THEN '@lock_timeout@' ELSE "
+                   "pg_catalog.current_setting('lock_timeout') END, true)";
+    return "SELECT ROW(pg_catalog.set_config('client_min_messages', 'warning', true), " + limit + "), @extschema@." +
            function + (names.list().size() == 1 ? "($1::pg_catalog.text, " : "($1::pg_catalog.text[], ") +
            other_arguments + ')';
 }

@@ -21,7 +21,7 @@ std::string constant(std::string const &utf8);
 
 // A statement that calls a function for the names $1. For its own transaction it first sets client_min_messages, so
 // that the server's warnings reach us, whatever another client behind the same pooler has set; and lock_timeout, to
-// what session::ask makes of @lock_timeout@, unless a smaller one is set.
-std::string call(std::string const &function, names const &, std::string const &other_arguments);
+// what session::ask makes of @lock_timeout@, unless a smaller one is set or the request is to outlast its caller.
+std::string call(std::string const &function, names const &, std::string const &other_arguments, bool outlasts = false);
 
 } // namespace shedlock::internal

@@ -24,12 +24,13 @@ namespace {
 }
 
 reply ask_to_release(session &session, names const &names, token token, outcome how, clock::time_point until,
-                     bool nowait)
+                     bool nowait, std::stop_token const &stop = {})
 {
     return session.ask(
         call("shedlock_release_token", names,
-             std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} + (nowait ? "true" : "false")),
-        {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until);
+             std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} + (nowait ? "true" : "false"),
+             !nowait),
+        {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until, stop);
 }
 
 // Whether it was refused because that acquisition has been released as done.
@@ -109,9 +110,10 @@ extended extend_each(session &session, extension const &what, std::chrono::micro
 
 } // namespace
 
-void release_late(session &session, names const &names, token token, outcome how, clock::time_point over)
+void release_late(session &session, names const &names, token token, outcome how, clock::time_point over,
+                  std::stop_token const &stop)
 {
-    ask_to_release(session, names, token, how, over, false);
+    ask_to_release(session, names, token, how, over, false, stop);
 }
 
 clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,

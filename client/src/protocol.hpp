@@ -7,6 +7,7 @@ namespace shedlock::internal {
 
 class waiting;
 class outage;
+class aftermath;
 
 inline constexpr char const *row_is_busy = "another transaction has changed or locked its row, and is not over";
 
@@ -28,8 +29,12 @@ struct limits {
 // Returns within the session's patience after that. Returns nullopt if refused, and fills in `why` unless it is null.
 // Throws in_doubt; lock_lost when a reply was lost and the lease ended before it was known; connection_error when the
 // server could not be asked.
-std::optional<grant> acquire(session &, waiting &, outage &, names const &, options const &, limits const &,
-                             refusal *why);
+std::optional<grant> acquire(session &, waiting &, outage &, aftermath &, names const &, options const &,
+                             limits const &, refusal *why);
+
+// The token in the reply to an acquire, or nullopt if it was refused.
+std::optional<token> granted_by(std::vector<fields> const &rows);
+token to_token(std::optional<std::string> const &field);
 
 // Returns the time at which the successful request was sent. Throws lock_lost; busy; reply_lost when the extend may
 // have happened; in_doubt when the synchronous standby may not have it. Safe to repeat. `before` is called immediately
@@ -67,7 +72,7 @@ released release(session &, names const &, token, outcome, clock::time_point unt
 
 // Tries once. If the row is busy, the server goes on waiting for it after we have given up. That is right for a lock
 // that is in doubt anyway.
-void release_late(session &, names const &, token, outcome, clock::time_point over);
+void release_late(session &, names const &, token, outcome, clock::time_point over, std::stop_token const & = {});
 
 // Sleeps for 50 to 100 ms, at random, so that many callers do not ask at the same time. Less if `until` or a stop comes
 // earlier.

@@ -2,6 +2,7 @@
 
 #include "literal.hpp"
 
+#include <algorithm>
 #include <ctime>
 
 namespace shedlock {
@@ -119,6 +120,13 @@ refusal refusal_of(std::vector<fields> const &rows, names const &names, std::opt
             return told;
         }
     return {refusal::reason::undecided, names.list().front()};
+}
+
+fields const *row_with_mark(std::vector<fields> const &rows, std::string_view mark)
+{
+    auto const row =
+        std::ranges::find_if(rows, [&](auto const &one) { return one[seen::holder].value().starts_with(mark); });
+    return row == rows.end() ? nullptr : &*row;
 }
 
 std::string without_mark(std::string const &holder)

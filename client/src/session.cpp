@@ -193,7 +193,7 @@ std::string session::within(std::string_view sql, clock::time_point until) const
 }
 
 reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop,
-                   std::function<void()> const &before)
+                   std::function<void()> const &before, std::unique_ptr<connection> *unanswered_on)
 {
     auto const latest = latest_request(until);
     std::unique_lock const mine{turn_, latest};
@@ -205,7 +205,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     if (clock::now() >= latest)
         give_up("there was no time left to ask PostgreSQL");
     try {
-        return send(within(sql, until), values, until, stop);
+        return send(within(sql, until), values, until, stop, unanswered_on);
     } catch (usage_error const &failure) {
         if (!is_undefined_object(failure.sqlstate()))
             throw;
@@ -213,7 +213,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
     // The functions are no longer there: ALTER EXTENSION ... SET SCHEMA has moved them while we were connected, or
     // CREATE EXTENSION has replaced those of the portable edition.
     find_functions(until, stop);
-    return send(within(sql, until), values, until, stop);
+    return send(within(sql, until), values, until, stop, unanswered_on);
 }
 
 edition session::edition()
@@ -222,12 +222,15 @@ edition session::edition()
     return {row[0].value(), row[1].value()};
 }
 
-reply session::send(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &stop)
+reply session::send(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &stop,
+                    std::unique_ptr<connection> *unanswered_on)
 try {
     auto answer = connection_->ask(sql, values, until, stop);
     silences_ = 0;
     return answer;
 } catch (unanswered const &) {
+    if (unanswered_on)
+        *unanswered_on = std::move(connection_);
     connection_.reset();
     ++silences_;
     throw;

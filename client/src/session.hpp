@@ -28,9 +28,10 @@ public:
     // connection is closed. Nothing is sent when less than a quarter of the time is left. `before` is called
     // immediately before sending. Throws reply_lost; connection_error when the request was not sent or the server
     // accepts no writes; usage_error when the functions are missing or of another version; otherwise the error that the
-    // server reported, and then nothing has happened.
+    // server reported, and then nothing has happened. If there is no answer in time, and `unanswered_on` is given, it
+    // gets the connection.
     reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
-              std::function<void()> const &before = {});
+              std::function<void()> const &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
     bool try_to_open(clock::time_point until, std::stop_token const &);
@@ -56,7 +57,8 @@ public:
 private:
     void open(clock::time_point until, std::stop_token const &);
     void find_functions(clock::time_point until, std::stop_token const &);
-    reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &);
+    reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &,
+               std::unique_ptr<connection> *unanswered_on = nullptr);
     [[nodiscard]] std::string schema() const;
     [[nodiscard]] std::string within(std::string_view sql, clock::time_point until) const;
     [[noreturn]] void give_up(char const *why); // because the time is over

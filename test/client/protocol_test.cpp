@@ -375,3 +375,22 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
     table.abort();
     EXPECT_LT(server::remaining(name), 3h) << "the first has happened";
 }
+
+TEST_F(protocol_test, what_was_granted_when_the_caller_had_given_up_is_released)
+{
+    auto direct = client(""); // past a pooler, whose sessions cannot be cancelled
+    auto const state = [&] { return server::state(name) + server::last_outcome(name); };
+    {
+        server::missing_standby const missing;
+        auto asking = std::async(std::launch::async, [&] { (void) direct.try_acquire(name, {.at_most = 1h}); });
+        EXPECT_TRUE(server::comes_true([] {
+            return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "
+                               "'%shedlock_acquire_token%'") == "1";
+        }));
+        advance_clock(1min); // once: the thread that goes on has a minute from now on
+        EXPECT_THROW(asking.get(), shedlock::in_doubt);
+        EXPECT_TRUE(server::comes_true([&] { return state() == "held"; }))
+            << "its wait was cancelled, so it is committed";
+    }
+    EXPECT_TRUE(server::comes_true([&] { return state() == "freefailed"; })) << state();
+}

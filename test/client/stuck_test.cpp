@@ -335,5 +335,23 @@ TEST_F(locked_table_test, is_not_acquired_later)
 
 TEST_F(locked_table_test, a_smaller_limit_of_the_session_stays)
 {
-    expect_refusal(server::connection() + " options='-c lock_timeout=100ms'", 1h);
+    expect_refusal("options='-c lock_timeout=100ms'", 1h);
+}
+
+// By the client's clock the time is over long before the server gives up.
+TEST_F(locked_table_test, is_cancelled_when_the_caller_has_given_up)
+{
+    auto through = client(""); // past a pooler, whose sessions cannot be cancelled
+    auto asking = std::async(std::launch::async, [&] { (void) through.try_acquire(name, {.at_most = 1h}); });
+    auto const waiting = [] {
+        return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock' "
+                           "AND query LIKE '%shedlock_acquire_token%' AND pid <> pg_backend_pid()");
+    };
+    EXPECT_TRUE(server::comes_true([&] { return waiting() == "1"; }));
+    advance_clock(1min); // once: the thread that goes on has a minute from now on
+    EXPECT_THROW(asking.get(), in_doubt);
+    EXPECT_TRUE(server::comes_true([&] { return waiting() == "0"; })) << "although the table is still locked";
+    dump_.reset();
+    ddl_.get();
+    EXPECT_EQ(server::state(name), "");
 }

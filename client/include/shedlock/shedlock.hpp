@@ -133,7 +133,8 @@ struct client_settings {
     // their wait as well. If the server has not answered by then, the connection is closed. A connection that broke is
     // opened again within this time. Opening cannot be interrupted. A call stops waiting for it after this time, but
     // the destructor of the last owner of a client and its locks waits for connect_timeout per address at most, and for
-    // name lookups. Default of connect_timeout: this time for all hosts together, but at least 2 s for each.
+    // name lookups; and after an acquire in doubt for this time, to release what may have been granted. Default of
+    // connect_timeout: this time for all hosts together, but at least 2 s for each.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
@@ -237,10 +238,10 @@ private:
 // ---- Client ----
 
 // A client has one connection, which is opened when it is first needed and again whenever it has broken; a second one
-// while leases are extended, and a third one while a caller waits for a lock. Nothing depends on their sessions, so
-// they may go through PgBouncer in any pooling mode. Any thread may call anything at any time, but not while another
-// moves or destroys the client. Requests are sent one after the other, but a call that waits for a lock does not hold
-// up the others. Once the client is moved from, every function throws usage_error.
+// while leases are extended, a third one while a caller waits for a lock, and a fourth one after an acquire in doubt.
+// Nothing depends on their sessions, so they may go through PgBouncer in any pooling mode. Any thread may call anything
+// at any time, but not while another moves or destroys the client. Requests are sent one after the other, but a call
+// that waits for a lock does not hold up the others. Once the client is moved from, every function throws usage_error.
 //
 // Every function can throw connection_error, usage_error (the server checks the arguments) and error.
 class SHEDLOCK_EXPORT client {
