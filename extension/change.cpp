@@ -183,9 +183,10 @@ void warn(const complaint &found, const claim &who, const char *participle)
     const char *const advice = advise(found, who);
     if (was_lost(found, who))
         stats::record(found.name, stats::counter::lost);
-    ereport(WARNING, (errcode(found.why == standing::done ? ERRCODE_LOCK_DONE : ERRCODE_LOCK_LOST),
-                      errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
-                      errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
+    // Not to the server's log, which a fleet whose at_most is too short would fill.
+    ereport(WARNING_CLIENT_ONLY, (errcode(found.why == standing::done ? ERRCODE_LOCK_DONE : ERRCODE_LOCK_LOST),
+                                  errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
+                                  errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
 // Without a participle there is no WARNING.

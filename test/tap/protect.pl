@@ -22,6 +22,11 @@ like($told, $what, 'a client whose statement was stopped gets a notice');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset), $what, '... and so does the server\'s log, if that role\'s notices go there');
 is(sql('postgres', "SELECT shedlock_release_token('job', $token)"), 't', '... and the lock is still held');
 
+# A fleet whose at_most is too short would fill the server's log.
+(undef, undef, $told) = $node->psql('postgres', "SELECT shedlock_release_token('job', $token)");
+like($told, qr/WARNING:  lock "job" was not released/, 'a late release warns its client');
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset), qr/was not released/, "... and does not write into the server's log");
+
 # The call waits for transactions that have written to the table, but no longer than lock_timeout.
 my $writer = $node->background_psql('postgres');
 $writer->query_safe("BEGIN; INSERT INTO shedlock VALUES ('open', now(), now(), 'host')");
