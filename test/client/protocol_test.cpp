@@ -389,8 +389,7 @@ TEST_F(protocol_test, what_was_granted_when_the_caller_had_given_up_is_released)
         }));
         advance_clock(1min); // once: the thread that goes on has a minute from now on
         EXPECT_THROW(asking.get(), shedlock::in_doubt);
-        EXPECT_TRUE(server::comes_true([&] { return state() == "held"; }))
-            << "its wait was cancelled, so it is committed";
+        EXPECT_TRUE(server::comes_true([&] { return !state().empty(); })) << "its wait was cancelled";
     }
-    EXPECT_TRUE(server::comes_true([&] { return state() == "freefailed"; })) << state();
+    EXPECT_TRUE(server::comes_true([&] { return state() == "freefailed"; })) << state(); // the release may wait, too
 }
