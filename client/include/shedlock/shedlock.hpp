@@ -133,7 +133,7 @@ struct client_settings {
     // their wait as well. If the server has not answered by then, the connection is closed. A connection that broke is
     // opened again within this time. Opening cannot be interrupted. A call stops waiting for it after this time, but
     // the destructor of the last owner of a client and its locks waits for connect_timeout per address at most, and for
-    // name lookups; and after an acquire in doubt for this time, to release what may have been granted. Default of
+    // name lookups; and after an acquire in doubt up to 5 s, to release what may have been granted. Default of
     // connect_timeout: this time for all hosts together, but at least 2 s for each.
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
