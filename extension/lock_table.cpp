@@ -300,32 +300,6 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, c
     return alone;
 }
 
-void lock_table::put_rows(ReturnSetInfo *result) const
-{
-    const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,
-                                  shape_.locked_by,      shape_.lock_at_least_until, shape_.last_tick,
-                                  shape_.last_done_tick, shape_.last_done_at};
-    Datum values[std::size(columns)];
-    bool nulls[std::size(columns)];
-    // The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
-    // meanwhile as empty. A transaction that uses one snapshot throughout sees what that shows, as in any table. Rows
-    // that the statement itself writes are not shown in either case.
-    const CommandId command = GetActiveSnapshot()->curcid;
-    PushCopiedSnapshot(IsolationUsesXactSnapshot() ? GetActiveSnapshot() : GetLatestSnapshot());
-    GetActiveSnapshot()->curcid = command;
-    const TableScanDesc scan = pg::begin_scan(table_, GetActiveSnapshot());
-    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection)) {
-        for (size_t i = 0; i < std::size(columns); i++) {
-            values[i] = heap_getattr(tuple, columns[i], RelationGetDescr(table_), &nulls[i]);
-            if (!nulls[i] && (columns[i] == shape_.name || columns[i] == shape_.locked_by))
-                values[i] = PointerGetDatum(DatumGetTextPP(values[i])); // may be stored out of line
-        }
-        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-    }
-    table_endscan(scan);
-    PopActiveSnapshot();
-}
-
 bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
 {
     HeapTupleData tuple = seen.tuple;

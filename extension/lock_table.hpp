@@ -97,9 +97,10 @@ public:
     // after this call is later than every earlier acquisition, even of a deleted row.
     bool insert(const lock_name &name) const;
 
-    // The columns of all rows. In REPEATABLE READ and SERIALIZABLE, as the transaction's snapshot shows them; otherwise
-    // as they are now, even if they were committed after the statement began.
-    void put_rows(ReturnSetInfo *result) const;
+    // The columns of all rows, or at least of those with one of the names, a text[]. In REPEATABLE READ and
+    // SERIALIZABLE, as the transaction's snapshot shows them; otherwise as they are now, even if they were committed
+    // after the statement began.
+    void put_rows(const Datum *names, ReturnSetInfo *result) const;
 
     // Share-locks the row that was seen until the transaction ends. Returns false if the row has changed or is being
     // changed. Forgets the sighting.

@@ -87,6 +87,41 @@ bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snaps
     return false;
 }
 
+// Does not lock the index: a session that drops or rebuilds it must first lock the table or, with CONCURRENTLY, wait
+// until we unlock the table.
+Relation open_index(Oid id)
+{
+    const Relation index = RelationIdGetRelation(id);
+    if (!index)
+        elog(ERROR, "index %u of the lock table has vanished", id);
+    return index;
+}
+
+// Calls `visit` with each tuple that the active snapshot shows under one of the names, a text[].
+template <typename Visit> void visit_named(Relation table, Oid index_id, Datum names, Visit visit)
+{
+    const Relation index = open_index(index_id);
+    ScanKeyData key;
+    ScanKeyEntryInitialize(&key, SK_SEARCHARRAY, 1, BTEqualStrategyNumber, InvalidOid, index->rd_indcollation[0],
+                           F_TEXTEQ, names);
+    const IndexScanDesc scan = pg::begin_index_scan(table, index, GetActiveSnapshot(), 1);
+    index_rescan(scan, &key, 1, nullptr, 0);
+    TupleTableSlot *const slot = table_slot_create(table, nullptr);
+    while (index_getnext_slot(scan, ForwardScanDirection, slot))
+        visit(ExecFetchSlotHeapTuple(slot, false, nullptr));
+    ExecDropSingleTupleTableSlot(slot);
+    index_endscan(scan);
+    RelationClose(index);
+}
+
+template <typename Visit> void visit_all(Relation table, Visit visit)
+{
+    const TableScanDesc scan = pg::begin_scan(table, GetActiveSnapshot());
+    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
+        visit(tuple);
+    table_endscan(scan);
+}
+
 // The four columns of Java ShedLock, our four, and some that others may have added.
 constexpr int usual_columns = 12;
 
@@ -116,14 +151,11 @@ sighting lock_table::glance(const lock_name &name) const
 }
 
 // Calls `visit` with the position of every row version that the index has under the name, until `visit` returns false.
-// The index is not locked: a session that drops or rebuilds it must first lock the table or, with CONCURRENTLY, wait
-// until we unlock the table. The scan has a dirty snapshot even if the visitor goes by another one: with an MVCC
+// The scan has a dirty snapshot even if the visitor goes by another one: with an MVCC
 // snapshot, SERIALIZABLE would track the scan as a read.
 template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
 {
-    const Relation index = RelationIdGetRelation(shape_.index);
-    if (!index)
-        elog(ERROR, "index %u of the lock table has vanished", shape_.index);
+    const Relation index = open_index(shape_.index);
     SnapshotData dirty;
     InitDirtySnapshot(dirty);
     ScanKeyData key;
@@ -299,6 +331,35 @@ bool lock_table::is_unchanged(const sighting &seen) const
         judge(dirty, again);
     LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
     return found && again.state == sighting::states::settled;
+}
+
+void lock_table::put_rows(const Datum *names, ReturnSetInfo *result) const
+{
+    const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,
+                                  shape_.locked_by,      shape_.lock_at_least_until, shape_.last_tick,
+                                  shape_.last_done_tick, shape_.last_done_at};
+    const auto put = [&](HeapTuple tuple) {
+        Datum values[std::size(columns)];
+        bool nulls[std::size(columns)];
+        for (size_t i = 0; i < std::size(columns); i++) {
+            values[i] = heap_getattr(tuple, columns[i], RelationGetDescr(table_), &nulls[i]);
+            if (!nulls[i] && (columns[i] == shape_.name || columns[i] == shape_.locked_by))
+                values[i] = PointerGetDatum(DatumGetTextPP(values[i])); // may be stored out of line
+        }
+        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    };
+    // The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
+    // meanwhile as empty. A transaction that uses one snapshot throughout sees what that shows, as in any table. Rows
+    // that the statement itself writes are not shown in either case.
+    const bool is_old = IsolationUsesXactSnapshot();
+    const CommandId command = GetActiveSnapshot()->curcid;
+    PushCopiedSnapshot(is_old ? GetActiveSnapshot() : GetLatestSnapshot());
+    GetActiveSnapshot()->curcid = command;
+    if (names && !is_old) // an index that is newer than the snapshot may not lead to everything that the snapshot shows
+        visit_named(table_, shape_.index, *names, put);
+    else
+        visit_all(table_, put);
+    PopActiveSnapshot();
 }
 
 } // namespace shedlock

@@ -2031,7 +2031,7 @@ $$;
 
 -- See -----------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION shedlock_rows(
+CREATE OR REPLACE FUNCTION shedlock_rows(names text[],
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
     OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
@@ -2039,8 +2039,13 @@ CREATE OR REPLACE FUNCTION shedlock_rows(
 #variable_conflict use_column
 BEGIN
     @here@
-    RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-                   FROM @extschema@.shedlock s;
+    IF names IS NULL THEN
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                       FROM @extschema@.shedlock s;
+    ELSE
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                       FROM @extschema@.shedlock s WHERE s.name = ANY (names);
+    END IF;
 END
 $$;
 

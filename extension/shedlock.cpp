@@ -301,7 +301,8 @@ Datum shedlock_rows(PG_FUNCTION_ARGS)
 {
     InitMaterializedSRF(fcinfo, 0);
     lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
-    table.put_rows(reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+    const Datum *const names = PG_ARGISNULL(0) ? nullptr : &fcinfo->args[0].value;
+    table.put_rows(names, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
     table.close(false);
     return Datum{0};
 }

@@ -276,13 +276,13 @@ CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
 'For the functions: leads to the lock table wherever it is. It is never read.';
 
-CREATE FUNCTION shedlock_rows(
+CREATE FUNCTION shedlock_rows(names text[],
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
     OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_rows() IS
-'For the view shedlock_locks: the lock table''s rows, after a check of its shape (SQLSTATE 55000).';
+COMMENT ON FUNCTION shedlock_rows(text[]) IS
+'For shedlock_locks: the lock table''s rows, or at least those of these names, after a check of its shape (SQLSTATE 55000).';
 
 -- include Locks
 

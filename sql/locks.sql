@@ -27,6 +27,19 @@ SELECT shedlock_pause('was paused') AND shedlock_resume('was paused') AS was_pau
 SELECT name, last_duration, last_outcome FROM shedlock_locks WHERE name IN ('was paused', 'forced') ORDER BY name;
 -- No row contradicts itself. (The query reads the clock once.)
 SELECT count(*) FROM shedlock_locks WHERE (state = 'held') <> (held_for IS NOT NULL) AND state NOT IN ('paused', 'kept') AND name NOT LIKE 'odd%';
+-- The same rows by their names, which are found by the index.
+BEGIN;
+SET LOCAL enable_seqscan = off; -- what the portable edition reads, the planner decides
+SELECT seq_scan AS scans, idx_scan AS looks FROM pg_stat_xact_user_tables WHERE relname = 'shedlock' \gset
+SELECT name, state FROM shedlock_locks(ARRAY['java free', 'held', NULL, 'none', 'held']) ORDER BY name;
+SELECT count(*) FROM shedlock_locks('{}');
+SELECT seq_scan - :scans AS scans, idx_scan > :looks AS by_the_index FROM pg_stat_xact_user_tables WHERE relname = 'shedlock';
+SELECT count(*) > 5 AS all, count(*) = (SELECT count(*) FROM shedlock_locks) AS as_in_the_view FROM shedlock_locks(NULL);
+COMMIT;
+-- In a transaction with one snapshot, as in the view, the rows are those of the snapshot.
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT name, state FROM shedlock_locks(ARRAY['java free', 'held']) ORDER BY name;
+COMMIT;
 -- The statement that acquires does not see its row in the view yet.
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token('t', '1 min') = (SELECT token FROM shedlock_locks) AS before_it_was_there;

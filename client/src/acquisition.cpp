@@ -110,7 +110,7 @@ private:
         bool const explains = refusal_ && is_last;
         if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
-                  locks_query(names_) + " AND asked.token IS NULL) AS seen ON true";
+                  locks_query(names_) + " WHERE asked.token IS NULL) AS seen ON true";
         auto answer = session_.ask(sql, arguments_, time_limit(), {}, {}, &unanswered_);
         auto const first = answer.rows.at(0);
         if (first[2])

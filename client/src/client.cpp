@@ -130,9 +130,9 @@ std::optional<std::string> tool_access::held_with(client &by, names const &what,
         numbers.push_back(std::to_string(one));
     auto const rows = by.require()
                           .shared
-                          .ask("SELECT name FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY "
-                               "($1::pg_catalog.text[]) AND state OPERATOR(pg_catalog.=) 'held' AND token "
-                               "OPERATOR(pg_catalog.=) ANY ($2::pg_catalog.int8[]) LIMIT 1",
+                          .ask("SELECT name FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) WHERE state "
+                               "OPERATOR(pg_catalog.=) 'held' AND token OPERATOR(pg_catalog.=) ANY "
+                               "($2::pg_catalog.int8[]) LIMIT 1",
                                {array_literal(what.list()), array_literal(numbers)})
                           .rows;
     return rows.empty() ? std::nullopt : rows[0][0];

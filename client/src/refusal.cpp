@@ -95,7 +95,7 @@ std::string locks_query(names const &names)
     return "SELECT name, state, holder, token," + microseconds("last_tick") + microseconds("last_done_tick") +
            microseconds("lock_until") +
            " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
-           " FROM @extschema@.shedlock_locks WHERE name OPERATOR(pg_catalog.=) ANY (" +
+           " FROM @extschema@.shedlock_locks(" +
            std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
 }
 

@@ -1,11 +1,11 @@
-// Why an acquire was refused, according to the view shedlock_locks.
+// Why an acquire was refused, according to shedlock_locks.
 #pragma once
 
 #include "connection.hpp"
 
 namespace shedlock::internal {
 
-// A query for the view's rows of the names $1, and its columns.
+// A query for the rows of the names $1, to which a WHERE may be added, and its columns.
 std::string locks_query(names const &);
 namespace seen {
 enum column { name, state, holder, token, last_tick, last_done_tick, ends, held_for };

@@ -182,7 +182,7 @@ int doctor(request const &asked)
 int metrics(request const &asked)
 {
     auto session = viewer(asked);
-    metrics(session, std::cout);
+    metrics(session, asked.max_names, std::cout);
     return 0;
 }
 

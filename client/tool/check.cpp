@@ -28,11 +28,10 @@ constexpr auto check_query = R"(
                      (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
                 THEN extract(epoch FROM l.locked_at)
            END
-      FROM @extschema@.shedlock_locks l
+      FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) l
            CROSS JOIN (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) AS now OFFSET 0) c
            CROSS JOIN LATERAL (SELECT l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at
-                                      AS last_was_java OFFSET 0) j
-     WHERE l.name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))";
+                                      AS last_was_java OFFSET 0) j)";
 
 struct lock_row {
     std::string name, state, last_outcome;

@@ -168,7 +168,8 @@ _shedlock()
     check) options+=' --max-age --max-held' several=yes ;;
     forget) states=free ;;
     list) options+=' --watch --json' several=yes ;;
-    doctor | metrics | version) name=none ;;
+    metrics) options+=' --max-names' name=none ;;
+    doctor | version) name=none ;;
     '') options+=' --version' name=none ;;
     *) return ;;
     esac

@@ -116,6 +116,8 @@ void check_and_fill_in(request &asked)
         throw usage_error{"--zone needs --every"};
     if (asked.force && asked.run.names.size() > 1)
         throw usage_error{"--force takes one name"};
+    if (asked.max_names < 1)
+        throw usage_error{"--max-names must be at least 1"};
     how.at_most = asked.at_most;
     how.at_least = asked.at_least.value_or(microseconds{});
     if (how.holder.empty())
@@ -157,7 +159,7 @@ public:
         add_name(add("resume", "End a pause; 1: it was not paused", resume));
         add_name(add("forget", "Delete the row of a job that no longer exists; 1: not free, or no such row", forget));
         add("doctor", "Report what is wrong, or may go wrong; 1: something is wrong", doctor);
-        add("metrics", "Print states, and counters if the server has them, for Prometheus", metrics);
+        add_metrics();
         add("version", "Print the versions of the client and the server, and the server's edition", version);
     }
 
@@ -211,6 +213,13 @@ private:
                         "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
                         "3: UNKNOWN, wrong options, no server, no privilege, a Java client ran last,\n"
                         "   or an instant is in the future.");
+    }
+
+    void add_metrics()
+    {
+        auto *const command =
+            add("metrics", "Print states, and counters if the server has them, for Prometheus", metrics);
+        add_number(command, "--max-names", asked_.max_names, "How many names at most (default 10000)");
     }
 
     void add_extend()

@@ -15,6 +15,7 @@ struct request {
     std::int64_t token = 0;
     bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
     std::string reason;
+    std::int64_t max_names = 10000;      // metrics
     int status_of_failure = own_failure; // of the command
     limits allowed;                      // of a check
     std::string check_failed;            // what is wrong with the command line of `check`

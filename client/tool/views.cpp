@@ -26,7 +26,7 @@ constexpr auto locks_query = R"(
            pg_catalog.to_char(pg_catalog.timezone('UTC', last_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            extract(epoch FROM last_done_at), extract(epoch FROM last_tick)
-      FROM @extschema@.shedlock_locks)";
+      FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) ORDER BY name COLLATE pg_catalog."C")";
 enum column {
     name,
     state,
@@ -52,7 +52,7 @@ enum column {
 constexpr auto stats_query = R"(
     SELECT name, attempts, acquired, refused, released, failed, extended, expired, lost, extract(epoch FROM wait_time),
            extract(epoch FROM total_hold), extract(epoch FROM longest_hold)
-      FROM @extschema@.shedlock_stats ORDER BY name)";
+      FROM @extschema@.shedlock_stats)";
 
 using field = std::optional<std::string>;
 
@@ -61,15 +61,26 @@ std::string text(field const &given)
     return given.value_or("");
 }
 
+// Of all locks, if no names are given.
 std::vector<internal::fields> locks(internal::session &session, std::vector<std::string> const &names = {})
 {
-    std::string const query = locks_query, in_order = " ORDER BY name";
-    if (names.empty())
-        return session.ask(query + in_order, {}).rows;
-    return session
-        .ask(query + " WHERE name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[])" + in_order,
-             {internal::array_literal(names)})
+    return session.ask(locks_query, {names.empty() ? std::nullopt : std::optional{internal::array_literal(names)}})
         .rows;
+}
+
+// Those that come first in the order of their names. As its last column each has the number of all rows.
+std::vector<internal::fields> first_rows(internal::session &session, char const *query, internal::fields const &values,
+                                         std::int64_t most, char const *what)
+{
+    auto rows = session
+                    .ask("SELECT q.*, pg_catalog.count(*) OVER () FROM (" + std::string{query} +
+                             ") q ORDER BY name COLLATE pg_catalog.\"C\" LIMIT " + std::to_string(most),
+                         values)
+                    .rows;
+    if (!rows.empty() && *rows.front().back() != std::to_string(rows.size()))
+        say("there are " + *rows.front().back() + ' ' + what + "; the first " + std::to_string(rows.size()) +
+            " are printed (--max-names)");
+    return rows;
 }
 
 std::vector<std::string> missing(std::vector<std::string> names, std::vector<internal::fields> const &rows)
@@ -281,14 +292,16 @@ std::vector<std::string> list_as_json(internal::session &session, std::vector<st
     return missing(names, rows);
 }
 
-void metrics(internal::session &session, std::ostream &out)
+void metrics(internal::session &session, std::int64_t max_names, std::ostream &out)
 {
-    auto const rows = locks(session);
+    auto const rows = first_rows(session, locks_query, {std::nullopt}, max_names, "locks");
+    out << head({"shedlock_table_locks", "gauge", "How many locks there are.", nullptr}) << "shedlock_table_locks "
+        << (rows.empty() ? "0" : *rows.front().back()) << '\n';
     for (auto const &one : of_locks)
         print(rows, one, out);
     print_outcomes(rows, out);
     try {
-        auto const counters = session.ask(stats_query, {}).rows;
+        auto const counters = first_rows(session, stats_query, {}, max_names, "names with counters");
         for (auto const &one : of_stats)
             print(counters, one, out);
     } catch (error const &failure) {

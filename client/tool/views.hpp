@@ -12,8 +12,9 @@ std::vector<std::string> list_as_table(internal::session &, std::vector<std::str
                                        bool with_colours);
 std::vector<std::string> list_as_json(internal::session &, std::vector<std::string> const &names, std::ostream &);
 
-// The metrics have the names of docs/postgres_exporter.yaml. Without counters only the others are printed.
-void metrics(internal::session &, std::ostream &);
+// The metrics have the names of docs/postgres_exporter.yaml. Without counters only the others are printed. If there are
+// more names than max_names, the first ones are printed, and a message on stderr.
+void metrics(internal::session &, std::int64_t max_names, std::ostream &);
 
 // Returns true if there is an error or a warning among the findings.
 bool doctor(internal::session &, std::ostream &);

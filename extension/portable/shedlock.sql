@@ -2031,7 +2031,7 @@ $$;
 
 -- See -----------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION shedlock_rows(
+CREATE OR REPLACE FUNCTION shedlock_rows(names text[],
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
     OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
@@ -2039,8 +2039,13 @@ CREATE OR REPLACE FUNCTION shedlock_rows(
 #variable_conflict use_column
 BEGIN
     @here@
-    RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
-                   FROM @extschema@.shedlock s;
+    IF names IS NULL THEN
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                       FROM @extschema@.shedlock s;
+    ELSE
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+                       FROM @extschema@.shedlock s WHERE s.name = ANY (names);
+    END IF;
 END
 $$;
 
@@ -2221,7 +2226,7 @@ DO $$
 DECLARE
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 BEGIN
     -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore into
     -- another schema and after REASSIGN OWNED.
@@ -2372,9 +2377,17 @@ END;
 
 -- Locks ---------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE VIEW shedlock_locks AS
+-- The planner puts this query in the place of the call, because it is STABLE.
+CREATE OR REPLACE FUNCTION shedlock_locks(names text[],
+    OUT name text, OUT state text, OUT holder text, OUT token bigint, OUT locked_at timestamptz, OUT lock_until timestamptz,
+    OUT remaining interval, OUT held_for interval, OUT holder_pid int, OUT holder_alive boolean, OUT last_duration interval,
+    OUT last_outcome text, OUT last_done_at timestamptz, OUT last_tick timestamptz, OUT last_done_tick timestamptz,
+    OUT ends_with_session boolean
+) RETURNS SETOF record
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
 SELECT
-    l.name COLLATE pg_catalog."C" AS name,
+    l.name,
     s.state,
     COALESCE(pg_catalog.left(l.locked_by, OPERATOR(pg_catalog.-) pg_catalog.length(o.ending)), l.locked_by) AS holder,
     t.token,
@@ -2406,7 +2419,7 @@ SELECT
     CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
         THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
     END AS ends_with_session
-FROM shedlock_rows() l
+FROM shedlock_rows(names) l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
     CROSS JOIN LATERAL (
@@ -2453,7 +2466,15 @@ FROM shedlock_rows() l
             ELSE 'held'::pg_catalog.text
         END AS state
         OFFSET 0
-    ) s;
+    ) s
+WHERE names IS NULL OR l.name COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) ANY (names);
+END;
+
+CREATE OR REPLACE VIEW shedlock_locks AS
+SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.locked_at, l.lock_until, l.remaining, l.held_for,
+       l.holder_pid, l.holder_alive, l.last_duration, l.last_outcome, l.last_done_at, l.last_tick, l.last_done_tick,
+       l.ends_with_session
+  FROM shedlock_locks(NULL::pg_catalog.text[]) l;
 
 -- Doctor --------------------------------------------------------------------------------------------------------------
 
@@ -2775,7 +2796,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
     role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
     -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
     -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
@@ -2787,7 +2808,7 @@ DECLARE
                        p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
                        CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
                             ELSE 'users' END AS audience
                   FROM pg_proc p
                  WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
@@ -2843,7 +2864,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
 -- Names ---------------------------------------------------------------------------------------------------------------
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
     role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
     -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
     -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
@@ -2855,7 +2876,7 @@ DECLARE
                        p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
                        CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
                             ELSE 'users' END AS audience
                   FROM pg_proc p
                  WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
@@ -2979,6 +3000,8 @@ COMMENT ON FUNCTION shedlock_stats_reset() IS
 'Forgets what shedlock_stats has counted in this database.';
 COMMENT ON VIEW shedlock_stats IS
 'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often an acquire found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late, or from a session that did not hold the lock. Needs shared_preload_libraries up to PostgreSQL 16. The portable edition has no counters.';
+COMMENT ON FUNCTION shedlock_locks(text[]) IS
+'The rows of the view shedlock_locks for these names, found by the index: with very many locks the view takes longer. A name without a row gives none. NULL: all.';
 COMMENT ON VIEW shedlock_locks IS
 'One row per lock. state is held, kept (released, or its session is gone, but its at_least has not passed), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 COMMENT ON FUNCTION shedlock_version() IS

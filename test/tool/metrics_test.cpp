@@ -40,7 +40,7 @@ exposition read_metrics(std::string const &text)
 {
     std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
     std::regex const sample{
-        R"re((([a-z_]+)\{name="(?:[^"\\\n]|\\["\\n])*"(?:,outcome="[a-z ]+")?\}) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
+        R"re((([a-z_]+)(?:\{name="(?:[^"\\\n]|\\["\\n])*"(?:,outcome="[a-z ]+")?\})?) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
     exposition seen;
     std::string current;
     std::smatch found;
@@ -134,6 +134,28 @@ TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
 }
 
 // An alert on the time since an infinite instant would never fire, or always.
+TEST(metrics, of_too_many_names_are_left_out_and_that_is_said)
+{
+    auto const total = static_cast<std::size_t>(std::stoul(metrics().values.at("shedlock_table_locks")));
+    for (auto const *const more : {" a", " b", " c"})
+        ask("SELECT shedlock_acquire(" + literal(name() + more) + ", '1 h')");
+    auto const names = [](auto const &seen) {
+        auto const shown = read_metrics(seen.out);
+        EXPECT_EQ(seen.status, 0);
+        return std::ranges::count_if(shown.values,
+                                     [](auto const &one) { return one.first.starts_with("shedlock_lock_held{"); });
+    };
+    auto const some = run({"shedlock", "metrics", "--max-names", "2"});
+    EXPECT_EQ(names(some), 2);
+    EXPECT_EQ(read_metrics(some.out).values.at("shedlock_table_locks"), std::to_string(total + 3));
+    EXPECT_TRUE(some.err.starts_with("shedlock: there are " + std::to_string(total + 3) +
+                                     " locks; the first 2 are printed (--max-names)\n"))
+        << some.err;
+    auto const all = run({"shedlock", "metrics", "--max-names", std::to_string(total + 3)});
+    EXPECT_EQ(names(all), static_cast<std::ptrdiff_t>(total) + 3);
+    EXPECT_EQ(run({"shedlock", "metrics", "--max-names", "0"}).status, 125);
+}
+
 TEST(metrics, have_no_instant_that_is_infinite)
 {
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');

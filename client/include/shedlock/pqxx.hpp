@@ -131,12 +131,11 @@ struct sql {
     // Whether this acquisition was the last one of each name, and was released as done.
     static std::string is_done(names const &what, token id)
     {
-        std::string const all = constant(what);
-        return "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(" + (what.list().size() == 1 ? array(all) : all) +
-               ") AS n WHERE NOT EXISTS (SELECT FROM shedlock_locks l WHERE l.name OPERATOR(pg_catalog.=) n AND "
-               "l.token "
-               "OPERATOR(pg_catalog.=) " +
-               constant(id) + " AND l.last_outcome OPERATOR(pg_catalog.=) 'done'))";
+        bool const is_one = what.list().size() == 1;
+        return "SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) " + std::to_string(what.list().size()) +
+               " FROM shedlock_locks(" + (is_one ? array(constant(what)) : constant(what)) +
+               ") l WHERE l.token OPERATOR(pg_catalog.=) " + constant(id) +
+               " AND l.last_outcome OPERATOR(pg_catalog.=) 'done'";
     }
     // When the transaction began, in microseconds, by which a transaction is recognised.
     static std::string began()
