@@ -66,7 +66,8 @@ public:
 
     std::optional<grant> ask_until_the_end()
     {
-        auto const &[end, stop, server] = limits_;
+        auto const &end = limits_.end;
+        auto const &stop = limits_.stop;
         for (;;) {
             bool const is_last = clock::now() >= end || stop.stop_requested();
             bool is_refused = false;
@@ -105,25 +106,50 @@ private:
         auto sql = call("shedlock_acquire_token", names_,
                         "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, wait => "
                         "'0'::pg_catalog.interval, tick => tick,"
-                        " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text") +
+                        " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text" +
+                            std::string{limits_.ends_with_session ? ", ends_with_session => true" : ""}) +
                    ", " + in_microseconds("tick") + " FROM (SELECT " + tick() + " AS tick) AS due";
         bool const explains = refusal_ && is_last;
         if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
                   locks_query(names_) + " WHERE asked.token IS NULL) AS seen ON true";
-        auto answer = session_.ask(sql, arguments_, time_limit(), {}, {}, &unanswered_);
+        auto answer = session_.ask(
+            sql, arguments_, time_limit(), {}, [this] { require_session(); }, &unanswered_);
         auto const first = answer.rows.at(0);
         if (first[2])
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
-        if (auto const granted = granted_by(answer.rows))
+        if (auto const granted = granted_by(answer.rows)) {
+            if (limits_.ends_with_session)
+                keep_session();
             return answer.notices.empty() ? grant{*granted, answer.sent, false, tick_}
                                           : confirm(*granted, answer.notice_text());
+        }
         if (explains) {
             for (auto &row : answer.rows)
                 row.erase(row.begin(), row.begin() + 3);
             explain(answer.rows);
         }
         return std::nullopt;
+    }
+
+    void require_session() const
+    {
+        if (limits_.ends_with_session && !session_.is_direct())
+            throw usage_error{"the lock cannot end with the session, because there is a pooler in between, whose "
+                              "sessions live on"};
+    }
+
+    // The server must notice that this host has died, while it waits for us as well as while it sends.
+    void keep_session()
+    {
+        session_.pin();
+        auto const at_most = [](std::string const &name, char const *limit) {
+            return "pg_catalog.set_config('" + name + "', LEAST(NULLIF(pg_catalog.current_setting('" + name +
+                   "'), '0')::pg_catalog.int4, " + limit + ")::pg_catalog.text, false)";
+        };
+        session_.ask("SELECT " + at_most("tcp_keepalives_idle", "10") + ", " + at_most("tcp_keepalives_interval", "5") +
+                         ", " + at_most("tcp_keepalives_count", "3") + ", " + at_most("tcp_user_timeout", "25000"),
+                     {}, time_limit());
     }
 
     // The tick, as SQL. The first answer fixes it. Until then it is computed for the moment of the call, however long
@@ -193,7 +219,7 @@ private:
     void begin_doubt(std::string const &why)
     {
         if (!std::exchange(in_doubt_, true)) {
-            doubt_ends_ = time_limit();
+            doubt_ends_ = limits_.ends_with_session ? clock::now() : time_limit(); // that session is lost
             latest_tick_ = tick_;
         }
         why_ = why;
@@ -273,17 +299,8 @@ private:
         return std::ranges::any_of(rows, [&](auto const &row) { return has_had_run(row, tick, options_.retry); });
     }
 
-    // If so, it is useless to wait for it. The view and its table are locked one after the other, and DROP EXTENSION
-    // may lock them in the opposite order. If the server ends such a deadlock by failing our query, we have learned
-    // nothing.
-    bool tick_has_run()
-    try {
-        return tick_ && has_run(look(), tick_);
-    } catch (error const &failure) {
-        if (failure.sqlstate() != "40P01")
-            throw;
-        return false;
-    }
+    // If so, it is useless to wait for it.
+    bool tick_has_run() { return tick_ && has_run(look(), tick_); }
 
     // The time limit of the next request: the session's patience, but not beyond the whole call's time.
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }

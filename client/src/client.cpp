@@ -1,3 +1,4 @@
+#include "cancellation.hpp"
 #include "core.hpp"
 #include "literal.hpp"
 
@@ -50,6 +51,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, std::
 
 std::optional<lock> client::acquire(names const &what, options const &how, limits const &limits, refusal *why)
 {
+    uncancelled const here;
     auto &core = require();
     auto const began = clock::now();
     auto const granted = internal::acquire(core.shared, core.waits, core.away, core.after, what, how, limits, why);
@@ -66,6 +68,7 @@ std::optional<lock> client::acquire(names const &what, options const &how, limit
 
 void client::finish(lock &mine, outcome how)
 {
+    uncancelled const here;
     if (!is_live(mine.lease_))
         return; // the work has released or detached it
     auto const &lease = *mine.lease_;
@@ -89,6 +92,7 @@ void client::finish(lock &mine, outcome how)
 void client::extend(names const &what, token number, std::chrono::microseconds at_most,
                     std::optional<std::chrono::microseconds> at_least)
 {
+    uncancelled const here;
     auto &core = require();
     auto const began = clock::now();
     auto const until = core.shared.time_limit();
@@ -99,6 +103,7 @@ void client::extend(names const &what, token number, std::chrono::microseconds a
 
 void client::release(names const &what, token number, outcome how)
 {
+    uncancelled const here;
     auto &core = require();
     auto const began = clock::now();
     auto const limit = core.shared.time_limit();
@@ -122,6 +127,16 @@ void tool_access::release_once(client &by, names const &what, token number, outc
     core.release(what, number, how, clock::now(), over);
 }
 
+void tool_access::watch_session(client &by, lock &held, std::stop_token const &stop)
+{
+    auto &core = by.require();
+    core.shared.await_loss(stop);
+    if (!stop.stop_requested() && held.lease_->lose(sqlstate::lost))
+        core.report(event::kind::lost, held.lease_->names, [&] {
+            return "the session that held " + held.lease_->names.to_text() + " is lost: the work under it must stop";
+        });
+}
+
 std::optional<std::string> tool_access::held_with(client &by, names const &what,
                                                   std::vector<std::int64_t> const &tokens)
 {
@@ -142,11 +157,13 @@ std::optional<std::string> tool_access::held_with(client &by, names const &what,
 
 bool client::force_release(std::string const &name)
 {
+    uncancelled const here;
     return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {names_literal(name)});
 }
 
 bool client::pause(std::string const &name, std::optional<std::string> const &reason, std::chrono::microseconds wait)
 {
+    uncancelled const here;
     auto &core = require();
     auto const until = end_of(wait);
     fields const arguments{names_literal(name), reason ? std::optional{text_literal("reason", *reason)} : std::nullopt};
@@ -174,11 +191,13 @@ bool client::pause(std::string const &name, std::optional<std::string> const &re
 
 bool client::resume(std::string const &name)
 {
+    uncancelled const here;
     return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {names_literal(name)});
 }
 
 edition client::edition()
 {
+    uncancelled const here;
     return require().shared.edition();
 }
 

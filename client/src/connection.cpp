@@ -3,13 +3,12 @@
 #include "exit.hpp"
 #include "message.hpp"
 #include "opening.hpp"
+#include "stop_signal.hpp"
 
 #include <algorithm>
 #include <libpq-fe.h>
 #include <memory>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace shedlock::internal {
 
@@ -84,33 +83,6 @@ std::vector<fields> rows_of(pg_result const *said)
 
 } // namespace
 
-// Can be polled together with a socket: it becomes readable when a stop is requested. If there is no descriptor left it
-// never does, and the stop is noticed later.
-class stop_signal {
-public:
-    explicit stop_signal(std::stop_token const &stop)
-        : stop_{stop}, descriptor_{stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC) : -1},
-          when_stopped_{std::in_place, stop, [this] { ::eventfd_write(descriptor_, 1); }}
-    {
-    }
-    ~stop_signal()
-    {
-        when_stopped_.reset(); // waits for the callback, which may be writing to the descriptor
-        if (descriptor_ >= 0)
-            ::close(descriptor_);
-    }
-    stop_signal(stop_signal const &) = delete;
-    stop_signal &operator=(stop_signal const &) = delete;
-
-    [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-    [[nodiscard]] bool is_requested() const noexcept { return stop_.stop_requested(); }
-
-private:
-    std::stop_token const &stop_;
-    int const descriptor_;
-    std::optional<std::stop_callback<std::function<void()>>> when_stopped_;
-};
-
 std::string reply::notice_text() const
 {
     std::string all;
@@ -168,6 +140,11 @@ bool connection::is_open() noexcept
         PQisBusy(connection_); // parses what has arrived
     }
     return PQstatus(connection_) == CONNECTION_OK;
+}
+
+int connection::socket() const noexcept
+{
+    return PQsocket(connection_);
 }
 
 int connection::backend() const noexcept

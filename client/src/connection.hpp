@@ -54,12 +54,12 @@ class tls_use;
 
 class connection {
 public:
-    // Opens it. Two settings have defaults of ours, unless the string, PG* variables or service files set them:
+    // Opens it. These settings have defaults of ours, unless the string, PG* variables or service files set them:
     // target_session_attrs=read-write (if it is for writing; "any" in a service file counts as not set), and
-    // connect_timeout (`patience` divided by the number of hosts, but at least 2 s). Opening cannot be interrupted.
-    // Throws connection_error; usage_error for a string that cannot be parsed.
-    // If the string is unproven (no connection was ever opened with it), also usage_error for a password that is
-    // missing and for 28P01, 28000 and 3D000.
+    // connect_timeout (`patience` divided by the number of hosts, but at least 2 s). TCP keepalives begin after a
+    // minute, unless one of their settings is set. Opening cannot be interrupted. Throws connection_error. If the
+    // string is unproven (always the same, and no connection was ever opened with it), also usage_error, if it cannot
+    // be parsed, for a password that is missing, and for what does not end by itself.
     connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
     ~connection();
     connection(connection const &) = delete;
@@ -67,6 +67,7 @@ public:
 
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
+    [[nodiscard]] int socket() const noexcept;
     // The process id of the server process, as the server gave it when the connection was opened. If another process
     // answers, there is a pooler in between.
     [[nodiscard]] int backend() const noexcept;

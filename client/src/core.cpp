@@ -1,5 +1,6 @@
 #include "core.hpp"
 
+#include "cancellation.hpp"
 #include "exit.hpp"
 #include "thread.hpp"
 
@@ -19,6 +20,7 @@ std::chrono::milliseconds checked(std::chrono::milliseconds timeout)
 
 void dispose(core *one) noexcept
 try {
+    uncancelled const here;
     if (!one->is_ours())
         return;
     if (on_library_thread) // a callback was the last owner, and the thread that it runs on would wait for itself

@@ -42,6 +42,8 @@ struct tool_access {
     // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.
     static void release_once(client &, names const &, token, outcome,
                              clock::duration patience = clock::duration::max());
+    // Returns when a stop is requested, or when the session that holds the lock is lost. Then so is the lock.
+    static void watch_session(client &, lock &, std::stop_token const &);
     // Which of the locks is held with one of the tokens, or nullopt.
     static std::optional<std::string> held_with(client &, names const &, std::vector<std::int64_t> const &tokens);
 };

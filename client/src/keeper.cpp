@@ -189,6 +189,8 @@ clock::duration keeper::lock_wait()
 // until own_again_, unless the shared one is occupied, which may last long.
 session &keeper::choose(clock::time_point until, std::stop_token const &end)
 {
+    if (shared_.is_pinned()) // idle, it would be dropped by a firewall
+        return shared_;
     bool const is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
     if (!is_to_try || !own_.try_to_open(until, end))
         return shared_;

@@ -1,3 +1,4 @@
+#include "cancellation.hpp"
 #include "core.hpp"
 #include "literal.hpp"
 
@@ -67,6 +68,7 @@ std::optional<instant> lock::tick() const
 
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
+    uncancelled const here;
     auto &mine = require();
     auto const began = clock::now();
     auto const until = core_->shared.time_limit();
@@ -82,6 +84,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
 
 void lock::release(outcome how)
 {
+    uncancelled const here;
     if (!is_live(lease_))
         return;
     core_->require();
@@ -111,6 +114,7 @@ bool lock::end() noexcept
 // not try again if the server cannot be reached, and waits for an answer only until the brief limit.
 void lock::release_quietly() noexcept
 {
+    uncancelled const here;
     if (!is_live(lease_) || !core_->is_ours())
         return;
     bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;

@@ -17,22 +17,22 @@ namespace {
 using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
 using attempt = std::unique_ptr<pg_conn, freed<PQfinish>>;
 
-// libpq takes anything else for the name of a database.
-bool is_connection_string(std::string_view how)
-{
-    return how.find('=') != how.npos || how.starts_with("postgresql://") || how.starts_with("postgres://");
-}
-
-void require_parsable(std::string const &how)
+// A function may give another string the next time, and passwords that it gives must not appear in messages.
+void require_parsable(std::string const &how, bool is_fixed)
 {
     if (!is_connection_string(how))
         return;
     char *why = nullptr;
     settings const parsed{PQconninfoParse(how.c_str(), &why)};
     std::unique_ptr<char, freed<PQfreemem>> const owned{why};
+    if (!parsed && !is_fixed)
+        throw connection_error{
+            "the connection string cannot be parsed (it may contain a password, so it is not shown)"};
     if (!parsed && why)
         throw usage_error{"cannot parse the connection string: " + one_line(why), "22023"};
 }
+
+constexpr char const *keepalives[]{"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"};
 
 std::string given(settings const &all, std::string_view keyword)
 {
@@ -92,15 +92,32 @@ std::string ask_for_sqlstate(char const *const *names, char const *const *values
     return sqlstate_in(PQerrorMessage(again.get()));
 }
 
+// Whether the next attempt may succeed although nobody changes anything: there is no server, it starts or stops, or it
+// has no connection left. PgBouncer has 08P01 for everything, and its messages are always in English.
+bool may_end(std::string_view state, std::string_view message)
+{
+    auto const says = [&](std::string_view words) { return message.find(words) != message.npos; };
+    if (state == "08P01")
+        return says("query_wait_timeout") || says("server_login_retry") || says("max_client_conn") ||
+               says("cannot connect to server") || says("client_login_timeout") || says("server conn") ||
+               says("shutting down");
+    return state.empty() || state.starts_with("08") || state.starts_with("53") || state.starts_with("57P");
+}
+
 [[noreturn]] void raise(pg_conn const *failed, std::string const &state)
 {
     auto const message = "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(failed));
-    if (state == "28P01" || state == "28000" || state == "3D000") // password, role or pg_hba.conf, database
-        throw usage_error{message, state};
-    throw connection_error{message, state};
+    if (may_end(state, message))
+        throw connection_error{message, state};
+    throw usage_error{message, state};
 }
 
 } // namespace
+
+bool is_connection_string(std::string_view how)
+{
+    return how.find('=') != how.npos || how.starts_with("postgresql://") || how.starts_with("postgres://");
+}
 
 // The message has a severity, which is in the server's language, a colon, two blanks, the SQLSTATE and a colon. Before
 // them comes only libpq's own text, with the host's name and port ("connection to server at ... failed: ").
@@ -122,20 +139,28 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
     tls_use const here; // TLS may be needed: for encryption, or to hash a password
     if (!here.is_allowed())
         throw connection_error{"no connection can be opened, because this process is exiting"};
-    require_parsable(how);
+    require_parsable(how, is_unproven);
     auto const all = resolved(how.c_str());
     auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
     auto const each = std::max(std::chrono::ceil<std::chrono::seconds>(patience) / hosts, std::chrono::seconds{2});
     auto const timeout = std::to_string(std::min<std::int64_t>(each.count(), INT32_MAX));
     bool const has_timeout = !given(all, "connect_timeout").empty();
+    bool const has_keepalives =
+        std::ranges::any_of(keepalives, [&](char const *one) { return !given(all, one).empty(); });
     bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
 
     // A setting after dbname overrides the string's. client_encoding must be UTF8, because in another encoding the same
     // bytes would be the name of another lock.
-    std::array<char const *, 6> const names{"fallback_application_name", "connect_timeout", "target_session_attrs",
-                                            "dbname", "client_encoding"};
-    std::array<char const *, 6> const values{"shedlock", has_timeout ? nullptr : timeout.c_str(),
-                                             is_to_write ? "read-write" : nullptr, how.c_str(), "UTF8"};
+    std::array<char const *, 8> const names{
+        "fallback_application_name", "connect_timeout", "target_session_attrs", "keepalives_idle",
+        "keepalives_interval",       "dbname",          "client_encoding"};
+    std::array<char const *, 8> const values{"shedlock",
+                                             has_timeout ? nullptr : timeout.c_str(),
+                                             is_to_write ? "read-write" : nullptr,
+                                             has_keepalives ? nullptr : "60",
+                                             has_keepalives ? nullptr : "10",
+                                             how.c_str(),
+                                             "UTF8"};
     auto const began = clock::now();
     attempt opened{PQconnectdbParams(names.data(), values.data(), 1)};
     if (PQstatus(opened.get()) == CONNECTION_OK)

@@ -15,6 +15,9 @@ template <auto Free> struct freed {
 // Does what the constructor of connection says. The caller calls PQfinish.
 pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven);
 
+// Whether libpq takes it for one. It takes anything else for the name of a database.
+bool is_connection_string(std::string_view how);
+
 // The SQLSTATE of the first error in a message of libpq in PQERRORS_VERBOSE, in any language; "" if it has none.
 std::string sqlstate_in(std::string_view message);
 

@@ -23,6 +23,8 @@ struct limits {
     clock::time_point end;
     std::stop_token stop{};
     std::optional<clock::duration> server{}; // for a server that cannot be reached; nullopt: until the end
+    // The lease ends with the session that acquires it, which is pinned then. usage_error behind a pooler.
+    bool ends_with_session = false;
 };
 
 // Asks at once, and again until the end or a stop; while the server cannot be reached, until limits.server has passed.

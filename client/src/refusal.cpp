@@ -111,7 +111,7 @@ refusal refusal_of(std::vector<fields> const &rows, names const &names, std::opt
 {
     for (auto const &row : rows)
         if (auto const why = reason_of(row, tick, retry)) {
-            refusal told{*why, row[seen::name].value(), without_mark(row[seen::holder].value())};
+            refusal told{*why, row[seen::name].value(), row[seen::holder].value()};
             told.since = time_of(row[seen::token]);
             if (row[seen::state] != "free")
                 told.until = time_of(row[seen::ends]);
@@ -127,12 +127,6 @@ fields const *row_with_mark(std::vector<fields> const &rows, std::string_view ma
     auto const row =
         std::ranges::find_if(rows, [&](auto const &one) { return one[seen::holder].value().starts_with(mark); });
     return row == rows.end() ? nullptr : &*row;
-}
-
-std::string without_mark(std::string const &holder)
-{
-    bool const has_mark = holder.size() > 9 && holder[8] == ' ' && holder.find_first_not_of("0123456789abcdef") == 8;
-    return has_mark ? holder.substr(9) : holder;
 }
 
 } // namespace shedlock::internal

@@ -20,7 +20,4 @@ refusal refusal_of(std::vector<fields> const &rows, names const &, std::optional
 // The row that an acquisition with this mark has written, or null.
 fields const *row_with_mark(std::vector<fields> const &rows, std::string_view mark);
 
-// The holder without the client's random digits, which mean nothing to a reader.
-std::string without_mark(std::string const &holder);
-
 } // namespace shedlock::internal

@@ -1,9 +1,11 @@
 #include "session.hpp"
 
+#include "stop_signal.hpp"
 #include "thread.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <poll.h>
 
 namespace shedlock::internal {
 
@@ -89,6 +91,22 @@ void session::give_up(char const *why)
     throw connection_error{why};
 }
 
+// Waits without a turn, so that requests can be sent. If one of them closes the socket meanwhile, or another socket
+// gets its number, we look once more than necessary.
+void session::await_loss(std::stop_token const &stop)
+{
+    stop_signal const stopped{stop};
+    while (!stop.stop_requested()) {
+        pollfd any[]{{-1, POLLIN, 0}, {stopped.descriptor(), POLLIN, 0}};
+        if (std::unique_lock const mine{turn_, later(clock::now(), std::chrono::seconds{1})}; mine) {
+            if (!connection_ || !connection_->is_open())
+                return;
+            any[0].fd = connection_->socket();
+        }
+        ::poll(any, std::size(any), 1000);
+    }
+}
+
 bool session::try_to_open(clock::time_point until, std::stop_token const &stop)
 try {
     std::unique_lock const mine{turn_, until};
@@ -118,6 +136,8 @@ bool session::is_occupied()
 void session::open(clock::time_point until, std::stop_token const &stop)
 {
     while (!connection_ || !connection_->is_open()) {
+        if (is_pinned_)
+            throw lock_lost{"the session that held the lock is lost", sqlstate::lost};
         connection_.reset();
         bool const is_old = opening_.valid();
         if (!is_old)

@@ -34,6 +34,12 @@ public:
               std::function<void()> const &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
     reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
+    // The lock ends with the connection as it is now. No other one is opened: once it is lost, requests throw
+    // lock_lost.
+    void pin() noexcept { is_pinned_ = true; }
+    [[nodiscard]] bool is_pinned() const noexcept { return is_pinned_; }
+    // Returns when the connection is lost, or a stop is requested.
+    void await_loss(std::stop_token const &);
     bool try_to_open(clock::time_point until, std::stop_token const &);
     void close();                     // until the next request; does nothing during a request
     [[nodiscard]] bool is_occupied(); // by a request, now
@@ -69,6 +75,7 @@ private:
     std::atomic<int> silences_ = 0; // requests in a row that got no answer in time
     std::atomic<int> busy_ = 0;     // requests in a row that found their rows locked
     std::atomic<bool> is_direct_ = false;
+    std::atomic<bool> is_pinned_ = false;
 
     mutable std::mutex schema_mutex_; // never held during a wait
     std::string schema_;              // quoted

@@ -1,5 +1,6 @@
 #include "actions.hpp"
 
+#include "dsn_command.hpp"
 #include "request.hpp"
 #include "text.hpp"
 #include "views.hpp"
@@ -14,9 +15,17 @@ namespace shedlock::tool {
 
 namespace {
 
+// Where the connection string comes from, if a command prints it.
+auto dsn_from(std::string const &command)
+{
+    return [command] { return ask_for_dsn(command, client_settings{}.timeout); };
+}
+
 client connect(request const &asked)
 {
-    return client{asked.connection, {.on_event = say_event}};
+    client_settings const settings{.on_event = say_event};
+    return asked.dsn_command.empty() ? client{asked.connection, settings}
+                                     : client{dsn_from(asked.dsn_command), settings};
 }
 
 int done_or_say(bool done, request const &asked, std::string const &otherwise)
@@ -29,7 +38,9 @@ int done_or_say(bool done, request const &asked, std::string const &otherwise)
 // For statements of our own.
 internal::session asker(request const &asked, bool to_write)
 {
-    return {[connection = asked.connection] { return connection; }, client_settings{}.timeout, to_write};
+    return {asked.dsn_command.empty() ? internal::source{asked.connection}
+                                      : internal::source{dsn_from(asked.dsn_command)},
+            client_settings{}.timeout, to_write};
 }
 
 // Works on a standby, too.
@@ -61,7 +72,7 @@ std::vector<std::string> show(internal::session &session, request const &asked, 
 
 int run(request const &asked)
 {
-    return run(asked.connection, asked.run);
+    return run([&asked] { return connect(asked); }, asked.run);
 }
 
 int list(request const &asked)

@@ -1,6 +1,6 @@
 #include "command.hpp"
 
-#include "shedlock/shedlock.hpp"
+#include "dsn_command.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -180,8 +180,7 @@ void command::reap(bool stopping)
         // Kills what is left of the group. Before waitpid its number cannot yet belong to another group.
         if (is_ours && is_over && stopping)
             signal_group(SIGKILL);
-        int status = 0;
-        ::waitpid(next.si_pid, &status, WUNTRACED | WNOHANG);
+        int const status = tool::reap(next.si_pid);
         if (is_ours && is_over) {
             note_end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
         } else if (is_ours && next.si_status != SIGSTOP) { // the sender of a SIGSTOP will also continue it

@@ -117,7 +117,7 @@ _shedlock()
 {
     local words command_at current option='' subcommand='' name='' several='' taken=$'\n' plain states='*' dsn='' given=' ' i
     local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --zone --tick --retry --holder'
-    local options='--dsn --help'
+    local options='--dsn --dsn-command --help'
     local IFS=$' \t\n'
     COMPREPLY=()
     _shedlock_words
@@ -134,7 +134,7 @@ _shedlock()
             given+="$option "
             case ${words[i]} in
             --dsn=*) dsn=${words[i]#*=} option= ;;
-            --dsn | --at-most | --at-least | --wait | --wait-server | --every | --zone | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
+            --dsn | --dsn-command | --at-most | --at-least | --wait | --wait-server | --every | --zone | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
             *) option= ;;
             esac
         elif [[ -z $subcommand ]]; then
@@ -151,7 +151,7 @@ _shedlock()
     fi
 
     case $subcommand in
-    run) options+=" $acquire --wait-server --no-keep-alive -E --verbose" several=yes ;;
+    run) options+=" $acquire --wait-server --no-keep-alive --ends-with-session -E --verbose" several=yes ;;
     acquire) options+=" $acquire" several=yes ;;
     extend) options+=" $lease --token" states=held several=yes ;;
     release)

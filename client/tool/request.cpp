@@ -145,7 +145,9 @@ public:
                    "The database comes from --dsn, or the PG* variables.\n"
                    "For more, see shedlock COMMAND --help; for everything, man shedlock.");
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
-        add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
+        auto *const dsn = add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
+        add_text(&app, "--dsn-command", asked.dsn_command, "A command that prints it, for passwords that expire")
+            ->excludes(dsn);
         app.require_subcommand(1);
         app.fallthrough();
         app.get_formatter()->column_width(28);
@@ -180,6 +182,8 @@ private:
         add_duration(command, "--wait-server", asked_.run.wait_server,
                      "How long to wait for a server that cannot be reached (default: same as --wait)");
         command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
+        command->add_flag("--ends-with-session", asked_.run.ends_with_session,
+                          "Free the lock, and stop the command, as soon as its connection is lost");
         add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.run.verbose, "When skipped, say why on standard error");
         command->formatter(std::make_shared<usage_of_run>());

@@ -9,6 +9,7 @@ namespace shedlock::tool {
 struct request {
     int (*action)(request const &) = nullptr; // one of actions.hpp
     std::string connection;
+    std::string dsn_command; // or "", instead of it
     run_request run;
     std::chrono::microseconds at_most{};
     std::optional<std::chrono::microseconds> at_least;

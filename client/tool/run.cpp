@@ -105,7 +105,7 @@ int release(client &locks, lock &held, run_request const &request, events &event
     if (stopped)
         say(held.names().to_text() + " was lost, or its lease was about to end: the command was stopped");
     bool const was_held = held.held(), is_done = status == 0 && !stopped;
-    auto const end = held.deadline();
+    auto const end = request.ends_with_session ? clock::now() : held.deadline();
     auto const id = held.token();
     try {
         if (stopped) // the lease ends by itself very soon
@@ -114,7 +114,8 @@ int release(client &locks, lock &held, run_request const &request, events &event
         else
             held.release(is_done ? outcome::done : outcome::failed);
     } catch (lock_lost const &failure) {
-        say(failure.what());
+        if (!stopped) // otherwise it was said
+            say(failure.what());
         if (was_held) // the server may have forgotten that it was completed
             say("its lease had not ended by the clock of this host: either it was released by force, or the command "
                 "itself has completed or released it");
@@ -161,8 +162,8 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
             require_no_ancestor_holds(locks, request);
         } catch (connection_error const &) { // the acquire waits for the server
         }
-        auto granted =
-            internal::tool_access::acquire(locks, request.names, request.how, {end, stop, request.wait_server}, why);
+        auto granted = internal::tool_access::acquire(locks, request.names, request.how,
+                                                      {end, stop, request.wait_server, request.ends_with_session}, why);
         if (!granted)
             require_no_ancestor_holds(locks, request);
         return granted;
@@ -177,12 +178,12 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
     return std::nullopt;
 }
 
-int run(std::string const &connection, run_request const &request)
+int run(std::function<client()> const &connect, run_request const &request)
 {
     if (int const status = look_for(request.command.front()); status != 0)
         return status; // without asking the server: the tick is left to hosts that can run the command
     events events;
-    client locks{connection, {.on_event = say_event}};
+    auto locks = connect();
     int interrupted_by = 0;
     refusal why;
     auto held = acquire(locks, request, events, interrupted_by, request.verbose ? &why : nullptr);
@@ -194,6 +195,10 @@ int run(std::string const &connection, run_request const &request)
         return request.status_if_refused;
     }
 
+    std::jthread watching;
+    if (request.ends_with_session)
+        watching = std::jthread{
+            [&](std::stop_token const &stop) { internal::tool_access::watch_session(locks, *held, stop); }};
     command running{
         events,
         request.command,

@@ -12,6 +12,7 @@ struct run_request {
     std::optional<std::chrono::microseconds> wait_server; // instead of wait, for a server that cannot be reached
     std::uint8_t status_if_refused = 0;
     bool verbose = false;
+    bool ends_with_session = false;
     std::vector<std::string> command;
 };
 
@@ -20,7 +21,7 @@ struct run_request {
 std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by, refusal *why);
 
 // Returns the exit status. Must be called before there are other threads.
-int run(std::string const &connection, run_request const &);
+int run(std::function<client()> const &connect, run_request const &);
 
 constexpr int not_recorded = 123; // only with --retry: done, but that was not confirmed, so it may run again
 constexpr int lease_was_lost = 124;

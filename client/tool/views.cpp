@@ -132,8 +132,7 @@ std::vector<line> table(std::vector<internal::fields> const &rows)
     for (auto const &row : rows) {
         auto const current = text(row[state]);
         bool const is_free = current == "free";
-        lines.push_back({cut(printable(text(row[name]))), current,
-                         is_free ? "-" : cut(printable(internal::without_mark(text(row[holder])))),
+        lines.push_back({cut(printable(text(row[name]))), current, is_free ? "-" : cut(printable(text(row[holder]))),
                          time_taken(row[held_for]), current == "paused" ? "until resumed" : time_taken(row[remaining]),
                          time_taken(row[last_duration]), row[last_outcome].value_or("-"),
                          row[since_done] ? ago(std::stod(*row[since_done])) : "-"});

@@ -22,6 +22,7 @@ sql() { # [PREFIX...]: runs the statements on stdin in psql; PREFIX, such as tim
     "$@" psql -XqAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose \
         -v name="$name" -v at_most="$seconds s" -v token="$token" -v holder="$holder" -v last="$last"
 }
+give_up() { echo "leader.sh: PostgreSQL did not answer within $third s, a third of the lease, or refused" >&2; exit 1; }
 ask() { sql timeout --foreground "$third" <<<"$1"; } # on its own connection, outside any pool
 
 # Hundredths of a second, by a monotonic clock, which does not change when the time is set.
@@ -78,18 +79,18 @@ lead() {
         return
     fi
     # Released as failed. If only the reply to the last COMMIT was lost, the lock is completed, and this changes nothing.
-    released=$(ask "SELECT shedlock_release_token(:'name', :token, done => false)") || exit 1
+    released=$(ask "SELECT shedlock_release_token(:'name', :token, done => false)") || give_up
     if [ "$released" = f ]; then
         echo "$holder no longer had the lock"
     else
         echo "$holder released"
-        [ $failed = no ] || exit 1 # the work has failed: let the supervisor decide what to do
+        [ $failed = no ] || exit 1 # the work has failed, and psql has said why: let the supervisor decide what to do
     fi
 }
 
 while [ $stopping = no ]; do
     clock && sent=$now # taken before the call: however long the reply takes, the lease ends later than we assume
-    token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || exit 1
+    token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || give_up
     if [ -n "$token" ]; then
         trust $((sent + trusted_for))
         lead

@@ -9,6 +9,9 @@
 #include <fstream>
 #include <future>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 using namespace shedlock;
@@ -63,6 +66,21 @@ TEST(connection_test, leaves_to_the_environment_what_it_decides)
     EXPECT_NO_THROW(setting("", "application_name")) << "an empty variable counts as not set";
     ::unsetenv("PGAPPNAME");
     ::unsetenv("PGTARGETSESSIONATTRS");
+}
+
+TEST(connection_test, keeps_an_idle_connection_alive_unless_that_was_decided)
+{
+    auto const host = "host=localhost ";
+    auto const idle = [&](std::string const &more) {
+        connection const one{host + more, 1min, true};
+        int seconds = 0;
+        socklen_t size = sizeof seconds;
+        EXPECT_EQ(::getsockopt(one.socket(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds, &size), 0);
+        return seconds;
+    };
+    EXPECT_EQ(idle(""), 60);
+    EXPECT_EQ(idle("keepalives_idle=77"), 77);
+    EXPECT_GT(idle("keepalives_count=5"), 60) << "the system's own";
 }
 
 TEST(connection_test, waits_for_a_silent_host)

@@ -40,6 +40,34 @@ TEST_F(limit_test, a_short_lease_has_a_connection_for_keep_alive_at_once)
     EXPECT_TRUE(server::comes_true([&] { return asked == 2; }));
 }
 
+TEST_F(limit_test, a_lock_that_ends_with_its_session_is_extended_on_it_and_lost_with_it)
+{
+    auto one = counted();
+    auto const acquire = [&] {
+        return tool_access::acquire(one, name, {.at_most = 1h, .keep_alive = true},
+                                    {.end = clock::now(), .ends_with_session = true}, nullptr);
+    };
+    if (!server::connection().empty()) {
+        EXPECT_THROW(acquire(), usage_error) << "the pooler's session would live on";
+        EXPECT_EQ(server::state(name), "");
+        return;
+    }
+    auto mine = acquire();
+    ASSERT_TRUE(mine);
+    auto const before = server::remaining(name);
+    advance_clock(21min);
+    EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) > before; }));
+    EXPECT_EQ(asked, 1) << "no other connection";
+    auto watching = std::async(std::launch::async, [&] { tool_access::watch_session(one, *mine, {}); });
+    server::ask("SELECT pg_terminate_backend(holder_pid) FROM shedlock_locks WHERE name = " + server::literal(name));
+    watching.get();
+    EXPECT_TRUE(mine->stop_token().stop_requested());
+    EXPECT_TRUE(heard.include(event::kind::lost)) << heard.texts();
+    EXPECT_THROW(one.extend(name, mine->token(), 1h), lock_lost) << "it is not connected again";
+    EXPECT_EQ(asked, 1);
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+}
+
 class limited_test : public limit_test {
 protected:
     void SetUp() override

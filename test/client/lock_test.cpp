@@ -59,6 +59,29 @@ TEST_F(lock_test, is_released_as_failed_when_its_thread_is_cancelled)
     EXPECT_EQ(heard.count(event::kind::not_reported), 1);
 }
 
+TEST_F(lock_test, is_cancelled_between_calls_not_during_one)
+{
+    proxy network;
+    std::atomic<bool> is_asking = false, has_answered = false, is_cancelled = true;
+    std::thread job{[&] {
+        auto slow = client(network.connection());
+        auto mine = slow.try_acquire(name, {.at_most = 1h});
+        network.hold_replies();
+        is_asking = true;
+        mine->extend(2h);
+        has_answered = true;
+        ::pthread_testcancel();
+        is_cancelled = false;
+    }};
+    EXPECT_TRUE(server::comes_true([&] { return is_asking && network.holds_a_reply(); }));
+    ::pthread_cancel(job.native_handle());
+    network.let_go();
+    job.join();
+    EXPECT_TRUE(has_answered);
+    EXPECT_TRUE(is_cancelled);
+    EXPECT_EQ(server::state(name), "free");
+}
+
 TEST_F(lock_test, is_not_reported_when_an_exception_ends_its_scope)
 {
     struct at_scope_exit {

@@ -176,8 +176,12 @@ TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
     EXPECT_EQ(mistake_in("user=outage_known password='' passfile=/nowhere"), "28P01") << "there is no password";
     EXPECT_EQ(mistake_in("user=outage_known password=right dbname=':  57P03: not there'"), "3D000");
     EXPECT_EQ(mistake_in("not there"), "3D000") << "the name of a database";
+    EXPECT_EQ(mistake_in("user=outage_known password=right options='-c no.such.name=1 -c no_such_name=1'"), "42704");
     known.alter("NOLOGIN");
     EXPECT_EQ(mistake_in("user=outage_known password=right"), "28000");
+    if (!server::connection().empty()) {
+        EXPECT_EQ(mistake_in(server::connection() + " options='-c geqo=off'"), "08P01") << "for PgBouncer";
+    }
     EXPECT_EQ(kinds(), std::vector<event::kind>{});
 }
 

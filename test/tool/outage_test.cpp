@@ -168,6 +168,27 @@ TEST_F(after_the_work, without_retry_the_status_is_the_commands)
     EXPECT_EQ(count_of(ended.err, "not released"), 1) << ended.err;
 }
 
+TEST_F(after_the_work, with_a_lock_that_ends_with_its_session_is_stopped_when_that_is_lost)
+{
+    auto working = started({"1h", "--every", "1d", "--retry", "--ends-with-session"});
+    EXPECT_TRUE(working.says("started"));
+    EXPECT_EQ(state(), "held");
+    network.cut();
+    auto const ended = working.wait();
+    EXPECT_EQ(ended.status, 124);
+    EXPECT_EQ(count_of(ended.err, "\n"), 2) << ended.err;
+    EXPECT_TRUE(comes_true([] { return state() == "free"; }));
+    EXPECT_EQ(last_outcome(), "ran out");
+    EXPECT_EQ(network.newcomers(), 1) << "it did not connect again";
+}
+
+TEST(outage, does_not_concern_a_lock_that_ends_with_its_session_and_is_released_before)
+{
+    proxy network;
+    EXPECT_EQ(run(through(network, {"1h", "--ends-with-session", "--", "true"})).status, 0);
+    EXPECT_EQ(last_outcome(), "done");
+}
+
 // ---- Not about outages: SHEDLOCK_TICK, local days, and the help ----
 
 TEST(tick_test, is_in_the_commands_environment)

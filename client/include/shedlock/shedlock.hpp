@@ -59,8 +59,8 @@ struct options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due, until a later tick is acquired. Needs tick or every.
     bool retry = false;
-    // The name of the holder in views and messages. Eight random hexadecimal digits are put before it, by which the
-    // client recognises its own acquisition when a reply was lost. Default: program@host:pid
+    // The name of the holder in views and messages, after eight random hexadecimal digits, by which the client
+    // recognises its own acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
 };
 
@@ -224,6 +224,7 @@ public:
 
 private:
     friend class client;
+    friend struct internal::tool_access;
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
     bool end() noexcept;
@@ -259,7 +260,7 @@ public:
     client &operator=(client &&) noexcept;
     ~client();
 
-    // The lock, or nullopt if refused. If why is given it is filled in, which costs the server a scan of the table.
+    // The lock, or nullopt if refused. If why is given it is filled in.
     // Never waits for another holder or transaction. Throws in_doubt, too; and lock_lost when a reply was lost and the
     // lease ended before the client knew that it had the lock.
     [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);

@@ -1,0 +1,22 @@
+// pthread_cancel.
+#pragma once
+
+#include <pthread.h>
+
+namespace shedlock::internal {
+
+// While one of these lives, the calling thread cannot be cancelled: every call of the library has one. A call that is
+// cancelled halfway would leave requests without anybody who knows what has become of them, and many of its waits are
+// in functions through which no exception may pass.
+class uncancelled {
+public:
+    uncancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~uncancelled() { ::pthread_setcancelstate(before_, nullptr); }
+    uncancelled(uncancelled const &) = delete;
+    uncancelled &operator=(uncancelled const &) = delete;
+
+private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+} // namespace shedlock::internal

@@ -1,0 +1,182 @@
+#include "dsn_command.hpp"
+
+#include "opening.hpp"
+
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+namespace shedlock::tool {
+
+namespace {
+
+std::mutex children_mutex;                    // nobody may reap a child before it is in the map
+std::map<pid_t, std::optional<int>> children; // of ask_for_dsn, with the status of those that have ended
+
+int reap_locked(pid_t child)
+{
+    int status = 0;
+    if (::waitpid(child, &status, WUNTRACED | WNOHANG) == child && !WIFSTOPPED(status))
+        if (auto const ours = children.find(child); ours != children.end())
+            ours->second = status;
+    return status;
+}
+
+[[noreturn]] void raise(std::string const &what)
+{
+    throw error{"--dsn-command " + what};
+}
+
+[[noreturn]] void raise(int failure)
+{
+    throw std::system_error{failure, std::generic_category(), "cannot run --dsn-command"};
+}
+
+std::vector<char *> environment_without_ours()
+{
+    std::vector<char *> list;
+    for (char **variable = ::environ; *variable; ++variable)
+        if (!std::string_view{*variable}.starts_with("SHEDLOCK_"))
+            list.push_back(*variable);
+    list.push_back(nullptr);
+    return list;
+}
+
+class output_pipe {
+public:
+    output_pipe()
+    {
+        if (::pipe2(ends_, O_CLOEXEC) != 0)
+            raise(errno);
+        ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    }
+    ~output_pipe()
+    {
+        close_writing_end();
+        ::close(ends_[0]);
+    }
+    output_pipe(output_pipe const &) = delete;
+    output_pipe &operator=(output_pipe const &) = delete;
+
+    [[nodiscard]] int writing_end() const noexcept { return ends_[1]; }
+    void close_writing_end() noexcept
+    {
+        if (ends_[1] >= 0)
+            ::close(std::exchange(ends_[1], -1));
+    }
+
+    // Reads what is there, after waiting for it a moment. A connection string is not that long: the rest is dropped.
+    void read_into(std::string &printed)
+    {
+        constexpr std::size_t longest = 65536;
+        pollfd here{is_at_end_ ? -1 : ends_[0], POLLIN, 0};
+        ::poll(&here, 1, 10);
+        char some[4096];
+        for (ssize_t count = 0; (count = ::read(ends_[0], some, sizeof some)) >= 0;) {
+            is_at_end_ = count == 0;
+            if (is_at_end_)
+                return;
+            printed.append(some, std::min<std::size_t>(static_cast<std::size_t>(count), longest - printed.size()));
+        }
+    }
+
+private:
+    int ends_[2];
+    bool is_at_end_ = false;
+};
+
+class child {
+public:
+    child(std::string const &command, int output)
+    {
+        posix_spawn_file_actions_t files;
+        posix_spawnattr_t how;
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::posix_spawn_file_actions_init(&files);
+        ::posix_spawnattr_init(&how);
+        ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        ::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+        ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+        ::posix_spawnattr_setsigmask(&how, &none);
+        std::string words[]{"sh", "-c", command};
+        char *const arguments[]{words[0].data(), words[1].data(), words[2].data(), nullptr};
+        std::signal(SIGCHLD, SIG_DFL); // if the program that started us ignores it, children end without a status
+
+        std::lock_guard const hold{children_mutex};
+        int const failure = ::posix_spawn(&pid_, "/bin/sh", &files, &how, arguments, environment_without_ours().data());
+        ::posix_spawn_file_actions_destroy(&files);
+        ::posix_spawnattr_destroy(&how);
+        if (failure != 0)
+            raise(failure);
+        children[pid_];
+    }
+    // Kills its group if it has not ended.
+    ~child()
+    {
+        std::unique_lock hold{children_mutex};
+        if (!children[pid_]) {
+            ::kill(-pid_, SIGKILL);
+            hold.unlock();
+            ::waitpid(pid_, nullptr, 0);
+            hold.lock();
+        }
+        children.erase(pid_);
+    }
+    child(child const &) = delete;
+    child &operator=(child const &) = delete;
+
+    // nullopt while it runs.
+    [[nodiscard]] std::optional<int> status() const
+    {
+        std::lock_guard const hold{children_mutex};
+        if (!children[pid_])
+            reap_locked(pid_);
+        return children[pid_];
+    }
+
+private:
+    pid_t pid_ = 0;
+};
+
+} // namespace
+
+std::string ask_for_dsn(std::string const &command, clock::duration patience)
+{
+    auto const until = internal::later(clock::now(), patience);
+    std::string printed;
+    output_pipe output;
+    child const running{command, output.writing_end()};
+    output.close_writing_end();
+    auto status = running.status();
+    for (; !status; status = running.status()) {
+        if (clock::now() >= until)
+            raise("did not end in time, and was killed");
+        output.read_into(printed);
+    }
+    output.read_into(printed);
+    if (WIFSIGNALED(*status))
+        raise("was killed by signal " + std::to_string(WTERMSIG(*status)));
+    if (*status != 0)
+        raise("ended with status " + std::to_string(WEXITSTATUS(*status)));
+    auto line = printed.substr(0, printed.find('\n'));
+    if (!internal::is_connection_string(line) || line.find('\0') != line.npos)
+        raise("printed no connection string"); // libpq would take it for the name of a database, and show it
+    return line;
+}
+
+int reap(pid_t child)
+{
+    std::lock_guard const hold{children_mutex};
+    return reap_locked(child);
+}
+
+} // namespace shedlock::tool
