@@ -140,9 +140,13 @@ TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {
     auto quick = client(server::connection(), 10min);
     auto const theirs = locks.try_acquire(name, {.at_most = 1h});
-    pqxx::connection other{server::connection()};
-    pqxx::work view{other};
-    view.exec("LOCK TABLE shedlock_locks"); // no session can read it
+    auto const usual = server::ask("SELECT pg_get_functiondef('shedlock_session_alive(text)'::regprocedure)");
+    pqxx::connection other;
+    pqxx::nontransaction holding{other};
+    holding.exec("SELECT pg_advisory_lock(4711)");
+    // Only a look calls this function.
+    server::ask("CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean LANGUAGE plpgsql AS "
+                "'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NULL; END'");
     std::stop_source stop;
     auto acquiring = std::async(std::launch::async, [&] {
         return quick.acquire(name, {.at_most = 1min, .every = 1h}, 24h, stop.get_token()).has_value();
@@ -150,13 +154,14 @@ TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
     for (int looks = 1; looks <= 2; ++looks) {
         EXPECT_TRUE(server::comes_true([&] {
             return std::stoi(server::ask(
-                       "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'")) >= looks;
+                       "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")) >= looks;
         })) << "it looks once more";
         EXPECT_EQ(acquiring.wait_for(0s), std::future_status::timeout);
         advance_clock(10min + 1s);
     }
     stop.request_stop();
-    view.abort();
+    server::ask(usual);
+    holding.exec("SELECT pg_advisory_unlock(4711)");
     EXPECT_FALSE(acquiring.get());
 }
 

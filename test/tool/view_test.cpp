@@ -78,7 +78,7 @@ TEST(list, has_a_line_for_each_lock)
         << header;
     auto const held = line_of(name());
     EXPECT_TRUE(std::regex_match(
-        held, std::regex{"[^ ]+ +held +me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +- +-"}))
+        held, std::regex{"[^ ]+ +held +[0-9a-f]{8} me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +- +-"}))
         << held;
     EXPECT_EQ(run({"shedlock", "release", name(), "--failed", "--token",
                    ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
