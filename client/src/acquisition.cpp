@@ -25,7 +25,7 @@ std::string program_at_host()
 // if the column is too narrow for it.
 std::string random_mark()
 {
-    static char const digits[] = "0123456789abcdef";
+    static const char digits[] = "0123456789abcdef";
     std::random_device random;
     std::string mark;
     for (int i = 0; i < 8; ++i)
@@ -36,8 +36,8 @@ std::string random_mark()
 // One call of acquire, which may send several requests.
 class acquiring {
 public:
-    acquiring(session &session, waiting &waiting, outage &outage, aftermath &aftermath, names const &names,
-              options const &options, limits const &limits, refusal *why)
+    acquiring(session &session, waiting &waiting, outage &outage, aftermath &aftermath, const names &names,
+              const options &options, const limits &limits, refusal *why)
         : session_{session}, caller_{waiting, names}, outage_{outage},
           aftermath_{aftermath}, limits_{limits}, names_{names}, options_{options}, refusal_{why}, mark_{random_mark()},
           arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
@@ -58,18 +58,18 @@ public:
             return;
         try {
             aftermath_.take({names_, mark_, std::move(unanswered_), session_.is_direct()});
-        } catch (std::exception const &) { // no thread, or no memory
+        } catch (const std::exception &) { // no thread, or no memory
         }
     }
-    acquiring(acquiring const &) = delete;
-    acquiring &operator=(acquiring const &) = delete;
+    acquiring(const acquiring &) = delete;
+    acquiring &operator=(const acquiring &) = delete;
 
     std::optional<grant> ask_until_the_end()
     {
-        auto const &end = limits_.end;
-        auto const &stop = limits_.stop;
+        const auto &end = limits_.end;
+        const auto &stop = limits_.stop;
         for (;;) {
-            bool const is_last = clock::now() >= end || stop.stop_requested();
+            const bool is_last = clock::now() >= end || stop.stop_requested();
             bool is_refused = false;
             asked_ = clock::now();
             try {
@@ -85,7 +85,7 @@ public:
                     return std::nullopt;
                 }
                 is_refused = !in_doubt_;
-            } catch (std::exception const &) {
+            } catch (const std::exception &) {
                 failed();
             }
             if (in_doubt_ && clock::now() >= doubt_ends_)
@@ -109,16 +109,16 @@ private:
                         " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text" +
                             std::string{limits_.ends_with_session ? ", ends_with_session => true" : ""}) +
                    ", " + in_microseconds("tick") + " FROM (SELECT " + tick() + " AS tick) AS due";
-        bool const explains = refusal_ && is_last;
+        const bool explains = refusal_ && is_last;
         if (explains) // in the same statement, after the attempt
             sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
                   locks_query(names_) + " WHERE asked.token IS NULL) AS seen ON true";
         auto answer = session_.ask(
             sql, arguments_, time_limit(), {}, [this] { require_session(); }, &unanswered_);
-        auto const first = answer.rows.at(0);
+        const auto first = answer.rows.at(0);
         if (first[2])
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
-        if (auto const granted = granted_by(answer.rows)) {
+        if (const auto granted = granted_by(answer.rows)) {
             if (limits_.ends_with_session)
                 keep_session();
             return answer.notices.empty() ? grant{*granted, answer.sent, false, tick_}
@@ -143,7 +143,7 @@ private:
     void keep_session()
     {
         session_.pin();
-        auto const at_most = [](std::string const &name, char const *limit) {
+        const auto at_most = [](const std::string &name, const char *limit) {
             return "pg_catalog.set_config('" + name + "', LEAST(NULLIF(pg_catalog.current_setting('" + name +
                    "'), '0')::pg_catalog.int4, " + limit + ")::pg_catalog.text, false)";
         };
@@ -171,7 +171,7 @@ private:
                "'::pg_catalog.interval)";
     }
 
-    static std::string in_microseconds(std::string const &time)
+    static std::string in_microseconds(const std::string &time)
     {
         return "(extract(epoch FROM " + time + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
     }
@@ -185,7 +185,7 @@ private:
 
     // Called in an exception handler. Returns if the call should try again; otherwise throws what the caller should
     // get.
-    void unreached(connection_error const &failure)
+    void unreached(const connection_error &failure)
     {
         if (!server_end_)
             server_end_ = limits_.server ? later(asked_, *limits_.server) : limits_.end;
@@ -199,24 +199,24 @@ private:
     void failed()
     try {
         throw;
-    } catch (reply_lost const &failure) {
+    } catch (const reply_lost &failure) {
         begin_doubt(failure.what());
-    } catch (std::bad_alloc const &) { // perhaps while the reply was read
+    } catch (const std::bad_alloc &) { // perhaps while the reply was read
         begin_doubt("out of memory");
-    } catch (in_doubt const &) {
+    } catch (const in_doubt &) {
         throw;
-    } catch (connection_error const &failure) {
+    } catch (const connection_error &failure) {
         if (!in_doubt_)
             unreached(failure);
-    } catch (lock_lost const &) {
+    } catch (const lock_lost &) {
         throw;
-    } catch (error const &failure) { // while finding out: the statement was cancelled, for example
+    } catch (const error &failure) { // while finding out: the statement was cancelled, for example
         if (!in_doubt_)
             throw;
         why_ = failure.what();
     }
 
-    void begin_doubt(std::string const &why)
+    void begin_doubt(const std::string &why)
     {
         if (!std::exchange(in_doubt_, true)) {
             doubt_ends_ = limits_.ends_with_session ? clock::now() : time_limit(); // that session is lost
@@ -229,13 +229,13 @@ private:
     // refused, although the rows that we see are free, or there are none.
     std::optional<grant> find_out()
     {
-        auto const rows = look();
-        if (auto const *const ours = row_with_mark(rows, mark_)) {
+        const auto rows = look();
+        if (const auto *const ours = row_with_mark(rows, mark_)) {
             if (options_.every && !tick_) // the lost reply contained it
                 tick_.emplace(std::chrono::microseconds{to_number(ours->at(seen::last_tick).value())});
             return confirm(to_token(ours->at(seen::token)), why_); // lock_lost if its lease has ended meanwhile
         }
-        bool const is_free = std::ranges::all_of(rows, [](auto const &row) { return row[seen::state] == "free"; });
+        const bool is_free = std::ranges::all_of(rows, [](const auto &row) { return row[seen::state] == "free"; });
         if (is_free)
             if (auto granted = ask())
                 return granted;
@@ -250,7 +250,7 @@ private:
     std::optional<instant> latest_tick()
     {
         if (options_.every && !latest_tick_) {
-            auto const answer = session_.ask("SELECT " + in_microseconds(tick_of({})), {}, time_limit());
+            const auto answer = session_.ask("SELECT " + in_microseconds(tick_of({})), {}, time_limit());
             latest_tick_.emplace(std::chrono::microseconds{to_number(answer.rows.at(0)[0].value())});
         }
         return latest_tick_;
@@ -260,11 +260,11 @@ private:
     std::vector<fields> look()
     try {
         return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
-    } catch (reply_lost const &failure) {
+    } catch (const reply_lost &failure) {
         throw connection_error{failure.what(), failure.sqlstate()};
     }
 
-    void explain(std::vector<fields> const &rows)
+    void explain(const std::vector<fields> &rows)
     {
         *refusal_ = refusal_of(rows, names_, tick_, options_.retry);
         is_explained_ = true;
@@ -274,29 +274,29 @@ private:
     // synchronous standby cancelled, after the commit. (A notice says so, but in the server's language, so any notice
     // counts.) A fail-over would then forget the lock. An extend that succeeds without a notice is on the standby, and
     // so is everything that was written before.
-    grant confirm(token number, std::string const &why)
+    grant confirm(token number, const std::string &why)
     {
-        auto const end = time_limit();
-        auto const half = clock::now() + (end - clock::now()) / 2; // the other half is for a release
+        const auto end = time_limit();
+        const auto half = clock::now() + (end - clock::now()) / 2; // the other half is for a release
         try {
-            auto const sent = persist(half, names_.to_text() + " was extended",
+            const auto sent = persist(half, names_.to_text() + " was extended",
                                       [&] { return extend(session_, names_, number, options_.at_most, {}, half); });
             return {number, sent, true, tick_};
-        } catch (lock_lost const &) {
+        } catch (const lock_lost &) {
             throw;
-        } catch (error const &) {
+        } catch (const error &) {
             try {
                 release_late(session_, names_, number, outcome::failed, end);
-            } catch (error const &) { // then it ends by itself
+            } catch (const error &) { // then it ends by itself
             }
             throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};
         }
     }
 
     // Whether the tick is not due any more, for one of the names.
-    bool has_run(std::vector<fields> const &rows, std::optional<instant> const &tick) const
+    bool has_run(const std::vector<fields> &rows, const std::optional<instant> &tick) const
     {
-        return std::ranges::any_of(rows, [&](auto const &row) { return has_had_run(row, tick, options_.retry); });
+        return std::ranges::any_of(rows, [&](const auto &row) { return has_had_run(row, tick, options_.retry); });
     }
 
     // If so, it is useless to wait for it.
@@ -310,15 +310,15 @@ private:
     outage &outage_;
     aftermath &aftermath_;
     backoff backoff_;
-    limits const limits_;
+    const limits limits_;
     clock::time_point asked_{};                   // when the latest request began
     std::optional<clock::time_point> server_end_; // until when to wait for a server that could not be reached
-    names const &names_;
-    options const &options_;
+    const names &names_;
+    const options &options_;
     refusal *const refusal_;
     bool is_explained_ = false;
     std::string const mark_;
-    fields const arguments_;
+    const fields arguments_;
     std::optional<instant> tick_;
     clock::time_point const called_ = clock::now();
     // When the whole call must return.
@@ -335,18 +335,18 @@ private:
 } // namespace
 
 std::optional<grant> acquire(session &session, waiting &waiting, outage &outage, aftermath &aftermath,
-                             names const &names, options const &options, limits const &limits, refusal *why)
+                             const names &names, const options &options, const limits &limits, refusal *why)
 {
     return acquiring{session, waiting, outage, aftermath, names, options, limits, why}.ask_until_the_end();
 }
 
-std::optional<token> granted_by(std::vector<fields> const &rows)
+std::optional<token> granted_by(const std::vector<fields> &rows)
 {
-    auto const &field = rows.at(0).at(1);
+    const auto &field = rows.at(0).at(1);
     return field ? std::optional{to_token(field)} : std::nullopt;
 }
 
-token to_token(std::optional<std::string> const &field)
+token to_token(const std::optional<std::string> &field)
 {
     return token{to_number(field.value())};
 }

@@ -28,12 +28,12 @@ void aftermath::take(given_up one)
 {
     std::lock_guard const hold{mutex_};
     if (!thread_.joinable())
-        thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
+        thread_ = quietly([this] { return std::jthread{[this](const std::stop_token &end) { work(end); }}; });
     all_.push_back(std::move(one));
     changed_.notify_all();
 }
 
-void aftermath::work(std::stop_token const &end)
+void aftermath::work(const std::stop_token &end)
 {
     on_library_thread = true;
     std::unique_lock hold{mutex_};
@@ -44,7 +44,7 @@ void aftermath::work(std::stop_token const &end)
         hold.unlock();
         try {
             settle(std::move(one));
-        } catch (std::exception const &) { // the lease ends by itself
+        } catch (const std::exception &) { // the lease ends by itself
         }
         own_.close();
         hold.lock();
@@ -55,7 +55,7 @@ void aftermath::work(std::stop_token const &end)
 
 void aftermath::settle(given_up one)
 {
-    auto const until = own_.time_limit();
+    const auto until = own_.time_limit();
     std::optional<token> granted;
     if (one.over) {
         if (one.is_direct)
@@ -64,15 +64,15 @@ void aftermath::settle(given_up one)
             granted = granted_by(one.over->await(latest_request(until), hurry_.get_token()).rows);
             if (!granted)
                 return; // refused
-        } catch (reply_lost const &) {
-        } catch (error const &) { // it failed, so nothing was granted
+        } catch (const reply_lost &) {
+        } catch (const error &) { // it failed, so nothing was granted
             return;
         }
         one.over.reset(); // a pooler forgets a request that it has not passed on
     }
     if (!granted) {
-        auto const rows = own_.ask(locks_query(one.names), {names_literal(one.names)}, until, hurry_.get_token()).rows;
-        if (auto const *const row = row_with_mark(rows, one.mark))
+        const auto rows = own_.ask(locks_query(one.names), {names_literal(one.names)}, until, hurry_.get_token()).rows;
+        if (const auto *const row = row_with_mark(rows, one.mark))
             granted = to_token(row->at(seen::token));
     }
     if (granted)
@@ -87,7 +87,7 @@ try {
              " WHERE pid OPERATOR(pg_catalog.=) $1::pg_catalog.int4 AND state OPERATOR(pg_catalog.=) 'active'"
              " AND pg_catalog.strpos(query, 'shedlock_acquire_token') OPERATOR(pg_catalog.>) 0",
              {std::to_string(backend)}, until, hurry_.get_token());
-} catch (error const &) { // the reply may come all the same
+} catch (const error &) { // the reply may come all the same
 }
 
 } // namespace shedlock::internal

@@ -27,7 +27,7 @@ public:
     void take(given_up);
 
 private:
-    void work(std::stop_token const &);
+    void work(const std::stop_token &);
     void settle(given_up);
     void cancel(int backend, clock::time_point until);
 

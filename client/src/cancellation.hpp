@@ -12,8 +12,8 @@ class uncancelled {
 public:
     uncancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
     ~uncancelled() { ::pthread_setcancelstate(before_, nullptr); }
-    uncancelled(uncancelled const &) = delete;
-    uncancelled &operator=(uncancelled const &) = delete;
+    uncancelled(const uncancelled &) = delete;
+    uncancelled &operator=(const uncancelled &) = delete;
 
 private:
     int before_ = PTHREAD_CANCEL_ENABLE;

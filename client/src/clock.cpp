@@ -26,21 +26,21 @@ namespace shedlock::internal {
 clock::time_point later(clock::time_point from, clock::duration by) noexcept
 {
     clock::rep sum = 0;
-    bool const is_beyond = __builtin_add_overflow(from.time_since_epoch().count(), by.count(), &sum);
+    const bool is_beyond = __builtin_add_overflow(from.time_since_epoch().count(), by.count(), &sum);
     return is_beyond ? clock::time_point::max() : clock::time_point{clock::duration{sum}};
 }
 
 clock::duration nap(clock::time_point until)
 {
-    auto const now = clock::now();
+    const auto now = clock::now();
     return until <= now ? 0s : std::min<clock::duration>(until - now, 1s);
 }
 
-bool sleep_until(clock::time_point until, std::stop_token const &end)
+bool sleep_until(clock::time_point until, const std::stop_token &end)
 {
     std::mutex mutex;
     std::condition_variable stopped; // condition_variable_any supports stop tokens, but allocates memory
-    auto const wake = [&] {
+    const auto wake = [&] {
         std::lock_guard const hold{mutex};
         stopped.notify_all();
     };

@@ -16,7 +16,7 @@ clock::time_point later(clock::time_point, clock::duration) noexcept;
 clock::duration nap(clock::time_point until);
 
 // Returns true when the time has come, and false if a stop was requested before.
-bool sleep_until(clock::time_point, std::stop_token const &);
+bool sleep_until(clock::time_point, const std::stop_token &);
 
 // A mutex for std::unique_lock, for which a thread can wait until a time of our clock. (Besides, ThreadSanitizer does
 // not understand std::timed_mutex.)

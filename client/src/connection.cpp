@@ -23,25 +23,25 @@ bool starts_with_any(std::string_view state, std::initializer_list<std::string_v
     return std::any_of(prefixes.begin(), prefixes.end(), [&](auto one) { return state.starts_with(one); });
 }
 
-std::string field_of(pg_result const *said, int which)
+std::string field_of(const pg_result *said, int which)
 {
-    auto const *const text = PQresultErrorField(said, which);
+    const auto *const text = PQresultErrorField(said, which);
     return text ? text : "";
 }
 
-std::string message_of(pg_result const *said)
+std::string message_of(const pg_result *said)
 {
     return one_line(field_of(said, PG_DIAG_MESSAGE_PRIMARY) + '\n' + field_of(said, PG_DIAG_MESSAGE_DETAIL) + '\n' +
                     field_of(said, PG_DIAG_MESSAGE_HINT));
 }
 
-bool is_error(pg_result const *said)
+bool is_error(const pg_result *said)
 {
-    auto const status = PQresultStatus(said);
+    const auto status = PQresultStatus(said);
     return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
 }
 
-std::vector<fields> rows_of(pg_result const *said)
+std::vector<fields> rows_of(const pg_result *said)
 {
     std::vector<fields> rows;
     for (int row = 0; row < PQntuples(said); ++row) {
@@ -53,12 +53,12 @@ std::vector<fields> rows_of(pg_result const *said)
     return rows;
 }
 
-[[noreturn]] void raise_lost(std::string const &why, std::string const &state = {})
+[[noreturn]] void raise_lost(const std::string &why, const std::string &state = {})
 {
     throw reply_lost{"the connection to PostgreSQL broke: " + why, state};
 }
 
-[[noreturn]] void raise(std::string const &message, std::string const &state)
+[[noreturn]] void raise(const std::string &message, const std::string &state)
 {
     if (state == sqlstate::lost)
         throw lock_lost{message, state};
@@ -86,12 +86,12 @@ std::vector<fields> rows_of(pg_result const *said)
 std::string reply::notice_text() const
 {
     std::string all;
-    for (auto const &one : notices)
+    for (const auto &one : notices)
         all += (all.empty() ? "" : "; ") + one.text;
     return all;
 }
 
-connection::connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
+connection::connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
     : connection_{open(how, patience, to_write, is_unproven)}, is_encrypted_{PQsslInUse(connection_) ||
                                                                              PQgssEncInUse(connection_)}
 {
@@ -101,24 +101,24 @@ connection::connection(std::string const &how, std::chrono::milliseconds patienc
 
 connection::~connection()
 {
-    tls_use const here;
+    const tls_use here;
     if (here.is_allowed() || !is_encrypted_) // otherwise the kernel closes it
         PQfinish(connection_);
 }
 
-void connection::require(tls_use const &here) const
+void connection::require(const tls_use &here) const
 {
     if (is_encrypted_ && !here.is_allowed())
         raise_lost("this process is exiting");
 }
 
 // Called by libpq, through which no exception may pass.
-void connection::remember(void *self, pg_result const *notice) noexcept
+void connection::remember(void *self, const pg_result *notice) noexcept
 {
     auto &mine = *static_cast<connection *>(self);
     try {
         mine.notices_.push_back({message_of(notice), field_of(notice, PG_DIAG_SQLSTATE)});
-    } catch (std::bad_alloc const &) {
+    } catch (const std::bad_alloc &) {
         mine.is_missing_notice_ = true;
     }
 }
@@ -126,7 +126,7 @@ void connection::remember(void *self, pg_result const *notice) noexcept
 bool connection::is_ready(short events, clock::time_point until, int stopped) const noexcept
 {
     pollfd all[]{{PQsocket(connection_), events, 0}, {stopped, POLLIN, 0}};
-    auto const pause = std::chrono::ceil<std::chrono::milliseconds>(nap(until));
+    const auto pause = std::chrono::ceil<std::chrono::milliseconds>(nap(until));
     return ::poll(all, std::size(all), static_cast<int>(pause.count())) > 0;
 }
 
@@ -134,7 +134,7 @@ bool connection::is_ready(short events, clock::time_point until, int stopped) co
 bool connection::is_open() noexcept
 {
     while (is_ready(POLLIN, clock::time_point::min())) {
-        tls_use const here;
+        const tls_use here;
         if ((is_encrypted_ && !here.is_allowed()) || !PQconsumeInput(connection_))
             return false;
         PQisBusy(connection_); // parses what has arrived
@@ -153,18 +153,18 @@ int connection::backend() const noexcept
 }
 
 // The next part of an answer, or null at its end.
-pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
+pg_result *connection::receive(clock::time_point until, const stop_signal &stop)
 {
-    auto const asked = clock::now();
+    const auto asked = clock::now();
     for (;;) {
         std::optional<tls_use> here{std::in_place};
         require(*here);
-        auto const unsent = PQflush(connection_);
+        const auto unsent = PQflush(connection_);
         if (unsent == 0 && !PQisBusy(connection_))
             return PQgetResult(connection_);
         here.reset(); // otherwise the end of the process would have to wait as long as we do
         if (clock::now() >= until || stop.is_requested()) {
-            auto const waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
+            const auto waited = std::chrono::round<std::chrono::milliseconds>(clock::now() - asked);
             throw unanswered{"PostgreSQL did not answer within " + std::to_string(waited.count()) + " ms"};
         }
         is_ready(unsent == 0 ? POLLIN : POLLIN | POLLOUT, until, stop.descriptor());
@@ -176,7 +176,7 @@ pg_result *connection::receive(clock::time_point until, stop_signal const &stop)
 
 // Returns the first error if there is one, otherwise the last result. If only the commit fails, the error comes after
 // the rows.
-pg_result *connection::receive_last(clock::time_point until, stop_signal const &stop)
+pg_result *connection::receive_last(clock::time_point until, const stop_signal &stop)
 {
     result last;
     while (result next{receive(until, stop)})
@@ -185,38 +185,38 @@ pg_result *connection::receive_last(clock::time_point until, stop_signal const &
     return last.release();
 }
 
-void connection::send(std::string const &sql, std::vector<char const *> const &values)
+void connection::send(const std::string &sql, const std::vector<const char *> &values)
 {
-    tls_use const here;
+    const tls_use here;
     require(here);
     if (!PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(), nullptr,
                            nullptr, 0))
         raise_lost(one_line(PQerrorMessage(connection_)));
 }
 
-reply connection::ask(std::string const &sql, fields const &values, clock::time_point until,
-                      std::stop_token const &stop)
+reply connection::ask(const std::string &sql, const fields &values, clock::time_point until,
+                      const std::stop_token &stop)
 {
-    std::vector<char const *> pointers;
-    for (auto const &value : values)
+    std::vector<const char *> pointers;
+    for (const auto &value : values)
         pointers.push_back(value ? value->c_str() : nullptr);
     notices_.clear();
     is_missing_notice_ = false;
 
-    auto const sent = clock::now();
+    const auto sent = clock::now();
     send(sql, pointers);
     auto answer = await(until, stop);
     answer.sent = sent;
     return answer;
 }
 
-reply connection::await(clock::time_point until, std::stop_token const &stop)
+reply connection::await(clock::time_point until, const std::stop_token &stop)
 {
-    result const said{receive_last(until, stop_signal{stop})};
+    const result said{receive_last(until, stop_signal{stop})};
     if (!said)
         raise_lost(one_line(PQerrorMessage(connection_)));
     if (is_error(said.get())) {
-        auto const state = field_of(said.get(), PG_DIAG_SQLSTATE);
+        const auto state = field_of(said.get(), PG_DIAG_SQLSTATE);
         // The server process was terminated (57P: by an administrator, a crash or a shutdown, for example), or the
         // connection has failed in another way.
         if (state.empty() || starts_with_any(state, {"08", "57P"}) || !is_open())

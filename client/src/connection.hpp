@@ -13,8 +13,8 @@ using fields = std::vector<std::optional<std::string>>;
 
 // Why an acquisition is not ours any more.
 namespace sqlstate {
-inline constexpr char const *lost = "SL001";
-inline constexpr char const *released_as_done = "SL002";
+inline constexpr const char *lost = "SL001";
+inline constexpr const char *released_as_done = "SL002";
 } // namespace sqlstate
 
 // A message that the server sent in addition to its answer.
@@ -60,10 +60,10 @@ public:
     // minute, unless one of their settings is set. Opening cannot be interrupted. Throws connection_error. If the
     // string is unproven (always the same, and no connection was ever opened with it), also usage_error, if it cannot
     // be parsed, for a password that is missing, and for what does not end by itself.
-    connection(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
+    connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
     ~connection();
-    connection(connection const &) = delete;
-    connection &operator=(connection const &) = delete;
+    connection(const connection &) = delete;
+    connection &operator=(const connection &) = delete;
 
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
@@ -75,20 +75,20 @@ public:
     // One statement, a transaction of its own. Throws reply_lost, also when there is no answer in time or a stop is
     // requested; after that the connection cannot be used any more. If the server reports an error, throws that error;
     // then nothing has happened.
-    reply ask(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &);
+    reply ask(const std::string &sql, const fields &values, clock::time_point until, const std::stop_token &);
     // The reply to a request that got none in time, or part of one. Throws what ask() throws.
-    reply await(clock::time_point until, std::stop_token const & = {});
+    reply await(clock::time_point until, const std::stop_token & = {});
 
 private:
-    void require(tls_use const &) const;
-    void send(std::string const &sql, std::vector<char const *> const &values);
-    static void remember(void *self, pg_result const *notice) noexcept;
-    pg_result *receive(clock::time_point until, stop_signal const &);
-    pg_result *receive_last(clock::time_point until, stop_signal const &);
+    void require(const tls_use &) const;
+    void send(const std::string &sql, const std::vector<const char *> &values);
+    static void remember(void *self, const pg_result *notice) noexcept;
+    pg_result *receive(clock::time_point until, const stop_signal &);
+    pg_result *receive_last(clock::time_point until, const stop_signal &);
     bool is_ready(short events, clock::time_point until, int stopped = -1) const noexcept;
 
     pg_conn *const connection_;
-    bool const is_encrypted_;
+    const bool is_encrypted_;
     std::vector<notice> notices_;
     bool is_missing_notice_ = false; // there was no memory for one
 };

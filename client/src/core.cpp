@@ -20,24 +20,24 @@ std::chrono::milliseconds checked(std::chrono::milliseconds timeout)
 
 void dispose(core *one) noexcept
 try {
-    uncancelled const here;
+    const uncancelled here;
     if (!one->is_ours())
         return;
     if (on_library_thread) // a callback was the last owner, and the thread that it runs on would wait for itself
         quietly([one] { return std::thread{[one] { delete one; }}; }).detach();
     else
         delete one;
-} catch (std::exception const &) { // no thread can be started, so it is leaked
+} catch (const std::exception &) { // no thread can be started, so it is leaked
 }
 
-void print(event const &what)
+void print(const event &what)
 {
     std::fprintf(stderr, "shedlock: %s\n", details::printable(what.text).c_str());
 }
 
 } // namespace
 
-reporter::reporter(client_settings const &settings)
+reporter::reporter(const client_settings &settings)
     : on_event_{settings.on_event ? settings.on_event : print}, on_activity_{settings.on_activity}
 {
 }
@@ -46,23 +46,23 @@ reporter::reporter(client_settings const &settings)
 void reporter::report_briefly(event::kind what) const noexcept
 try {
     on_event_({what, names{std::vector<std::string>{}}, "out of memory"});
-} catch (std::bad_alloc const &) {
+} catch (const std::bad_alloc &) {
 }
 
-core::core(session::source source, client_settings const &settings)
+core::core(session::source source, const client_settings &settings)
     : report{settings}, shared{source, checked(settings.timeout)}, waits{source, shared}, after{source,
                                                                                                 shared.patience()},
       keeping(std::move(source), shared, report)
 {
 }
 
-std::shared_ptr<core> core::make(session::source source, client_settings const &settings)
+std::shared_ptr<core> core::make(session::source source, const client_settings &settings)
 {
     prepare_for_exit();
     return {new core{std::move(source), settings}, dispose};
 }
 
-std::shared_ptr<lease> core::make_lease(names const &what, grant const &granted, clock::duration at_most)
+std::shared_ptr<lease> core::make_lease(const names &what, const grant &granted, clock::duration at_most)
 try {
     return {new lease{time, what, granted, at_most}, [pid = process](lease *one) {
                 if (::getpid() == pid)
@@ -81,20 +81,20 @@ core &core::require()
     return *this;
 }
 
-bool core::release(names const &what, token number, outcome how, clock::time_point until, clock::time_point over)
+bool core::release(const names &what, token number, outcome how, clock::time_point until, clock::time_point over)
 try {
-    auto const released = internal::release(shared, what, number, how, until, over);
+    const auto released = internal::release(shared, what, number, how, until, over);
     shared.count_busy(false);
     if (!released.unclear.empty())
         report(event::kind::release_unclear, what,
                [&] { return released.unclear + " (asked again, because an earlier reply was lost)"; });
     return released.was_done;
-} catch (busy const &) {
+} catch (const busy &) {
     shared.count_busy(true);
     throw;
 }
 
-bool core::ask_bool(std::string const &call, fields const &arguments)
+bool core::ask_bool(const std::string &call, const fields &arguments)
 {
     return shared.ask("SELECT @extschema@." + call, arguments).rows.at(0)[0] == "t";
 }

@@ -11,21 +11,21 @@
 namespace shedlock::internal {
 
 struct core {
-    core(session::source, client_settings const &);
+    core(session::source, const client_settings &);
 
     // Deleted with its last owner, except in a forked child of the process that made it: there the copy has neither
     // threads nor a connection of its own, and is left as it is. The same holds for leases.
-    static std::shared_ptr<core> make(session::source, client_settings const &);
-    std::shared_ptr<lease> make_lease(names const &, grant const &, clock::duration at_most);
+    static std::shared_ptr<core> make(session::source, const client_settings &);
+    std::shared_ptr<lease> make_lease(const names &, const grant &, clock::duration at_most);
     [[nodiscard]] bool is_ours() const noexcept { return ::getpid() == process; }
     core &require(); // throws usage_error unless is_ours()
 
     // Calls internal::release (protocol.hpp), which says what `until` and `over` limit. Returns true if the lock was
     // already released as done.
-    bool release(names const &, token, outcome, clock::time_point until, clock::time_point over);
-    bool ask_bool(std::string const &call, fields const &);
+    bool release(const names &, token, outcome, clock::time_point until, clock::time_point over);
+    bool ask_bool(const std::string &call, const fields &);
 
-    pid_t const process = ::getpid();
+    const pid_t process = ::getpid();
     reporter report;
     outage away{report};
     timer time;
@@ -37,15 +37,15 @@ struct core {
 
 // What only the tool needs of a client.
 struct tool_access {
-    static std::optional<lock> acquire(client &, names const &, options const &, limits const &, refusal *why);
+    static std::optional<lock> acquire(client &, const names &, const options &, const limits &, refusal *why);
     // Throws what client::release throws. Does not try again if the server cannot be reached; after a lost reply it
     // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.
-    static void release_once(client &, names const &, token, outcome,
+    static void release_once(client &, const names &, token, outcome,
                              clock::duration patience = clock::duration::max());
     // Returns when a stop is requested, or when the session that holds the lock is lost. Then so is the lock.
-    static void watch_session(client &, lock &, std::stop_token const &);
+    static void watch_session(client &, lock &, const std::stop_token &);
     // Which of the locks is held with one of the tokens, or nullopt.
-    static std::optional<std::string> held_with(client &, names const &, std::vector<std::int64_t> const &tokens);
+    static std::optional<std::string> held_with(client &, const names &, const std::vector<std::int64_t> &tokens);
 };
 
 } // namespace shedlock::internal

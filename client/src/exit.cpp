@@ -37,7 +37,7 @@ void prepare_for_exit() noexcept
     prepare_tls();
     if (process.exchange(::getpid()) != ::getpid())
         users = 0;
-    [[maybe_unused]] static int const registered = std::atexit(await_end_of_tls_use);
+    [[maybe_unused]] static const int registered = std::atexit(await_end_of_tls_use);
 }
 
 void skip_preparation_for_exit() noexcept

@@ -18,13 +18,13 @@ class tls_use {
 public:
     tls_use() noexcept;
     ~tls_use();
-    tls_use(tls_use const &) = delete;
-    tls_use &operator=(tls_use const &) = delete;
+    tls_use(const tls_use &) = delete;
+    tls_use &operator=(const tls_use &) = delete;
 
     [[nodiscard]] bool is_allowed() const noexcept { return is_allowed_; } // not once the process is exiting
 
 private:
-    bool const is_allowed_;
+    const bool is_allowed_;
 };
 
 } // namespace shedlock::internal

@@ -23,14 +23,14 @@ constexpr clock::duration soon = 1s;
 constexpr clock::duration rest_on_shared = 10s;
 
 // Whether the cause is the server or the table, so that it affects all locks. Otherwise the cause may be a single lock.
-bool is_for_all(std::exception const &failure)
+bool is_for_all(const std::exception &failure)
 {
-    return dynamic_cast<connection_error const *>(&failure);
+    return dynamic_cast<const connection_error *>(&failure);
 }
 
 } // namespace
 
-keeper::keeper(session::source source, session &shared, reporter const &report)
+keeper::keeper(session::source source, session &shared, const reporter &report)
     : patience_{shared.patience()}, report_{report}, shared_{shared}, own_{std::move(source), patience_}
 {
 }
@@ -39,11 +39,11 @@ keeper::~keeper() = default;
 
 void keeper::keep(std::shared_ptr<lease> what)
 {
-    bool const is_soon = what->next().due < later(clock::now(), soon);
+    const bool is_soon = what->next().due < later(clock::now(), soon);
     auto one = std::make_shared<kept>(kept{std::move(what)});
     std::lock_guard const hold{mutex_};
     if (!thread_.joinable())
-        thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
+        thread_ = quietly([this] { return std::jthread{[this](const std::stop_token &end) { work(end); }}; });
     kept_.push_back(std::move(one));
     is_to_connect_ = is_to_connect_ || is_soon;
     is_to_look_ = true;
@@ -58,20 +58,20 @@ void keeper::look_again() noexcept
 }
 
 // After any failure, even running out of memory, it tries again.
-void keeper::work(std::stop_token const &end)
+void keeper::work(const std::stop_token &end)
 {
     on_library_thread = true;
     while (!end.stop_requested())
         try {
             connect(end);
-            if (auto const due = wait_for_due(end); !due.empty())
+            if (const auto due = wait_for_due(end); !due.empty())
                 extend(due, end);
-        } catch (std::exception const &) {
+        } catch (const std::exception &) {
             sleep_until(later(clock::now(), 10ms), end);
         }
 }
 
-void keeper::connect(std::stop_token const &end)
+void keeper::connect(const std::stop_token &end)
 {
     std::unique_lock hold{mutex_};
     if (!std::exchange(is_to_connect_, false))
@@ -81,15 +81,15 @@ void keeper::connect(std::stop_token const &end)
 }
 
 // Returns an empty list if there is something else to do first.
-std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
+std::vector<keeper::extending> keeper::wait_for_due(const std::stop_token &end)
 {
     std::unique_lock hold{mutex_};
     while (!end.stop_requested() && !is_to_connect_) {
         is_to_look_ = false;
-        std::erase_if(kept_, [](auto const &one) { return one->what->is_over(); });
+        std::erase_if(kept_, [](const auto &one) { return one->what->is_over(); });
         if (is_outage_ && std::ranges::none_of(kept_, &kept::is_out))
             is_outage_ = is_recovering_ = false;
-        if (auto const lost = take_lost()) {
+        if (const auto lost = take_lost()) {
             hold.unlock(); // the handler may call us
             report_lost(*lost->what);
             hold.lock();
@@ -108,7 +108,7 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
         }
         if (!due.empty())
             return due;
-        bool const is_idle = !changed_.wait_for(hold, end, nap(next), [this] { return is_to_look_; }) && kept_.empty();
+        const bool is_idle = !changed_.wait_for(hold, end, nap(next), [this] { return is_to_look_; }) && kept_.empty();
         if (is_idle)
             own_.close();
     }
@@ -117,9 +117,9 @@ std::vector<keeper::extending> keeper::wait_for_due(std::stop_token const &end)
 
 std::shared_ptr<keeper::kept> keeper::take_lost()
 {
-    auto const now = clock::now();
-    auto const lost = std::ranges::find_if(
-        kept_, [&](auto const &one) { return now >= one->what->deadline() && one->what->note_deadline_passed(); });
+    const auto now = clock::now();
+    const auto lost = std::ranges::find_if(
+        kept_, [&](const auto &one) { return now >= one->what->deadline() && one->what->note_deadline_passed(); });
     if (lost == kept_.end())
         return nullptr;
     auto one = *lost;
@@ -131,13 +131,13 @@ std::shared_ptr<keeper::kept> keeper::take_lost()
 // yet.
 bool keeper::is_any_overdue() const
 {
-    auto const now = clock::now();
-    return std::ranges::any_of(kept_, [&](auto const &one) {
+    const auto now = clock::now();
+    return std::ranges::any_of(kept_, [&](const auto &one) {
         return one->is_out && !one->is_last() && !one->what->is_over() && one->what->next().due <= now;
     });
 }
 
-void keeper::report_lost(lease const &lost) const
+void keeper::report_lost(const lease &lost) const
 {
     if (!lost.is_completing())
         report_(event::kind::lost, lost.names,
@@ -148,16 +148,16 @@ void keeper::report_lost(lease const &lost) const
 // which may make the statement fail for the others, is extended alone. Lowers `next` to the time of the next look.
 std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 {
-    for (auto const &one : kept_)
+    for (const auto &one : kept_)
         one->due = std::max(one->what->next().due, one->not_before);
-    std::ranges::sort(kept_, {}, [](auto const &one) { return std::pair{one->is_last(), one->due}; });
+    std::ranges::sort(kept_, {}, [](const auto &one) { return std::pair{one->is_last(), one->due}; });
     std::vector<extending> due;
-    auto const now = clock::now();
-    for (auto const &one : kept_) {
+    const auto now = clock::now();
+    for (const auto &one : kept_) {
         if (!due.empty() && (due.size() == most_at_once || one->is_suspect || due.front().one->is_suspect))
             break;
-        auto const plan = one->what->next();
-        auto const early = due.empty() ? clock::duration{} : plan.certain / 30;
+        const auto plan = one->what->next();
+        const auto early = due.empty() ? clock::duration{} : plan.certain / 30;
         std::unique_lock mine{one->what->extending, std::defer_lock};
         if (plan.due > now + early || one->not_before > now)
             next = std::min(next, one->due);
@@ -170,7 +170,7 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
 }
 
 // So short that several tries fit into what is left of a lease.
-clock::duration keeper::patience_for(lease const &lease) const
+clock::duration keeper::patience_for(const lease &lease) const
 {
     return std::min<clock::duration>(patience_, lease.next().certain / 6);
 }
@@ -180,46 +180,46 @@ clock::duration keeper::lock_wait()
 {
     std::lock_guard const hold{mutex_};
     auto shortest = longest_lock_wait;
-    for (auto const &one : kept_)
+    for (const auto &one : kept_)
         shortest = std::min(shortest, patience_for(*one->what) / 2);
     return std::max<clock::duration>(shortest, 1ms);
 }
 
 // Our own connection if the server grants it, otherwise the shared one. After a refusal our own is not tried again
 // until own_again_, unless the shared one is occupied, which may last long.
-session &keeper::choose(clock::time_point until, std::stop_token const &end)
+session &keeper::choose(clock::time_point until, const std::stop_token &end)
 {
     if (shared_.is_pinned()) // idle, it would be dropped by a firewall
         return shared_;
-    bool const is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
+    const bool is_to_try = clock::now() >= own_again_ || shared_.is_occupied();
     if (!is_to_try || !own_.try_to_open(until, end))
         return shared_;
     own_again_ = clock::time_point::min();
     return own_;
 }
 
-void keeper::extend(std::vector<extending> const &due, std::stop_token const &end)
+void keeper::extend(const std::vector<extending> &due, const std::stop_token &end)
 try {
     std::vector<extension> asked;
     clock::duration patience = patience_;
-    for (auto const &each : due) {
+    for (const auto &each : due) {
         auto &lease = *each.one->what;
         asked.push_back({lease.names, lease.token, each.at_most});
         patience = std::min(patience, patience_for(lease));
         lease.begin_extend(each.at_most);
     }
-    auto const now = clock::now();
+    const auto now = clock::now();
     auto &by = choose(later(now, patience / 2), end);
-    auto const answer = extend_all(by, asked, lock_wait(), later(now, patience), end);
+    const auto answer = extend_all(by, asked, lock_wait(), later(now, patience), end);
     if (&by == &shared_ && now >= own_again_) // there is a server, but it has no other connection for us
         own_again_ = later(now, rest_on_shared);
     for (std::size_t i = 0; i < due.size(); ++i)
         settle(due[i], answer.sent, answer.each[i]);
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     failed(due, failure);
 }
 
-void keeper::settle(extending const &each, clock::time_point sent, extended const &how)
+void keeper::settle(const extending &each, clock::time_point sent, const extended &how)
 {
     auto &one = *each.one;
     auto &lease = *one.what;
@@ -234,7 +234,7 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
     report_(activity_of(activity::kind::extended, lease, sent));
     one.not_before = clock::time_point::min();
     one.is_suspect = false;
-    bool const was_stuck = std::exchange(one.is_stuck, false);
+    const bool was_stuck = std::exchange(one.is_stuck, false);
     if (clock::now() >= lease.deadline()) // too late
         return;
     is_recovering_ = is_recovering_ || (is_outage_ && one.is_out);
@@ -243,12 +243,12 @@ void keeper::settle(extending const &each, clock::time_point sent, extended cons
                 [&] { return lease.names.to_text() + " is extended again"; });
 }
 
-void keeper::failed(std::vector<extending> const &due, std::exception const &why)
+void keeper::failed(const std::vector<extending> &due, const std::exception &why)
 {
-    bool const for_all = is_for_all(why);
+    const bool for_all = is_for_all(why);
     auto &first = *due.front().one;
-    bool const is_its_own_fault = !for_all && first.is_suspect; // it was the only one in the statement
-    for (auto const &each : due) {
+    const bool is_its_own_fault = !for_all && first.is_suspect; // it was the only one in the statement
+    for (const auto &each : due) {
         each.one->what->doubt_extend(each.at_most);
         each.one->is_suspect = each.one->is_suspect || !for_all;
     }
@@ -267,8 +267,8 @@ void keeper::failed(std::vector<extending> const &due, std::exception const &why
 // So briefly that several tries fit into what is left of a lease.
 void keeper::pause(kept &one)
 {
-    auto const now = clock::now();
-    auto const left = std::max(one.what->deadline(), now) - now;
+    const auto now = clock::now();
+    const auto left = std::max(one.what->deadline(), now) - now;
     one.not_before = now + std::clamp<clock::duration>(left / 10, 10ms, 1s);
 }
 
@@ -276,13 +276,13 @@ void keeper::pause(kept &one)
 void keeper::pause_all()
 {
     std::lock_guard const hold{mutex_};
-    for (auto const &one : kept_)
+    for (const auto &one : kept_)
         pause(*one);
 }
 
 void keeper::report_stuck(kept &one, std::string_view why)
 {
-    auto const &lease = *one.what;
+    const auto &lease = *one.what;
     pause(one);
     // During a completion it is the application's own transaction that has locked the row, which is no trouble.
     if (!lease.is_over() && !lease.is_completing() && !std::exchange(one.is_stuck, true))
@@ -292,38 +292,38 @@ void keeper::report_stuck(kept &one, std::string_view why)
 
 // Reports one event for all locks, except those that are stuck, over or being completed. During an outage it only notes
 // that the outage goes on.
-void keeper::begin_outage(std::exception const &why)
+void keeper::begin_outage(const std::exception &why)
 {
     is_recovering_ = false;
     if (is_outage_)
         return;
     {
         std::lock_guard const hold{mutex_};
-        for (auto const &one : kept_)
+        for (const auto &one : kept_)
             one->is_out = !one->is_stuck && !one->what->is_over() && !one->what->is_completing();
     }
     is_outage_ = true;
     report_all(event::kind::extend_failing,
-               [&](std::string const &subject) { return subject + " could not be extended yet: " + why.what(); });
+               [&](const std::string &subject) { return subject + " could not be extended yet: " + why.what(); });
 }
 
 void keeper::end_outage()
 {
     is_outage_ = is_recovering_ = false;
     report_all(event::kind::extend_recovered,
-               [](std::string const &subject) { return subject + " can be extended again"; });
+               [](const std::string &subject) { return subject + " can be extended again"; });
 }
 
-template <std::invocable<std::string const &> Words> void keeper::report_all(event::kind what, Words const &words)
+template <std::invocable<const std::string &> Words> void keeper::report_all(event::kind what, const Words &words)
 {
     std::unique_lock hold{mutex_};
-    auto const is_meant = [now = clock::now()](auto const &one) {
+    const auto is_meant = [now = clock::now()](const auto &one) {
         return one->is_out && !one->what->is_over() && now < one->what->deadline();
     };
-    auto const count = std::ranges::count_if(kept_, is_meant);
+    const auto count = std::ranges::count_if(kept_, is_meant);
     if (count == 0)
         return;
-    auto const first = (*std::ranges::find_if(kept_, is_meant))->what;
+    const auto first = (*std::ranges::find_if(kept_, is_meant))->what;
     hold.unlock(); // the handler may call us
     if (count == 1)
         report_(what, first->names, [&] { return words(first->names.to_text()); });

@@ -11,7 +11,7 @@ namespace shedlock::internal {
 class keeper {
 public:
     // shared: used while the server grants no connection of our own.
-    keeper(session::source, session &shared, reporter const &);
+    keeper(session::source, session &shared, const reporter &);
     ~keeper(); // waits for the thread
 
     // Extends it from now on, whenever a third of its at_most has passed, until it is over. One statement extends many
@@ -40,28 +40,28 @@ private:
         clock::duration at_most;
     };
 
-    void work(std::stop_token const &);
-    std::vector<extending> wait_for_due(std::stop_token const &);
+    void work(const std::stop_token &);
+    std::vector<extending> wait_for_due(const std::stop_token &);
     std::shared_ptr<kept> take_lost();
     [[nodiscard]] bool is_any_overdue() const;
-    void report_lost(lease const &) const;
+    void report_lost(const lease &) const;
     std::vector<extending> due_now(clock::time_point &next);
-    void connect(std::stop_token const &);
-    session &choose(clock::time_point until, std::stop_token const &);
-    void extend(std::vector<extending> const &, std::stop_token const &);
-    void settle(extending const &, clock::time_point sent, extended const &);
-    void failed(std::vector<extending> const &, std::exception const &why);
+    void connect(const std::stop_token &);
+    session &choose(clock::time_point until, const std::stop_token &);
+    void extend(const std::vector<extending> &, const std::stop_token &);
+    void settle(const extending &, clock::time_point sent, const extended &);
+    void failed(const std::vector<extending> &, const std::exception &why);
     static void pause(kept &);
     void pause_all();
     void report_stuck(kept &, std::string_view why);
-    void begin_outage(std::exception const &why);
+    void begin_outage(const std::exception &why);
     void end_outage();
-    template <std::invocable<std::string const &> Words> void report_all(event::kind, Words const &);
-    [[nodiscard]] clock::duration patience_for(lease const &) const;
+    template <std::invocable<const std::string &> Words> void report_all(event::kind, const Words &);
+    [[nodiscard]] clock::duration patience_for(const lease &) const;
     clock::duration lock_wait();
 
     std::chrono::milliseconds const patience_;
-    reporter const &report_;
+    const reporter &report_;
     session &shared_;
     session own_;
     clock::time_point own_again_ = clock::time_point::min(); // until then own_ is tried only if shared_ is occupied

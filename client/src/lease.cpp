@@ -17,7 +17,7 @@ clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 
 } // namespace
 
-lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::duration at_most)
+lease::lease(timer &timer, shedlock::names what, const grant &granted, clock::duration at_most)
     : names{std::move(what)}, token{granted.token}, tick{granted.tick},
       deadline_{trusted_until(granted.sent, at_most).time_since_epoch().count()}, at_most_{at_most},
       shortest_in_doubt_{granted.was_extended ? at_most : clock::duration::max()}, extended_{granted.sent}
@@ -29,7 +29,7 @@ lease::lease(timer &timer, shedlock::names what, grant const &granted, clock::du
 // the deadline has passed it is never moved to a later time, because the work has been asked to stop.
 void lease::trust(clock::time_point until)
 {
-    auto const count = until.time_since_epoch().count();
+    const auto count = until.time_since_epoch().count();
     if (until < deadline()) {
         deadline_ = count;
         if (alarm_)
@@ -39,12 +39,12 @@ void lease::trust(clock::time_point until)
     }
 }
 
-void lease::extend(clock::duration at_most, request const &ask)
+void lease::extend(clock::duration at_most, const request &ask)
 {
     std::unique_lock mine{extending, std::defer_lock};
     clock::time_point before;
     try {
-        auto const sent = ask([&] {
+        const auto sent = ask([&] {
             if (!mine.try_lock()) // keep-alive has it, and may be waiting for the connection that the caller has
                 throw busy{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
             before = deadline();
@@ -52,14 +52,14 @@ void lease::extend(clock::duration at_most, request const &ask)
                 begin_extend(at_most);
         });
         confirm_extend(at_most, sent);
-    } catch (lock_lost const &failure) {
+    } catch (const lock_lost &failure) {
         lose(failure.sqlstate());
         throw;
-    } catch (usage_error const &) {
+    } catch (const usage_error &) {
         if (mine)
             forget_extend(before);
         throw;
-    } catch (busy const &) {
+    } catch (const busy &) {
         if (mine)
             forget_extend(before);
         throw;
@@ -102,8 +102,8 @@ bool lease::lose(std::string_view state) noexcept
     std::lock_guard const hold{mutex_};
     if (state == sqlstate::released_as_done)
         was_done_ = true;
-    bool const is_loss = !was_done_ && !is_completing_;
-    bool const was_over = is_over_.exchange(true);
+    const bool is_loss = !was_done_ && !is_completing_;
+    const bool was_over = is_over_.exchange(true);
     if (!is_loss)
         alarm_.reset();
     trust(clock::time_point::min());

@@ -12,26 +12,26 @@ namespace shedlock::internal {
 
 class lease {
 public:
-    lease(timer &, shedlock::names, grant const &, clock::duration at_most);
-    lease(lease const &) = delete;
-    lease &operator=(lease const &) = delete;
+    lease(timer &, shedlock::names, const grant &, clock::duration at_most);
+    lease(const lease &) = delete;
+    lease &operator=(const lease &) = delete;
 
     shedlock::names const names;
     shedlock::token const token;
-    std::optional<instant> const tick;
-    int const exceptions = std::uncaught_exceptions(); // when it was acquired
+    const std::optional<instant> tick;
+    const int exceptions = std::uncaught_exceptions(); // when it was acquired
     clock::time_point const acquired = clock::now();
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }
 
     // Calls `before` immediately before it sends the request, and returns the time at which it was sent.
-    using request = std::function<clock::time_point(std::function<void()> const &before)>;
+    using request = std::function<clock::time_point(const std::function<void()> &before)>;
     // One request at a time, so that the server gets them in our order. (A request without a reply may still reach the
     // server after later ones.) The mutex `extending` ensures that. extend() locks it in `before`, when it already has
     // the connection, and `before` throws busy if another thread has the mutex. The thread of keep-alive locks it
     // before it has a connection.
-    void extend(clock::duration at_most, request const &ask);
+    void extend(clock::duration at_most, const request &ask);
 
     // The steps of extend(), for the thread that has the mutex.
     timed_mutex extending;
@@ -89,16 +89,16 @@ private:
 };
 
 // Whether it was not moved from, released or handed over.
-inline bool is_live(std::shared_ptr<lease> const &one)
+inline bool is_live(const std::shared_ptr<lease> &one)
 {
     return one && !one->has_ended();
 }
 
 // An activity that began then, and is over now.
-inline activity activity_of(activity::kind what, lease const &one, clock::time_point began,
+inline activity activity_of(activity::kind what, const lease &one, clock::time_point began,
                             std::optional<outcome> how = std::nullopt)
 {
-    auto const now = clock::now();
+    const auto now = clock::now();
     return {what, one.names, one.token, one.tick, how, now - began, now - one.acquired};
 }
 

@@ -13,23 +13,23 @@ std::string text_literal(std::string_view argument, std::string_view text)
     return std::string{text};
 }
 
-std::string names_literal(names const &names)
+std::string names_literal(const names &names)
 {
     if (names.list().empty())
         throw usage_error{"names must not be empty: give at least one name", "22023"};
-    for (auto const &name : names.list())
+    for (const auto &name : names.list())
         details::require_storable(name);
     if (names.list().size() == 1)
         return text_literal("name", names.list().front());
     return array_literal(names.list());
 }
 
-std::string array_literal(std::vector<std::string> const &list)
+std::string array_literal(const std::vector<std::string> &list)
 {
     std::string array = "{";
-    for (auto const &one : list) {
+    for (const auto &one : list) {
         array += array.size() > 1 ? ",\"" : "\"";
-        for (char const letter : text_literal("name", one)) {
+        for (const char letter : text_literal("name", one)) {
             if (letter == '"' || letter == '\\')
                 array += '\\';
             array += letter;
@@ -44,7 +44,7 @@ std::string token_literal(token number)
     return std::to_string(static_cast<std::int64_t>(number));
 }
 
-std::int64_t to_number(std::string const &bigint)
+std::int64_t to_number(const std::string &bigint)
 {
     return std::strtoll(bigint.c_str(), nullptr, 10);
 }
@@ -54,15 +54,15 @@ std::string interval_literal(std::chrono::microseconds duration)
     return std::to_string(duration.count()) + " microseconds";
 }
 
-std::string constant(std::string const &utf8)
+std::string constant(const std::string &utf8)
 {
-    auto const is_plain = [](char letter) {
+    const auto is_plain = [](char letter) {
         return letter >= ' ' && letter <= '~' && letter != '\'' && letter != '\\';
     };
     if (std::all_of(utf8.begin(), utf8.end(), is_plain))
         return '\'' + utf8 + "'::pg_catalog.text";
     std::string hex;
-    for (unsigned char const byte : utf8) {
+    for (const unsigned char byte : utf8) {
         char digits[3];
         std::snprintf(digits, sizeof digits, "%02x", byte);
         hex += digits;
@@ -70,7 +70,7 @@ std::string constant(std::string const &utf8)
     return "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
 }
 
-std::string call(std::string const &function, names const &names, std::string const &other_arguments, bool outlasts)
+std::string call(const std::string &function, const names &names, const std::string &other_arguments, bool outlasts)
 {
     std::string const limit =
         outlasts ? "NULL"

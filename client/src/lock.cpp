@@ -56,7 +56,7 @@ token lock::token() const
     return require().token;
 }
 
-names const &lock::names() const
+const names &lock::names() const
 {
     return require().names;
 }
@@ -68,13 +68,13 @@ std::optional<instant> lock::tick() const
 
 void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::microseconds> at_least)
 {
-    uncancelled const here;
+    const uncancelled here;
     auto &mine = require();
-    auto const began = clock::now();
-    auto const until = core_->shared.time_limit();
+    const auto began = clock::now();
+    const auto until = core_->shared.time_limit();
     // The lease learns of each try, because one that got no reply may still be carried out.
     persist(until, mine.names.to_text() + " was extended", [&] {
-        mine.extend(at_most, [&](auto const &before) {
+        mine.extend(at_most, [&](const auto &before) {
             return internal::extend(core_->shared, mine.names, mine.token, at_most, at_least, until, before);
         });
     });
@@ -84,7 +84,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
 
 void lock::release(outcome how)
 {
-    uncancelled const here;
+    const uncancelled here;
     if (!is_live(lease_))
         return;
     core_->require();
@@ -95,9 +95,9 @@ void lock::release(outcome how)
 bool lock::give_back(outcome how)
 {
     end();
-    auto const began = clock::now();
-    auto const limit = core_->shared.time_limit();
-    bool const was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
+    const auto began = clock::now();
+    const auto limit = core_->shared.time_limit();
+    const bool was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
     core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     return was_done;
 }
@@ -105,7 +105,7 @@ bool lock::give_back(outcome how)
 // The lease stays where it is: other threads may be asking held(). Returns false if it was over already.
 bool lock::end() noexcept
 {
-    bool const was_live = lease_->end();
+    const bool was_live = lease_->end();
     core_->keeping.look_again();
     return was_live;
 }
@@ -114,36 +114,36 @@ bool lock::end() noexcept
 // not try again if the server cannot be reached, and waits for an answer only until the brief limit.
 void lock::release_quietly() noexcept
 {
-    uncancelled const here;
+    const uncancelled here;
     if (!is_live(lease_) || !core_->is_ours())
         return;
-    bool const unwinding = std::uncaught_exceptions() > lease_->exceptions;
-    bool const forgotten = !unwinding && held() && !lease_->is_completing();
+    const bool unwinding = std::uncaught_exceptions() > lease_->exceptions;
+    const bool forgotten = !unwinding && held() && !lease_->is_completing();
     if (!end()) // it is known to be lost, or done
         return;
-    auto const began = clock::now();
+    const auto began = clock::now();
     try {
-        bool const was_done =
+        const bool was_done =
             core_->release(lease_->names, lease_->token, outcome::failed, began, core_->shared.brief_limit());
         core_->report(
             activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : outcome::failed));
         if (forgotten && !was_done)
             core_->report(event::kind::not_reported, lease_->names,
                           [&] { return details::not_reported(lease_->names, lease_->tick.has_value()); });
-    } catch (lock_lost const &failure) {
+    } catch (const lock_lost &failure) {
         if (!lease_->was_lost_at_deadline() && !lease_->is_completing())
             core_->report(event::kind::lost, lease_->names, [&] { return failure.what(); });
-    } catch (std::exception const &failure) {
+    } catch (const std::exception &failure) {
         report_unreleased(failure);
     }
 }
 
-void lock::report_unreleased(std::exception const &failure) const noexcept
+void lock::report_unreleased(const std::exception &failure) const noexcept
 {
     if (lease_->was_lost_at_deadline()) // that was reported
         return;
     core_->report(event::kind::not_released, lease_->names, [&] {
-        return dynamic_cast<in_doubt const *>(&failure)
+        return dynamic_cast<const in_doubt *>(&failure)
                    ? std::string{failure.what()} + "; if it is still held, its lease ends by itself"
                    : lease_->names.to_text() + " was not released, and its lease ends by itself: " + failure.what();
     });
@@ -151,9 +151,9 @@ void lock::report_unreleased(std::exception const &failure) const noexcept
 
 std::string lock::guard_statement() const
 {
-    auto const &mine = require();
+    const auto &mine = require();
     std::string calls;
-    for (auto const &name : mine.names.list())
+    for (const auto &name : mine.names.list())
         calls += (calls.empty() ? "SELECT " : ", ") + core_->shared.in_schema("@extschema@.shedlock_guard_token(") +
                  constant(name) + ", '" + token_literal(mine.token) + "'::pg_catalog.int8)";
     return calls;
@@ -162,9 +162,9 @@ std::string lock::guard_statement() const
 std::string lock::complete_statement()
 {
     auto &mine = require();
-    auto const &list = mine.names.list();
+    const auto &list = mine.names.list();
     std::string names;
-    for (auto const &name : list)
+    for (const auto &name : list)
         names += (names.empty() ? "" : ", ") + constant(name);
     mine.begin_completion();
     return "SELECT " + core_->shared.in_schema("@extschema@.shedlock_complete_token(") +
@@ -182,7 +182,7 @@ void lock::completed() noexcept
 
 token lock::detach()
 {
-    auto const number = require().token;
+    const auto number = require().token;
     end();
     return number;
 }

@@ -7,7 +7,7 @@ namespace shedlock::internal {
 std::string one_line(std::string_view message)
 {
     std::string line;
-    for (char const letter : message) {
+    for (const char letter : message) {
         if (letter == '\t')
             continue;
         if (letter != '\n')

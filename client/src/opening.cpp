@@ -18,13 +18,13 @@ using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
 using attempt = std::unique_ptr<pg_conn, freed<PQfinish>>;
 
 // A function may give another string the next time, and passwords that it gives must not appear in messages.
-void require_parsable(std::string const &how, bool is_fixed)
+void require_parsable(const std::string &how, bool is_fixed)
 {
     if (!is_connection_string(how))
         return;
     char *why = nullptr;
-    settings const parsed{PQconninfoParse(how.c_str(), &why)};
-    std::unique_ptr<char, freed<PQfreemem>> const owned{why};
+    const settings parsed{PQconninfoParse(how.c_str(), &why)};
+    const std::unique_ptr<char, freed<PQfreemem>> owned{why};
     if (!parsed && !is_fixed)
         throw connection_error{
             "the connection string cannot be parsed (it may contain a password, so it is not shown)"};
@@ -32,11 +32,11 @@ void require_parsable(std::string const &how, bool is_fixed)
         throw usage_error{"cannot parse the connection string: " + one_line(why), "22023"};
 }
 
-constexpr char const *keepalives[]{"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"};
+constexpr const char *keepalives[]{"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"};
 
-std::string given(settings const &all, std::string_view keyword)
+std::string given(const settings &all, std::string_view keyword)
 {
-    for (auto const *one = all.get(); one && one->keyword; ++one)
+    for (const auto *one = all.get(); one && one->keyword; ++one)
         if (one->keyword == keyword && one->val)
             return one->val;
     return "";
@@ -44,30 +44,30 @@ std::string given(settings const &all, std::string_view keyword)
 
 // The settings that libpq gets from the string, PG* variables and service files. The invalid sslmode keeps libpq from
 // connecting, and the password keeps it from searching the password file.
-settings resolved(char const *how)
+settings resolved(const char *how)
 {
-    std::array<char const *, 4> const names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
-    attempt const unconnected{PQconnectStartParams(names.data(), values.data(), 1)};
+    const std::array<const char *, 4> names{"dbname", "password", "sslmode"}, values{how, "none", "none"};
+    const attempt unconnected{PQconnectStartParams(names.data(), values.data(), 1)};
     return settings{PQconninfo(unconnected.get())};
 }
 
 // "any" is also libpq's own default, so it counts only if the variable or the string says it. In a service file it
 // cannot be distinguished from the default.
-bool says_which_servers(settings const &all, char const *how)
+bool says_which_servers(const settings &all, const char *how)
 {
-    auto const which = given(all, "target_session_attrs");
+    const auto which = given(all, "target_session_attrs");
     if (which != "any")
         return !which.empty();
     return std::getenv("PGTARGETSESSIONATTRS") ||
            !given(settings{PQconninfoParse(how, nullptr)}, "target_session_attrs").empty();
 }
 
-auto commas(std::string const &list)
+auto commas(const std::string &list)
 {
     return std::count(list.begin(), list.end(), ',');
 }
 
-bool is_ready(pg_conn const *one, short events, clock::time_point until)
+bool is_ready(const pg_conn *one, short events, clock::time_point until)
 {
     pollfd socket{PQsocket(one), events, 0};
     for (; clock::now() < until; socket.revents = 0)
@@ -79,9 +79,9 @@ bool is_ready(pg_conn const *one, short events, clock::time_point until)
 // Connects once more, only to learn the SQLSTATE. libpq gives it only in verbose errors, which can be requested only if
 // it connects step by step. The first attempt was not made that way, because connect_timeout does not apply there, so
 // libpq would never go on from a silent host to the next.
-std::string ask_for_sqlstate(char const *const *names, char const *const *values, clock::time_point until)
+std::string ask_for_sqlstate(const char *const *names, const char *const *values, clock::time_point until)
 {
-    attempt const again{PQconnectStartParams(names, values, 1)};
+    const attempt again{PQconnectStartParams(names, values, 1)};
     PQsetErrorVerbosity(again.get(), PQERRORS_VERBOSE);
     auto next = PQstatus(again.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
@@ -96,7 +96,7 @@ std::string ask_for_sqlstate(char const *const *names, char const *const *values
 // has no connection left. PgBouncer has 08P01 for everything, and its messages are always in English.
 bool may_end(std::string_view state, std::string_view message)
 {
-    auto const says = [&](std::string_view words) { return message.find(words) != message.npos; };
+    const auto says = [&](std::string_view words) { return message.find(words) != message.npos; };
     if (state == "08P01")
         return says("query_wait_timeout") || says("server_login_retry") || says("max_client_conn") ||
                says("cannot connect to server") || says("client_login_timeout") || says("server conn") ||
@@ -104,9 +104,9 @@ bool may_end(std::string_view state, std::string_view message)
     return state.empty() || state.starts_with("08") || state.starts_with("53") || state.starts_with("57P");
 }
 
-[[noreturn]] void raise(pg_conn const *failed, std::string const &state)
+[[noreturn]] void raise(const pg_conn *failed, const std::string &state)
 {
-    auto const message = "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(failed));
+    const auto message = "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(failed));
     if (may_end(state, message))
         throw connection_error{message, state};
     throw usage_error{message, state};
@@ -123,45 +123,45 @@ bool is_connection_string(std::string_view how)
 // them comes only libpq's own text, with the host's name and port ("connection to server at ... failed: ").
 std::string sqlstate_in(std::string_view message)
 {
-    auto const is_of_sqlstate = [](char letter) {
+    const auto is_of_sqlstate = [](char letter) {
         return (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z');
     };
     for (auto at = message.find(":  "); at != message.npos; at = message.find(":  ", at + 1)) {
-        auto const state = message.substr(at + 3, 5);
+        const auto state = message.substr(at + 3, 5);
         if (message.substr(at + 3).size() > 5 && message[at + 8] == ':' && std::ranges::all_of(state, is_of_sqlstate))
             return std::string{state};
     }
     return "";
 }
 
-pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
+pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
 {
-    tls_use const here; // TLS may be needed: for encryption, or to hash a password
+    const tls_use here; // TLS may be needed: for encryption, or to hash a password
     if (!here.is_allowed())
         throw connection_error{"no connection can be opened, because this process is exiting"};
     require_parsable(how, is_unproven);
-    auto const all = resolved(how.c_str());
-    auto const hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
-    auto const each = std::max(std::chrono::ceil<std::chrono::seconds>(patience) / hosts, std::chrono::seconds{2});
-    auto const timeout = std::to_string(std::min<std::int64_t>(each.count(), INT32_MAX));
-    bool const has_timeout = !given(all, "connect_timeout").empty();
-    bool const has_keepalives =
-        std::ranges::any_of(keepalives, [&](char const *one) { return !given(all, one).empty(); });
-    bool const is_to_write = to_write && !says_which_servers(all, how.c_str());
+    const auto all = resolved(how.c_str());
+    const auto hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
+    const auto each = std::max(std::chrono::ceil<std::chrono::seconds>(patience) / hosts, std::chrono::seconds{2});
+    const auto timeout = std::to_string(std::min<std::int64_t>(each.count(), INT32_MAX));
+    const bool has_timeout = !given(all, "connect_timeout").empty();
+    const bool has_keepalives =
+        std::ranges::any_of(keepalives, [&](const char *one) { return !given(all, one).empty(); });
+    const bool is_to_write = to_write && !says_which_servers(all, how.c_str());
 
     // A setting after dbname overrides the string's. client_encoding must be UTF8, because in another encoding the same
     // bytes would be the name of another lock.
-    std::array<char const *, 8> const names{
+    const std::array<const char *, 8> names{
         "fallback_application_name", "connect_timeout", "target_session_attrs", "keepalives_idle",
         "keepalives_interval",       "dbname",          "client_encoding"};
-    std::array<char const *, 8> const values{"shedlock",
+    const std::array<const char *, 8> values{"shedlock",
                                              has_timeout ? nullptr : timeout.c_str(),
                                              is_to_write ? "read-write" : nullptr,
                                              has_keepalives ? nullptr : "60",
                                              has_keepalives ? nullptr : "10",
                                              how.c_str(),
                                              "UTF8"};
-    auto const began = clock::now();
+    const auto began = clock::now();
     attempt opened{PQconnectdbParams(names.data(), values.data(), 1)};
     if (PQstatus(opened.get()) == CONNECTION_OK)
         return opened.release();
@@ -169,7 +169,7 @@ pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool t
         raise(opened.get(), "");
     if (PQconnectionNeedsPassword(opened.get()))
         raise(opened.get(), "28P01");
-    auto const until = later(began, each); // if this has passed, a host did not answer, and would not answer again
+    const auto until = later(began, each); // if this has passed, a host did not answer, and would not answer again
     raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
 }
 

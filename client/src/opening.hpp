@@ -13,7 +13,7 @@ template <auto Free> struct freed {
 };
 
 // Does what the constructor of connection says. The caller calls PQfinish.
-pg_conn *open(std::string const &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven);
+pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven);
 
 // Whether libpq takes it for one. It takes anything else for the name of a database.
 bool is_connection_string(std::string_view how);

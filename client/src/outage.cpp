@@ -5,7 +5,7 @@
 
 namespace shedlock::internal {
 
-void outage::begin(names const &what, std::exception const &why) noexcept
+void outage::begin(const names &what, const std::exception &why) noexcept
 {
     {
         std::lock_guard const hold{mutex_};
@@ -26,7 +26,7 @@ void outage::begin(names const &what, std::exception const &why) noexcept
     report_end(what);
 }
 
-void outage::end(names const &what) noexcept
+void outage::end(const names &what) noexcept
 {
     {
         std::lock_guard const hold{mutex_};
@@ -39,7 +39,7 @@ void outage::end(names const &what) noexcept
     report_end(what);
 }
 
-void outage::report_end(names const &what) noexcept
+void outage::report_end(const names &what) noexcept
 {
     report_(event::kind::acquire_recovered, what,
             [&] { return "PostgreSQL can be asked for " + what.to_text() + " again"; });
@@ -47,11 +47,11 @@ void outage::report_end(names const &what) noexcept
     state_ = none;
 }
 
-void backoff::rest(clock::time_point until, std::stop_token const &stop)
+void backoff::rest(clock::time_point until, const std::stop_token &stop)
 {
     static thread_local std::minstd_rand random{std::random_device{}()};
     std::uniform_int_distribution<clock::rep> between{next_.count() / 2, next_.count()};
-    auto const pause = clock::duration{between(random)};
+    const auto pause = clock::duration{between(random)};
     next_ = std::min(2 * next_, longest);
     sleep_until(std::min(until, later(clock::now(), pause)), stop);
 }

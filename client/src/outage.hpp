@@ -10,15 +10,15 @@ namespace shedlock::internal {
 // beginning.
 class outage {
 public:
-    explicit outage(reporter const &report) : report_{report} {}
+    explicit outage(const reporter &report) : report_{report} {}
 
-    void begin(names const &, std::exception const &why) noexcept; // a call could not ask, and goes on trying
-    void end(names const &) noexcept;                              // a call could ask
+    void begin(const names &, const std::exception &why) noexcept; // a call could not ask, and goes on trying
+    void end(const names &) noexcept;                              // a call could ask
 
 private:
-    void report_end(names const &) noexcept;
+    void report_end(const names &) noexcept;
 
-    reporter const &report_;
+    const reporter &report_;
     std::mutex mutex_; // is not held while an event is reported: the handler may use the client
     enum { none, begins, is_over_already, begun, ends } state_ = none;
 };
@@ -29,7 +29,7 @@ class backoff {
 public:
     static constexpr clock::duration longest = std::chrono::seconds{5};
 
-    void rest(clock::time_point until, std::stop_token const &);
+    void rest(clock::time_point until, const std::stop_token &);
     void reset() noexcept { next_ = shortest; }
     [[nodiscard]] clock::duration next() const noexcept { return next_; } // at most
 

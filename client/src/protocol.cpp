@@ -9,7 +9,7 @@ namespace shedlock::internal {
 
 using namespace std::chrono_literals;
 
-void rest(clock::time_point until, std::stop_token const &stop)
+void rest(clock::time_point until, const std::stop_token &stop)
 {
     static thread_local std::minstd_rand random{std::random_device{}()};
     std::uniform_int_distribution<int> between{50, 100};
@@ -18,13 +18,13 @@ void rest(clock::time_point until, std::stop_token const &stop)
 
 namespace {
 
-[[noreturn]] void raise_busy(names const &names, char const *participle)
+[[noreturn]] void raise_busy(const names &names, const char *participle)
 {
     throw busy{names.to_text() + " was not " + participle + ": " + row_is_busy};
 }
 
-reply ask_to_release(session &session, names const &names, token token, outcome how, clock::time_point until,
-                     bool nowait, std::stop_token const &stop = {})
+reply ask_to_release(session &session, const names &names, token token, outcome how, clock::time_point until,
+                     bool nowait, const std::stop_token &stop = {})
 {
     return session.ask(
         call("shedlock_release_token", names,
@@ -34,29 +34,29 @@ reply ask_to_release(session &session, names const &names, token token, outcome 
 }
 
 // Whether it was refused because that acquisition has been released as done.
-bool was_done(reply const &answer)
+bool was_done(const reply &answer)
 {
     return std::ranges::any_of(answer.notices,
-                               [](auto const &one) { return one.sqlstate == sqlstate::released_as_done; });
+                               [](const auto &one) { return one.sqlstate == sqlstate::released_as_done; });
 }
 
 // When several names are refused because one of them has been released as done, the others are still ours. So each is
 // asked for by itself. This happens when a program completes one name after the other.
 
-clock::time_point extend_each(session &session, names const &names, token token, std::chrono::microseconds at_most,
+clock::time_point extend_each(session &session, const names &names, token token, std::chrono::microseconds at_most,
                               std::optional<std::chrono::microseconds> at_least, clock::time_point until)
 {
     std::optional<clock::time_point> sent;
     std::optional<lock_lost> done;
-    for (auto const &name : names.list())
+    for (const auto &name : names.list())
         try {
-            auto const now = extend(session, name, token, at_most, at_least, until);
+            const auto now = extend(session, name, token, at_most, at_least, until);
             sent = sent.value_or(now);
-        } catch (lock_lost const &failure) {
+        } catch (const lock_lost &failure) {
             if (failure.sqlstate() != sqlstate::released_as_done)
                 throw;
             done = failure;
-        } catch (busy const &failure) {
+        } catch (const busy &failure) {
             if (!sent)
                 throw;
             throw connection_error{failure.what()}; // some are extended
@@ -66,17 +66,17 @@ clock::time_point extend_each(session &session, names const &names, token token,
     return *sent;
 }
 
-released release_each(session &session, names const &names, token token, outcome how, clock::time_point until,
+released release_each(session &session, const names &names, token token, outcome how, clock::time_point until,
                       clock::time_point over)
 {
     released all{.was_done = true};
     std::optional<lock_lost> lost;
-    for (auto const &name : names.list())
+    for (const auto &name : names.list())
         try {
-            auto const one = release(session, name, token, how, until, over);
+            const auto one = release(session, name, token, how, until, over);
             all.was_done = all.was_done && one.was_done;
             all.unclear += one.unclear;
-        } catch (lock_lost const &failure) {
+        } catch (const lock_lost &failure) {
             lost = failure;
         }
     if (lost)
@@ -84,16 +84,16 @@ released release_each(session &session, names const &names, token token, outcome
     return all;
 }
 
-extended extend_each(session &session, extension const &what, std::chrono::microseconds lock_wait,
-                     clock::time_point until, std::stop_token const &stop)
+extended extend_each(session &session, const extension &what, std::chrono::microseconds lock_wait,
+                     clock::time_point until, const std::stop_token &stop)
 {
-    std::vector<names> const all{what.names.list().begin(), what.names.list().end()};
+    const std::vector<names> all{what.names.list().begin(), what.names.list().end()};
     std::vector<extension> each;
-    for (auto const &name : all)
+    for (const auto &name : all)
         each.push_back({name, what.token, what.at_most});
     bool is_some = false;
     extended done;
-    for (auto const &one : extend_all(session, each, lock_wait, until, stop).each) {
+    for (const auto &one : extend_all(session, each, lock_wait, until, stop).each) {
         if (one.is_busy)
             done.is_busy = true;
         else if (!one.refused)
@@ -110,23 +110,23 @@ extended extend_each(session &session, extension const &what, std::chrono::micro
 
 } // namespace
 
-void release_late(session &session, names const &names, token token, outcome how, clock::time_point over,
-                  std::stop_token const &stop)
+void release_late(session &session, const names &names, token token, outcome how, clock::time_point over,
+                  const std::stop_token &stop)
 {
     ask_to_release(session, names, token, how, over, false, stop);
 }
 
-clock::time_point extend(session &session, names const &names, token token, std::chrono::microseconds at_most,
+clock::time_point extend(session &session, const names &names, token token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
-                         std::function<void()> const &before)
+                         const std::function<void()> &before)
 {
-    auto const answer =
+    const auto answer =
         session.ask(call("shedlock_extend_token", names,
                          "$2::pg_catalog.int8, $3::pg_catalog.interval, $4::pg_catalog.interval, nowait => true"),
                     {names_literal(names), token_literal(token), interval_literal(at_most),
                      at_least ? std::optional{interval_literal(*at_least)} : std::nullopt},
                     until, {}, before);
-    auto const &is_extended = answer.rows.at(0)[1];
+    const auto &is_extended = answer.rows.at(0)[1];
     if (!is_extended)
         raise_busy(names, "extended");
     if (is_extended != "t") {
@@ -140,17 +140,17 @@ clock::time_point extend(session &session, names const &names, token token, std:
     return answer.sent;
 }
 
-extensions extend_all(session &session, std::vector<extension> const &all, std::chrono::microseconds lock_wait,
-                      clock::time_point until, std::stop_token const &stop)
+extensions extend_all(session &session, const std::vector<extension> &all, std::chrono::microseconds lock_wait,
+                      clock::time_point until, const std::stop_token &stop)
 {
     std::vector<std::string> lists, tokens, at_mosts;
-    for (auto const &one : all) {
+    for (const auto &one : all) {
         lists.push_back(array_literal(one.names.list()));
         tokens.push_back(token_literal(one.token));
         at_mosts.push_back(interval_literal(one.at_most));
     }
-    auto const in_ms = std::chrono::ceil<std::chrono::milliseconds>(lock_wait).count();
-    auto const answer = session.ask(
+    const auto in_ms = std::chrono::ceil<std::chrono::milliseconds>(lock_wait).count();
+    const auto answer = session.ask(
         "SELECT pg_catalog.set_config('client_min_messages', 'warning', true),"
         " pg_catalog.set_config('lock_timeout', $4, true),"
         " @extschema@.shedlock_extend_token(one.names::pg_catalog.text[], one.token, one.at_most, "
@@ -161,7 +161,7 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
     // Each lock that was refused has a notice, in this order; any further notice is about the transaction.
     extensions done{answer.sent, {}};
     std::size_t said = 0;
-    for (auto const &row : answer.rows)
+    for (const auto &row : answer.rows)
         done.each.push_back(
             {.is_busy = !row[2], .refused = row[2] == "f" ? std::optional{answer.notices.at(said++)} : std::nullopt});
     if (said < answer.notices.size())
@@ -173,13 +173,13 @@ extensions extend_all(session &session, std::vector<extension> const &all, std::
     return done;
 }
 
-released release(session &session, names const &names, token token, outcome how, clock::time_point until,
+released release(session &session, const names &names, token token, outcome how, clock::time_point until,
                  clock::time_point over)
 {
     for (tries mine{until, over, names.to_text() + " was released"};; mine.rest())
         try {
-            auto const answer = ask_to_release(session, names, token, how, over, true);
-            auto const &is_released = answer.rows.at(0)[1];
+            const auto answer = ask_to_release(session, names, token, how, over, true);
+            const auto &is_released = answer.rows.at(0)[1];
             if (!is_released)
                 raise_busy(names, "released");
             if (is_released == "t")
@@ -190,7 +190,7 @@ released release(session &session, names const &names, token token, outcome how,
             if (mine.may_have_happened())
                 return {.unclear = answer.notice_text()};
             throw lock_lost{answer.notice_text(), sqlstate::lost};
-        } catch (error const &) {
+        } catch (const error &) {
             mine.failed();
         }
 }
@@ -198,30 +198,30 @@ released release(session &session, names const &names, token token, outcome how,
 void tries::failed()
 try {
     throw;
-} catch (busy const &failure) {
+} catch (const busy &failure) {
     pause_ = std::clamp<clock::duration>(2 * pause_, 20ms, 200ms); // short at first, because most transactions are
     if (later(clock::now(), pause_) >= latest_)
         give_up(failure);
-} catch (reply_lost const &failure) {
-    bool const is_first = !std::exchange(may_have_happened_, true);
+} catch (const reply_lost &failure) {
+    const bool is_first = !std::exchange(may_have_happened_, true);
     if (clock::now() >= (is_first ? over_ : until_))
         give_up(failure);
-} catch (in_doubt const &) {
+} catch (const in_doubt &) {
     may_have_happened_ = true;
     if (clock::now() >= until_)
         throw;
-} catch (connection_error const &failure) {
+} catch (const connection_error &failure) {
     if (clock::now() >= until_)
         give_up(failure);
-} catch (lock_lost const &) {
+} catch (const lock_lost &) {
     throw;
-} catch (error const &failure) {
+} catch (const error &failure) {
     if (!may_have_happened_ || clock::now() >= until_)
         give_up(failure);
 }
 
 // Must be called in the handler of this failure.
-void tries::give_up(error const &failure) const
+void tries::give_up(const error &failure) const
 {
     if (!may_have_happened_)
         throw;

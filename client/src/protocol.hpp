@@ -9,7 +9,7 @@ class waiting;
 class outage;
 class aftermath;
 
-inline constexpr char const *row_is_busy = "another transaction has changed or locked its row, and is not over";
+inline constexpr const char *row_is_busy = "another transaction has changed or locked its row, and is not over";
 
 struct grant {
     shedlock::token token;
@@ -31,24 +31,24 @@ struct limits {
 // Returns within the session's patience after that. Returns nullopt if refused, and fills in `why` unless it is null.
 // Throws in_doubt; lock_lost when a reply was lost and the lease ended before it was known; connection_error when the
 // server could not be asked.
-std::optional<grant> acquire(session &, waiting &, outage &, aftermath &, names const &, options const &,
-                             limits const &, refusal *why);
+std::optional<grant> acquire(session &, waiting &, outage &, aftermath &, const names &, const options &,
+                             const limits &, refusal *why);
 
 // The token in the reply to an acquire, or nullopt if it was refused.
-std::optional<token> granted_by(std::vector<fields> const &rows);
-token to_token(std::optional<std::string> const &field);
+std::optional<token> granted_by(const std::vector<fields> &rows);
+token to_token(const std::optional<std::string> &field);
 
 // Returns the time at which the successful request was sent. Throws lock_lost; busy; reply_lost when the extend may
 // have happened; in_doubt when the synchronous standby may not have it. Safe to repeat. `before` is called immediately
 // before sending.
-clock::time_point extend(session &, names const &, token, std::chrono::microseconds at_most,
+clock::time_point extend(session &, const names &, token, std::chrono::microseconds at_most,
                          std::optional<std::chrono::microseconds> at_least, clock::time_point until,
-                         std::function<void()> const &before = {});
+                         const std::function<void()> &before = {});
 
 // The same for many locks in one transaction. It does not wait for locked rows. If the whole table is locked, it waits
 // for lock_wait at most, and then fails for all of them.
 struct extension {
-    shedlock::names const &names;
+    const shedlock::names &names;
     shedlock::token token;
     std::chrono::microseconds at_most;
 };
@@ -60,8 +60,8 @@ struct extensions {
     clock::time_point sent;
     std::vector<extended> each;
 };
-extensions extend_all(session &, std::vector<extension> const &, std::chrono::microseconds lock_wait,
-                      clock::time_point until, std::stop_token const &);
+extensions extend_all(session &, const std::vector<extension> &, std::chrono::microseconds lock_wait,
+                      clock::time_point until, const std::stop_token &);
 
 // If the connection broke, tries again until `until`; if a reply was lost, tries once more in any case, unless `over`
 // has passed. While the row is busy it tries again until shortly before `over`. Throws lock_lost; in_doubt if a reply
@@ -70,15 +70,15 @@ struct released {
     bool was_done = false; // it was already released as done, by a completion or by a try of ours whose reply was lost
     std::string unclear{}; // the server's message if another caller may have released it, because a reply was lost
 };
-released release(session &, names const &, token, outcome, clock::time_point until, clock::time_point over);
+released release(session &, const names &, token, outcome, clock::time_point until, clock::time_point over);
 
 // Tries once. If the row is busy, the server goes on waiting for it after we have given up. That is right for a lock
 // that is in doubt anyway.
-void release_late(session &, names const &, token, outcome, clock::time_point over, std::stop_token const & = {});
+void release_late(session &, const names &, token, outcome, clock::time_point over, const std::stop_token & = {});
 
 // Sleeps for 50 to 100 ms, at random, so that many callers do not ask at the same time. Less if `until` or a stop comes
 // earlier.
-void rest(clock::time_point until, std::stop_token const &stop = {});
+void rest(clock::time_point until, const std::stop_token &stop = {});
 
 // Repeated attempts at one request. While the row is busy, they leave the connection to other callers in between. Once
 // the request may have been carried out, because a reply was lost or cannot be relied on, the error of a later attempt
@@ -100,7 +100,7 @@ public:
     [[nodiscard]] bool may_have_happened() const { return may_have_happened_; }
 
 private:
-    [[noreturn]] void give_up(error const &) const;
+    [[noreturn]] void give_up(const error &) const;
 
     clock::time_point until_;
     clock::time_point over_;
@@ -111,12 +111,12 @@ private:
 };
 
 // Repeats the work until it succeeds, or tries::failed() throws. `what`: as in tries.
-template <std::invocable Work> auto persist(clock::time_point until, std::string what, Work const &work)
+template <std::invocable Work> auto persist(clock::time_point until, std::string what, const Work &work)
 {
     for (tries mine{until, std::move(what)};; mine.rest())
         try {
             return work();
-        } catch (error const &) {
+        } catch (const error &) {
             mine.failed();
         }
 }

@@ -16,9 +16,9 @@ std::string duration(std::chrono::microseconds time)
 {
     struct unit {
         std::chrono::microseconds size;
-        char const *name;
+        const char *name;
     };
-    for (auto const &one : {unit{24h, " d"}, unit{1h, " h"}, unit{1min, " min"}, unit{1s, " s"}})
+    for (const auto &one : {unit{24h, " d"}, unit{1h, " h"}, unit{1min, " min"}, unit{1s, " s"}})
         if (time >= 2 * one.size)
             return std::to_string(time / one.size) + one.name;
     return std::to_string(time / 1ms) + " ms";
@@ -26,7 +26,7 @@ std::string duration(std::chrono::microseconds time)
 
 std::string in_utc(instant time)
 {
-    auto const seconds = std::time_t{std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count()};
+    const auto seconds = std::time_t{std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count()};
     tm parts{};
     ::gmtime_r(&seconds, &parts);
     char text[64];
@@ -38,9 +38,9 @@ std::string in_utc(instant time)
 
 std::string refusal::to_text() const
 {
-    auto const lock = names{name}.to_text();
-    auto const who = details::printable(holder);
-    auto const end = until ? ", until " + in_utc(*until) + " at the latest" : std::string{};
+    const auto lock = names{name}.to_text();
+    const auto who = details::printable(holder);
+    const auto end = until ? ", until " + in_utc(*until) + " at the latest" : std::string{};
     switch (why) {
     case reason::held:
         return who + " has held " + lock + " for " + duration(held_for) + end;
@@ -62,15 +62,15 @@ namespace shedlock::internal {
 
 namespace {
 
-std::optional<refusal::time> time_of(std::optional<std::string> const &field)
+std::optional<refusal::time> time_of(const std::optional<std::string> &field)
 {
     return field ? std::optional{refusal::time{std::chrono::microseconds{to_number(*field)}}} : std::nullopt;
 }
 
 // Returns nullopt if this lock was not the reason. If none of the names has a row, all columns are NULL.
-std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusal::time> const &tick, bool retry)
+std::optional<refusal::reason> reason_of(const fields &row, const std::optional<refusal::time> &tick, bool retry)
 {
-    auto const &state = row[seen::state];
+    const auto &state = row[seen::state];
     if (state == "held")
         return refusal::reason::held;
     if (state == "paused")
@@ -84,9 +84,9 @@ std::optional<refusal::reason> reason_of(fields const &row, std::optional<refusa
 
 } // namespace
 
-std::string locks_query(names const &names)
+std::string locks_query(const names &names)
 {
-    auto const microseconds = [](std::string const &column) { // or NULL, if they do not fit into int8
+    const auto microseconds = [](const std::string &column) { // or NULL, if they do not fit into int8
         return " CASE WHEN pg_catalog.isfinite(" + column + ") AND " + column +
                " OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz"
                " THEN (extract(epoch FROM " +
@@ -99,18 +99,18 @@ std::string locks_query(names const &names)
            std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
 }
 
-bool has_had_run(fields const &row, std::optional<refusal::time> const &tick, bool retry)
+bool has_had_run(const fields &row, const std::optional<refusal::time> &tick, bool retry)
 {
-    auto const last = time_of(row[seen::last_tick]);
-    auto const last_done = time_of(row[seen::last_done_tick]);
+    const auto last = time_of(row[seen::last_tick]);
+    const auto last_done = time_of(row[seen::last_done_tick]);
     return tick && last >= tick && (!retry || last > tick || last_done >= tick);
 }
 
-refusal refusal_of(std::vector<fields> const &rows, names const &names, std::optional<refusal::time> const &tick,
+refusal refusal_of(const std::vector<fields> &rows, const names &names, const std::optional<refusal::time> &tick,
                    bool retry)
 {
-    for (auto const &row : rows)
-        if (auto const why = reason_of(row, tick, retry)) {
+    for (const auto &row : rows)
+        if (const auto why = reason_of(row, tick, retry)) {
             refusal told{*why, row[seen::name].value(), row[seen::holder].value()};
             told.since = time_of(row[seen::token]);
             if (row[seen::state] != "free")
@@ -122,10 +122,10 @@ refusal refusal_of(std::vector<fields> const &rows, names const &names, std::opt
     return {refusal::reason::undecided, names.list().front()};
 }
 
-fields const *row_with_mark(std::vector<fields> const &rows, std::string_view mark)
+const fields *row_with_mark(const std::vector<fields> &rows, std::string_view mark)
 {
-    auto const row =
-        std::ranges::find_if(rows, [&](auto const &one) { return one[seen::holder].value().starts_with(mark); });
+    const auto row =
+        std::ranges::find_if(rows, [&](const auto &one) { return one[seen::holder].value().starts_with(mark); });
     return row == rows.end() ? nullptr : &*row;
 }
 

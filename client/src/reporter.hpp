@@ -10,29 +10,29 @@ namespace shedlock::internal {
 class reporter {
 public:
     // Default: a line on stderr for events, and nothing for activities.
-    explicit reporter(client_settings const &);
+    explicit reporter(const client_settings &);
 
     // words() returns the text. If there is no memory for that, a fixed text is reported.
     template <std::invocable Words>
-    void operator()(event::kind what, names const &lock, Words const &words) const noexcept
+    void operator()(event::kind what, const names &lock, const Words &words) const noexcept
     try {
         on_event_({what, lock, words()});
-    } catch (std::bad_alloc const &) {
+    } catch (const std::bad_alloc &) {
         report_briefly(what);
     }
 
-    void operator()(activity const &what) const noexcept
+    void operator()(const activity &what) const noexcept
     try {
         if (on_activity_)
             on_activity_(what);
-    } catch (std::bad_alloc const &) {
+    } catch (const std::bad_alloc &) {
     }
 
 private:
     void report_briefly(event::kind) const noexcept;
 
-    std::function<void(event const &)> on_event_;
-    std::function<void(activity const &)> on_activity_;
+    std::function<void(const event &)> on_event_;
+    std::function<void(const activity &)> on_activity_;
 };
 
 } // namespace shedlock::internal

@@ -17,19 +17,19 @@ constexpr int needed_minor = 0;
 
 // what: the name, in the message, of the thing that has this version. update: what an administrator must do if it is
 // too old.
-void require_version(std::string const &what, std::string const &version, char const *update)
+void require_version(const std::string &what, const std::string &version, const char *update)
 {
     int major = 0, minor = 0;
     std::sscanf(version.c_str(), "%d.%d", &major, &minor);
     if (major == needed_major && minor >= needed_minor)
         return;
-    auto const needed = std::to_string(needed_major) + "." + std::to_string(needed_minor);
+    const auto needed = std::to_string(needed_major) + "." + std::to_string(needed_minor);
     throw usage_error{what + " is version " + version + " here; this client needs " + needed + " or a later " +
                       std::to_string(needed_major) +
                       ".x: " + (major > needed_major ? "install a newer client" : update)};
 }
 
-std::string replaced(std::string_view text, std::string_view placeholder, std::string const &by)
+std::string replaced(std::string_view text, std::string_view placeholder, const std::string &by)
 {
     std::string all{text};
     for (auto at = all.find(placeholder); at != all.npos; at = all.find(placeholder, at + by.size()))
@@ -41,7 +41,7 @@ std::string replaced(std::string_view text, std::string_view placeholder, std::s
 // database, the client_encoding that this sets for a SQL_ASCII database, the process id of the backend, and
 // search_path. In a SQL_ASCII database the server cannot send a name that is not valid UTF-8 to a UTF-8 client, and one
 // such name would hide all locks. There the client takes the bytes as they are.
-constexpr char const *edition_query =
+constexpr const char *edition_query =
     "SELECT pg_catalog.quote_ident(n.nspname), e.extversion, pg_catalog.current_database(),"
     "       CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'SQL_ASCII'::pg_catalog.name"
     "           THEN pg_catalog.set_config('client_encoding', 'SQL_ASCII', false) END,"
@@ -53,7 +53,7 @@ constexpr char const *edition_query =
     "  LEFT JOIN pg_catalog.pg_namespace n"
     "    ON n.oid OPERATOR(pg_catalog.=) COALESCE(e.extnamespace, f.pronamespace)";
 
-std::string not_installed(std::string const &database, std::string const &search_path)
+std::string not_installed(const std::string &database, const std::string &search_path)
 {
     return "shedlock is not installed in database \"" + database +
            "\": an administrator must run CREATE EXTENSION shedlock there. Or, if it is the portable edition "
@@ -85,7 +85,7 @@ clock::time_point session::brief_limit() const noexcept
     return clock::now() + clock::duration{patience_} / (2L << std::min(silences_ + busy_, 20));
 }
 
-void session::give_up(char const *why)
+void session::give_up(const char *why)
 {
     ++silences_;
     throw connection_error{why};
@@ -93,9 +93,9 @@ void session::give_up(char const *why)
 
 // Waits without a turn, so that requests can be sent. If one of them closes the socket meanwhile, or another socket
 // gets its number, we look once more than necessary.
-void session::await_loss(std::stop_token const &stop)
+void session::await_loss(const std::stop_token &stop)
 {
-    stop_signal const stopped{stop};
+    const stop_signal stopped{stop};
     while (!stop.stop_requested()) {
         pollfd any[]{{-1, POLLIN, 0}, {stopped.descriptor(), POLLIN, 0}};
         if (std::unique_lock const mine{turn_, later(clock::now(), std::chrono::seconds{1})}; mine) {
@@ -107,13 +107,13 @@ void session::await_loss(std::stop_token const &stop)
     }
 }
 
-bool session::try_to_open(clock::time_point until, std::stop_token const &stop)
+bool session::try_to_open(clock::time_point until, const std::stop_token &stop)
 try {
     std::unique_lock const mine{turn_, until};
     if (mine)
         open(until, stop);
     return mine.owns_lock();
-} catch (std::exception const &) { // the next request tries again, and throws if that fails, too
+} catch (const std::exception &) { // the next request tries again, and throws if that fails, too
     return false;
 }
 
@@ -133,13 +133,13 @@ bool session::is_occupied()
 
 // Opening cannot be interrupted, so a thread does it. If the request that began it gives up, a later request uses the
 // result. If that is a failure, it is ignored, because it may be out of date, and the connection is opened again.
-void session::open(clock::time_point until, std::stop_token const &stop)
+void session::open(clock::time_point until, const std::stop_token &stop)
 {
     while (!connection_ || !connection_->is_open()) {
         if (is_pinned_)
             throw lock_lost{"the session that held the lock is lost", sqlstate::lost};
         connection_.reset();
-        bool const is_old = opening_.valid();
+        const bool is_old = opening_.valid();
         if (!is_old)
             opening_ = quietly([this] {
                 return std::async(std::launch::async, [this] {
@@ -156,7 +156,7 @@ void session::open(clock::time_point until, std::stop_token const &stop)
                 give_up("PostgreSQL has not accepted a connection in time");
         try {
             connection_ = opening_.get();
-        } catch (std::exception const &) {
+        } catch (const std::exception &) {
             if (!is_old)
                 throw;
         }
@@ -170,9 +170,9 @@ void session::open(clock::time_point until, std::stop_token const &stop)
 // portable edition is only a set of functions, and any role may have made such functions. So for them search_path
 // decides, as for any SQL: roles that may create functions in a schema on it are trusted. From then on the schema is
 // named in every statement.
-void session::find_functions(clock::time_point until, std::stop_token const &stop)
+void session::find_functions(clock::time_point until, const std::stop_token &stop)
 try {
-    auto const found = send(edition_query, {}, until, stop).rows.at(0);
+    const auto found = send(edition_query, {}, until, stop).rows.at(0);
     if (!found[0])
         throw usage_error{not_installed(*found[2], *found[5])};
     if (found[1])
@@ -186,7 +186,7 @@ try {
     is_direct_ = found[4] == std::to_string(connection_->backend());
     std::lock_guard const hold{schema_mutex_};
     schema_ = *found[0];
-} catch (reply_lost const &failure) {
+} catch (const reply_lost &failure) {
     throw connection_error{failure.what(), failure.sqlstate()}; // the request that matters has not been sent yet
 } catch (...) {
     connection_.reset(); // the next request opens another, and looks again
@@ -207,15 +207,15 @@ std::string session::in_schema(std::string_view sql) const
 // The server must give up before we do. Otherwise it would still grant the lock when nobody wants it any more.
 std::string session::within(std::string_view sql, clock::time_point until) const
 {
-    auto const left = std::max(until - clock::now(), clock::duration{}) * 3 / 4;
-    auto const limit = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    const auto left = std::max(until - clock::now(), clock::duration{}) * 3 / 4;
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     return replaced(in_schema(sql), "@lock_timeout@", std::to_string(std::clamp<std::int64_t>(limit, 1, INT32_MAX)));
 }
 
-reply session::ask(std::string_view sql, fields const &values, clock::time_point until, std::stop_token const &stop,
-                   std::function<void()> const &before, std::unique_ptr<connection> *unanswered_on)
+reply session::ask(std::string_view sql, const fields &values, clock::time_point until, const std::stop_token &stop,
+                   const std::function<void()> &before, std::unique_ptr<connection> *unanswered_on)
 {
-    auto const latest = latest_request(until);
+    const auto latest = latest_request(until);
     std::unique_lock const mine{turn_, latest};
     if (!mine)
         give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
@@ -226,7 +226,7 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
         give_up("there was no time left to ask PostgreSQL");
     try {
         return send(within(sql, until), values, until, stop, unanswered_on);
-    } catch (usage_error const &failure) {
+    } catch (const usage_error &failure) {
         if (!is_undefined_object(failure.sqlstate()))
             throw;
     }
@@ -238,25 +238,25 @@ reply session::ask(std::string_view sql, fields const &values, clock::time_point
 
 edition session::edition()
 {
-    auto const row = ask("SELECT edition, version FROM @extschema@.shedlock_version()", {}).rows.at(0);
+    const auto row = ask("SELECT edition, version FROM @extschema@.shedlock_version()", {}).rows.at(0);
     return {row[0].value(), row[1].value()};
 }
 
-reply session::send(std::string const &sql, fields const &values, clock::time_point until, std::stop_token const &stop,
+reply session::send(const std::string &sql, const fields &values, clock::time_point until, const std::stop_token &stop,
                     std::unique_ptr<connection> *unanswered_on)
 try {
     auto answer = connection_->ask(sql, values, until, stop);
     silences_ = 0;
     return answer;
-} catch (unanswered const &) {
+} catch (const unanswered &) {
     if (unanswered_on)
         *unanswered_on = std::move(connection_);
     connection_.reset();
     ++silences_;
     throw;
-} catch (busy const &) {
+} catch (const busy &) {
     throw;
-} catch (connection_error const &) { // after a fail-over another host may accept writes
+} catch (const connection_error &) { // after a fail-over another host may accept writes
     connection_.reset();
     throw;
 }

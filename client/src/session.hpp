@@ -30,17 +30,17 @@ public:
     // accepts no writes; usage_error when the functions are missing or of another version; otherwise the error that the
     // server reported, and then nothing has happened. If there is no answer in time, and `unanswered_on` is given, it
     // gets the connection.
-    reply ask(std::string_view sql, fields const &, clock::time_point until, std::stop_token const & = {},
-              std::function<void()> const &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
-    reply ask(std::string_view sql, fields const &values) { return ask(sql, values, time_limit()); }
+    reply ask(std::string_view sql, const fields &, clock::time_point until, const std::stop_token & = {},
+              const std::function<void()> &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
+    reply ask(std::string_view sql, const fields &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
     // The lock ends with the connection as it is now. No other one is opened: once it is lost, requests throw
     // lock_lost.
     void pin() noexcept { is_pinned_ = true; }
     [[nodiscard]] bool is_pinned() const noexcept { return is_pinned_; }
     // Returns when the connection is lost, or a stop is requested.
-    void await_loss(std::stop_token const &);
-    bool try_to_open(clock::time_point until, std::stop_token const &);
+    void await_loss(const std::stop_token &);
+    bool try_to_open(clock::time_point until, const std::stop_token &);
     void close();                     // until the next request; does nothing during a request
     [[nodiscard]] bool is_occupied(); // by a request, now
 
@@ -61,17 +61,17 @@ public:
     std::string in_schema(std::string_view sql) const;
 
 private:
-    void open(clock::time_point until, std::stop_token const &);
-    void find_functions(clock::time_point until, std::stop_token const &);
-    reply send(std::string const &sql, fields const &, clock::time_point until, std::stop_token const &,
+    void open(clock::time_point until, const std::stop_token &);
+    void find_functions(clock::time_point until, const std::stop_token &);
+    reply send(const std::string &sql, const fields &, clock::time_point until, const std::stop_token &,
                std::unique_ptr<connection> *unanswered_on = nullptr);
     [[nodiscard]] std::string schema() const;
     [[nodiscard]] std::string within(std::string_view sql, clock::time_point until) const;
-    [[noreturn]] void give_up(char const *why); // because the time is over
+    [[noreturn]] void give_up(const char *why); // because the time is over
 
-    source const source_;
+    const source source_;
     std::chrono::milliseconds const patience_;
-    bool const to_write_;
+    const bool to_write_;
     std::atomic<int> silences_ = 0; // requests in a row that got no answer in time
     std::atomic<int> busy_ = 0;     // requests in a row that found their rows locked
     std::atomic<bool> is_direct_ = false;

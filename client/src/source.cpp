@@ -2,7 +2,7 @@
 
 namespace shedlock::internal {
 
-source::source(std::string const &fixed)
+source::source(const std::string &fixed)
     : string_{[fixed] { return fixed; }}, is_unproven_{std::make_shared<std::atomic<bool>>(true)}
 {
 }
@@ -10,7 +10,7 @@ source::source(std::string const &fixed)
 std::string source::string() const
 try {
     return string_();
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     throw connection_error{std::string{"there is no connection string: "} + failure.what()};
 } catch (...) {
     throw connection_error{"there is no connection string: something was thrown"};

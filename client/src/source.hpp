@@ -14,7 +14,7 @@ public:
     template <typename Function>
     requires std::is_invocable_r_v<std::string, Function &> source(Function function) : string_{std::move(function)} {}
     // The same string for each connection.
-    explicit source(std::string const &fixed);
+    explicit source(const std::string &fixed);
 
     // Throws connection_error when the function throws.
     [[nodiscard]] std::string string() const;

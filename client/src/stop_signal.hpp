@@ -12,7 +12,7 @@ namespace shedlock::internal {
 // never does, and the stop is noticed later.
 class stop_signal {
 public:
-    explicit stop_signal(std::stop_token const &stop)
+    explicit stop_signal(const std::stop_token &stop)
         : stop_{stop}, descriptor_{stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC) : -1},
           when_stopped_{std::in_place, stop, [this] { ::eventfd_write(descriptor_, 1); }}
     {
@@ -23,15 +23,15 @@ public:
         if (descriptor_ >= 0)
             ::close(descriptor_);
     }
-    stop_signal(stop_signal const &) = delete;
-    stop_signal &operator=(stop_signal const &) = delete;
+    stop_signal(const stop_signal &) = delete;
+    stop_signal &operator=(const stop_signal &) = delete;
 
     [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
     [[nodiscard]] bool is_requested() const noexcept { return stop_.stop_requested(); }
 
 private:
-    std::stop_token const &stop_;
-    int const descriptor_;
+    const std::stop_token &stop_;
+    const int descriptor_;
     std::optional<std::stop_callback<std::function<void()>>> when_stopped_;
 };
 

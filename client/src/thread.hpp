@@ -20,8 +20,8 @@ public:
         ::pthread_sigmask(SIG_SETMASK, &all, &found_);
     }
     ~without_signals() { ::pthread_sigmask(SIG_SETMASK, &found_, nullptr); }
-    without_signals(without_signals const &) = delete;
-    without_signals &operator=(without_signals const &) = delete;
+    without_signals(const without_signals &) = delete;
+    without_signals &operator=(const without_signals &) = delete;
 
 private:
     sigset_t found_;
@@ -31,11 +31,11 @@ private:
 inline thread_local bool on_library_thread = false;
 
 // start() starts a thread and returns it.
-template <std::invocable Start> auto quietly(Start const &start)
+template <std::invocable Start> auto quietly(const Start &start)
 try {
-    without_signals const here;
+    const without_signals here;
     return start();
-} catch (std::system_error const &failure) {
+} catch (const std::system_error &failure) {
     throw error{std::string{"cannot start a thread: "} + failure.what()};
 }
 

@@ -25,7 +25,7 @@ void timer::watch()
     on_library_thread = true;
     std::unique_lock hold{mutex_};
     while (!is_ending_) {
-        auto const first = alarms_.begin();
+        const auto first = alarms_.begin();
         if (first == alarms_.end()) {
             changed_.wait(hold);
         } else if (first->first.first > clock::now()) {
@@ -56,20 +56,20 @@ void timer::ensure_watcher() noexcept
 try {
     if (watching_ == 0)
         add_watcher();
-} catch (std::exception const &) {
+} catch (const std::exception &) {
 }
 
-timer::key timer::add(clock::time_point at, std::stop_source const &source)
+timer::key timer::add(clock::time_point at, const std::stop_source &source)
 {
     std::lock_guard const hold{mutex_};
-    key const number{at, ++last_number_};
+    const key number{at, ++last_number_};
     alarms_.emplace(number, source);
     ensure_watcher();
     changed_.notify_all();
     return number;
 }
 
-void timer::remove(key const &number)
+void timer::remove(const key &number)
 {
     std::lock_guard const hold{mutex_};
     alarms_.erase(number); // absent if its time has come
@@ -90,7 +90,7 @@ bool timer::move(key &number, clock::time_point at) noexcept
     return true;
 }
 
-timer::alarm::alarm(timer &owner, clock::time_point at, std::stop_source const &source)
+timer::alarm::alarm(timer &owner, clock::time_point at, const std::stop_source &source)
     : timer_{owner}, key_{owner.add(at, source)}
 {
 }

@@ -19,10 +19,10 @@ public:
     // destructor of a std::stop_callback waits for its callback.
     class alarm {
     public:
-        alarm(timer &, clock::time_point, std::stop_source const &);
+        alarm(timer &, clock::time_point, const std::stop_source &);
         ~alarm();
-        alarm(alarm const &) = delete;
-        alarm &operator=(alarm const &) = delete;
+        alarm(const alarm &) = delete;
+        alarm &operator=(const alarm &) = delete;
 
         bool move_to(clock::time_point) noexcept; // returns false if its time has come already
 
@@ -32,8 +32,8 @@ public:
     };
 
 private:
-    key add(clock::time_point, std::stop_source const &);
-    void remove(key const &);
+    key add(clock::time_point, const std::stop_source &);
+    void remove(const key &);
     bool move(key &, clock::time_point) noexcept;
     void watch();
     void add_watcher();

@@ -45,7 +45,7 @@ waiting::waiting(session::source source, session &shared)
 
 waiting::~waiting() = default;
 
-waiting::caller::caller(waiting &owner, names const &names) : owner_{owner}, names_{names}
+waiting::caller::caller(waiting &owner, const names &names) : owner_{owner}, names_{names}
 {
 }
 
@@ -54,28 +54,28 @@ waiting::caller::~caller()
     owner_.leave(*this);
 }
 
-void waiting::caller::wait(clock::time_point until, std::stop_token const &stop)
+void waiting::caller::wait(clock::time_point until, const std::stop_token &stop)
 {
     owner_.leave(*this);
     if (in_vain_ > 2) { // others are faster, or what looks free is not
-        auto const pause = std::min(short_wait, clock::duration{1ms} * (1 << (in_vain_ - 3)));
+        const auto pause = std::min(short_wait, clock::duration{1ms} * (1 << (in_vain_ - 3)));
         sleep_until(std::min(until, later(clock::now(), pause)), stop);
     }
-    auto const began = clock::now();
+    const auto began = clock::now();
     until_ = std::min(until, later(began, longest_wait));
     try {
         owner_.wait(*this, stop);
-    } catch (std::exception const &) { // no thread, no memory, no answer
+    } catch (const std::exception &) { // no thread, no memory, no answer
         owner_.leave(*this);
         state_ = must_poll;
     }
-    bool const is_short = state_ == may_ask && clock::now() - began < short_wait;
+    const bool is_short = state_ == may_ask && clock::now() - began < short_wait;
     in_vain_ = is_short ? std::min(in_vain_ + 1, 9) : 0;
     if (state_ == must_poll)
         rest(until, stop);
 }
 
-void waiting::wait(caller &one, std::stop_token const &stop)
+void waiting::wait(caller &one, const std::stop_token &stop)
 {
     std::stop_callback const when_stopped{stop, [&] {
                                               std::lock_guard const hold{mutex_};
@@ -86,7 +86,7 @@ void waiting::wait(caller &one, std::stop_token const &stop)
     if (clock::now() < poll_until_ || !shared_.is_direct() || !has_room_for(one.names_))
         return;
     if (!thread_.joinable())
-        thread_ = quietly([this] { return std::jthread{[this](std::stop_token const &end) { work(end); }}; });
+        thread_ = quietly([this] { return std::jthread{[this](const std::stop_token &end) { work(end); }}; });
     if (one.number_ == 0)
         one.number_ = ++last_number_;
     add(one);
@@ -97,7 +97,7 @@ void waiting::wait(caller &one, std::stop_token const &stop)
             end_slice_for(one, hold);
         else
             one.changed_.wait_for(hold, nap(one.until_));
-    bool const gives_up = one.state_ == caller::waits;
+    const bool gives_up = one.state_ == caller::waits;
     hold.unlock();
     if (gives_up)
         leave(one);
@@ -111,28 +111,28 @@ void waiting::leave(caller &one) noexcept
     std::lock_guard const hold{mutex_};
     one.state_ = caller::idle;
     remove(one);
-    for (auto const &name : one.names_.list())
-        if (auto const found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
+    for (const auto &name : one.names_.list())
+        if (const auto found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
             claims_.erase(found);
     if (ends_it_ == &one)
         ends_it_ = nullptr;
     changed_.notify_all();
-    auto const next =
-        std::ranges::find_if(callers_, [this](auto const &other) { return is_missing_from_slice(*other.second); });
+    const auto next =
+        std::ranges::find_if(callers_, [this](const auto &other) { return is_missing_from_slice(*other.second); });
     if (next != callers_.end())
         next->second->changed_.notify_all();
 }
 
 // To the server, callers that wait for the same names are one: it gets the names, and the first of the callers is told
 // when they may be free.
-bool waiting::has_room_for(names const &what) const
+bool waiting::has_room_for(const names &what) const
 {
     return lists_.contains(what.list()) || names_count_ + what.list().size() <= most_names;
 }
 
 void waiting::add(caller &one)
 {
-    auto const list = lists_.try_emplace(one.names_.list(), 0).first;
+    const auto list = lists_.try_emplace(one.names_.list(), 0).first;
     try {
         callers_.emplace(one.number_, &one);
     } catch (...) {
@@ -144,27 +144,27 @@ void waiting::add(caller &one)
         names_count_ += list->first.size();
 }
 
-void waiting::remove(caller const &one) noexcept
+void waiting::remove(const caller &one) noexcept
 {
     if (callers_.erase(one.number_) == 0)
         return;
-    auto const list = lists_.find(one.names_.list());
+    const auto list = lists_.find(one.names_.list());
     if (--list->second > 0)
         return;
     names_count_ -= list->first.size();
     lists_.erase(list);
 }
 
-bool waiting::may_be_told(caller const &one) const
+bool waiting::may_be_told(const caller &one) const
 {
-    return std::ranges::none_of(one.names_.list(), [this](std::string const &name) {
+    return std::ranges::none_of(one.names_.list(), [this](const std::string &name) {
         auto const found = claims_.find(name);
         return found != claims_.end() && clock::now() < found->second.end;
     });
 }
 
 // Whether a slice is running without the caller's names, although the caller may be told about them.
-bool waiting::is_missing_from_slice(caller const &one) const
+bool waiting::is_missing_from_slice(const caller &one) const
 {
     return !running_.empty() && !running_.contains(one.names_.list()) && may_be_told(one);
 }
@@ -175,7 +175,7 @@ void waiting::end_slice_for(caller &one, std::unique_lock<std::mutex> &hold)
 {
     ends_it_ = &one;
     hold.unlock();
-    auto const answer = shared_.ask("SELECT @extschema@.shedlock_end_wait($1::pg_catalog.int8)", {wait_id_});
+    const auto answer = shared_.ask("SELECT @extschema@.shedlock_end_wait($1::pg_catalog.int8)", {wait_id_});
     hold.lock();
     if (ends_it_ != &one || answer.rows.at(0)[0] == "t")
         return;
@@ -185,42 +185,42 @@ void waiting::end_slice_for(caller &one, std::unique_lock<std::mutex> &hold)
         ends_it_ = nullptr;
 }
 
-void waiting::work(std::stop_token const &end)
+void waiting::work(const std::stop_token &end)
 {
     on_library_thread = true;
     while (!end.stop_requested())
         try {
             if (wait_for_callers(end))
                 run_slice(end);
-        } catch (std::exception const &) { // the session was ended, may not call the function, or does not answer
+        } catch (const std::exception &) { // the session was ended, may not call the function, or does not answer
             send_away();
         }
 }
 
-bool waiting::wait_for_callers(std::stop_token const &end)
+bool waiting::wait_for_callers(const std::stop_token &end)
 {
     std::unique_lock hold{mutex_};
-    bool const are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
-        return std::ranges::any_of(callers_, [this](auto const &one) { return may_be_told(*one.second); });
+    const bool are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
+        return std::ranges::any_of(callers_, [this](const auto &one) { return may_be_told(*one.second); });
     });
     if (callers_.empty() && clock::now() >= later(poll_until_, without))
         session_.close();
     return are_there;
 }
 
-void waiting::run_slice(std::stop_token const &end)
+void waiting::run_slice(const std::stop_token &end)
 {
     if (!session_.try_to_open(later(clock::now(), grace_), end) || !session_.is_direct())
         return send_away();
-    auto const mine = begin_slice();
+    const auto mine = begin_slice();
     if (mine.lists.empty())
         return;
-    auto const answer =
+    const auto answer =
         session_.ask("SELECT pg_catalog.array_to_string(@extschema@.shedlock_wait_any($1::pg_catalog.text[],"
                      " $2::pg_catalog.int4[], $3::pg_catalog.interval, $4::pg_catalog.int8), ' ')",
                      {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), wait_id_},
                      later(clock::now(), mine.wait + grace_), end);
-    auto const &free = answer.rows.at(0)[0];
+    const auto &free = answer.rows.at(0)[0];
     if (!free || !finish_slice(mine, clock::now() - answer.sent, *free))
         send_away();
 }
@@ -232,14 +232,14 @@ waiting::slice waiting::begin_slice()
     std::lock_guard const hold{mutex_};
     slice mine;
     began_ = clock::now();
-    for (auto const &[number, one] : callers_) {
+    for (const auto &[number, one] : callers_) {
         if (!may_be_told(*one))
             continue;
         mine.wait = std::clamp(one->until_ - began_, mine.wait, longest_slice);
         if (!running_.insert(one->names_.list()).second)
             continue;
         mine.lists.push_back(one->names_.list());
-        for (auto const &name : one->names_.list()) {
+        for (const auto &name : one->names_.list()) {
             mine.names.push_back(name);
             mine.which.push_back(std::to_string(mine.lists.size()));
         }
@@ -250,10 +250,10 @@ waiting::slice waiting::begin_slice()
 
 // Returns false if the slice took too long (busy server, or a pooler in between), or was too short although no caller
 // ended it.
-bool waiting::finish_slice(slice const &mine, clock::duration took, std::string const &free)
+bool waiting::finish_slice(const slice &mine, clock::duration took, const std::string &free)
 {
     std::lock_guard const hold{mutex_};
-    bool const is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
+    const bool is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
     if (took > mine.wait + grace_ / 2 || is_too_short)
         return false;
     running_.clear();
@@ -263,17 +263,17 @@ bool waiting::finish_slice(slice const &mine, clock::duration took, std::string 
 
 // Tells the first of the callers that wait for these names, because the others would be refused. If it does not take
 // the lock, they are told in the next slice.
-void waiting::tell(slice const &mine, std::string const &free)
+void waiting::tell(const slice &mine, const std::string &free)
 {
     std::istringstream numbers{free};
     for (std::size_t number = 0; numbers >> number;) {
-        auto const &list = mine.lists.at(number - 1);
-        auto const found =
-            std::ranges::find_if(callers_, [&](auto const &one) { return one.second->names_.list() == list; });
+        const auto &list = mine.lists.at(number - 1);
+        const auto found =
+            std::ranges::find_if(callers_, [&](const auto &one) { return one.second->names_.list() == list; });
         if (found == callers_.end() || !may_be_told(*found->second))
             continue;
         auto &one = *found->second;
-        for (auto const &name : list)
+        for (const auto &name : list)
             claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
         one.state_ = caller::may_ask;
         one.changed_.notify_all();
@@ -285,7 +285,7 @@ void waiting::tell(slice const &mine, std::string const &free)
 void waiting::send_away() noexcept
 {
     std::lock_guard const hold{mutex_};
-    for (auto const &[number, one] : callers_) {
+    for (const auto &[number, one] : callers_) {
         one->state_ = caller::must_poll;
         one->changed_.notify_all();
     }

@@ -20,20 +20,20 @@ public:
     // A call that waits. The callers are kept in the order in which they first waited.
     class caller {
     public:
-        caller(waiting &, names const &);
+        caller(waiting &, const names &);
         ~caller();
-        caller(caller const &) = delete;
-        caller &operator=(caller const &) = delete;
+        caller(const caller &) = delete;
+        caller &operator=(const caller &) = delete;
 
         // Called after a refusal. Returns when the caller should ask again: all of the locks may be free, the time is
         // over, a stop was requested, or the last request was long ago. Until this caller waits again or leaves, but
         // for at most a second, no other is told that these locks are free.
-        void wait(clock::time_point until, std::stop_token const & = {});
+        void wait(clock::time_point until, const std::stop_token & = {});
 
     private:
         friend class waiting;
         waiting &owner_;
-        names const &names_;
+        const names &names_;
         int in_vain_ = 0; // how many short waits in a row ended with "may be free" and then a refusal
 
         std::condition_variable changed_; // with the owner's mutex
@@ -51,25 +51,25 @@ private:
         clock::duration wait{};
     };
     struct claim {
-        caller const *whose;
+        const caller *whose;
         clock::time_point end;
     };
 
-    void wait(caller &, std::stop_token const &);
+    void wait(caller &, const std::stop_token &);
     void leave(caller &) noexcept;
-    [[nodiscard]] bool has_room_for(names const &) const;
+    [[nodiscard]] bool has_room_for(const names &) const;
     void add(caller &);
-    void remove(caller const &) noexcept;
+    void remove(const caller &) noexcept;
     void end_slice_for(caller &, std::unique_lock<std::mutex> &);
-    [[nodiscard]] bool may_be_told(caller const &) const;
-    [[nodiscard]] bool is_missing_from_slice(caller const &) const;
+    [[nodiscard]] bool may_be_told(const caller &) const;
+    [[nodiscard]] bool is_missing_from_slice(const caller &) const;
 
-    void work(std::stop_token const &);
-    bool wait_for_callers(std::stop_token const &);
-    void run_slice(std::stop_token const &);
+    void work(const std::stop_token &);
+    bool wait_for_callers(const std::stop_token &);
+    void run_slice(const std::stop_token &);
     slice begin_slice();
-    bool finish_slice(slice const &, clock::duration took, std::string const &free);
-    void tell(slice const &, std::string const &free);
+    bool finish_slice(const slice &, clock::duration took, const std::string &free);
+    void tell(const slice &, const std::string &free);
     void send_away() noexcept;
 
     session &shared_;
@@ -86,7 +86,7 @@ private:
     std::map<std::string, claim> claims_;        // by name: the caller that was told that this lock may be free
     std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
     clock::time_point began_{};                  // when this slice began
-    caller const *ends_it_ = nullptr;            // the caller that is asking the server to end it
+    const caller *ends_it_ = nullptr;            // the caller that is asking the server to end it
     clock::time_point poll_until_ = clock::time_point::min(); // after a slice that failed
     std::jthread thread_;                                     // the last member, because it uses the others
 };

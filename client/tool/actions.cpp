@@ -16,19 +16,19 @@ namespace shedlock::tool {
 namespace {
 
 // Where the connection string comes from, if a command prints it.
-auto dsn_from(std::string const &command)
+auto dsn_from(const std::string &command)
 {
     return [command] { return ask_for_dsn(command, client_settings{}.timeout); };
 }
 
-client connect(request const &asked)
+client connect(const request &asked)
 {
-    client_settings const settings{.on_event = say_event};
+    const client_settings settings{.on_event = say_event};
     return asked.dsn_command.empty() ? client{asked.connection, settings}
                                      : client{dsn_from(asked.dsn_command), settings};
 }
 
-int done_or_say(bool done, request const &asked, std::string const &otherwise)
+int done_or_say(bool done, const request &asked, const std::string &otherwise)
 {
     if (!done)
         say("lock \"" + asked.run.names.front() + "\" " + otherwise);
@@ -36,7 +36,7 @@ int done_or_say(bool done, request const &asked, std::string const &otherwise)
 }
 
 // For statements of our own.
-internal::session asker(request const &asked, bool to_write)
+internal::session asker(const request &asked, bool to_write)
 {
     return {asked.dsn_command.empty() ? internal::source{asked.connection}
                                       : internal::source{dsn_from(asked.dsn_command)},
@@ -44,13 +44,13 @@ internal::session asker(request const &asked, bool to_write)
 }
 
 // Works on a standby, too.
-internal::session viewer(request const &asked)
+internal::session viewer(const request &asked)
 {
     return asker(asked, false);
 }
 
 // Shows as many lines as fit on the terminal, from its upper left corner.
-void show_in_place(std::string const &text)
+void show_in_place(const std::string &text)
 {
     winsize size{};
     auto rows = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
@@ -61,7 +61,7 @@ void show_in_place(std::string const &text)
     std::cout << "\033[J\033[?7h" << std::flush;
 }
 
-std::vector<std::string> show(internal::session &session, request const &asked, std::ostream &out, bool on_terminal)
+std::vector<std::string> show(internal::session &session, const request &asked, std::ostream &out, bool on_terminal)
 {
     if (asked.json)
         return list_as_json(session, asked.run.names, out);
@@ -70,18 +70,18 @@ std::vector<std::string> show(internal::session &session, request const &asked, 
 
 } // namespace
 
-int run(request const &asked)
+int run(const request &asked)
 {
     return run([&asked] { return connect(asked); }, asked.run);
 }
 
-int list(request const &asked)
+int list(const request &asked)
 {
-    bool const on_terminal = ::isatty(STDOUT_FILENO) == 1;
+    const bool on_terminal = ::isatty(STDOUT_FILENO) == 1;
     auto session = viewer(asked);
     if (!asked.watch) {
-        auto const missing = show(session, asked, std::cout, on_terminal);
-        for (auto const &name : missing)
+        const auto missing = show(session, asked, std::cout, on_terminal);
+        for (const auto &name : missing)
             say("there is no lock \"" + name + '"');
         return missing.empty() ? 0 : 1;
     }
@@ -89,7 +89,7 @@ int list(request const &asked)
         std::ostringstream now;
         try {
             show(session, asked, now, on_terminal);
-        } catch (connection_error const &failure) { // the server may come back
+        } catch (const connection_error &failure) { // the server may come back
             now << "shedlock: " << printable(failure.what()) << '\n';
         }
         if (on_terminal)
@@ -102,24 +102,24 @@ int list(request const &asked)
     }
 }
 
-int check(request const &asked)
+int check(const request &asked)
 try {
     auto session = viewer(asked);
-    auto const found = check(session, asked.run.names, asked.allowed);
+    const auto found = check(session, asked.run.names, asked.allowed);
     std::cout << found.line << '\n';
     return static_cast<int>(found.worst);
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cout << unchecked(failure.what()) << '\n';
     return static_cast<int>(health::unknown);
 }
 
-int answer_unknown(request const &asked)
+int answer_unknown(const request &asked)
 {
     std::cout << unchecked(asked.check_failed) << '\n';
     return static_cast<int>(health::unknown);
 }
 
-int acquire(request const &asked)
+int acquire(const request &asked)
 {
     events events;
     auto locks = connect(asked);
@@ -139,67 +139,67 @@ int acquire(request const &asked)
     return 0;
 }
 
-int extend(request const &asked)
+int extend(const request &asked)
 try {
     connect(asked).extend(asked.run.names, token{asked.token}, asked.at_most, asked.at_least);
     return 0;
-} catch (lock_lost const &failure) {
+} catch (const lock_lost &failure) {
     say(failure.what());
     return 1;
 }
 
-int release(request const &asked)
+int release(const request &asked)
 try {
     auto locks = connect(asked);
     if (asked.force)
         return done_or_say(locks.force_release(asked.run.names.front()), asked, "was free already");
     locks.release(asked.run.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
     return 0;
-} catch (lock_lost const &failure) {
+} catch (const lock_lost &failure) {
     say(failure.what());
     return 1;
 }
 
-int pause(request const &asked)
+int pause(const request &asked)
 {
-    auto const reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
+    const auto reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
     return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
                        "was not paused: it is held, kept, or already paused, or another transaction has its row");
 }
 
-int resume(request const &asked)
+int resume(const request &asked)
 {
     return done_or_say(connect(asked).resume(asked.run.names.front()), asked, "was not resumed: it is not paused");
 }
 
-int forget(request const &asked)
+int forget(const request &asked)
 {
     auto session = asker(asked, true);
-    auto const name = asked.run.names.front();
-    auto const answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
-    for (auto const &warning : answer.notices)
+    const auto name = asked.run.names.front();
+    const auto answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
+    for (const auto &warning : answer.notices)
         say(warning.text);
     return done_or_say(answer.rows.at(0)[0] == "t", asked,
                        "was not forgotten: there is no such row, it is not free, a transaction in progress has it, "
                        "or its last acquisition or tick is in the future");
 }
 
-int doctor(request const &asked)
+int doctor(const request &asked)
 {
     auto session = viewer(asked);
     return doctor(session, std::cout) ? 1 : 0;
 }
 
-int metrics(request const &asked)
+int metrics(const request &asked)
 {
     auto session = viewer(asked);
     metrics(session, asked.max_names, std::cout);
     return 0;
 }
 
-int version(request const &asked)
+int version(const request &asked)
 {
-    auto const found = viewer(asked).edition();
+    const auto found = viewer(asked).edition();
     std::cout << "client " SHEDLOCK_VERSION "\nserver " << found.version << " ("
               << (found.name == "extension" ? found.name : found.name + " edition") << ")\n";
     return 0;

@@ -5,18 +5,18 @@ namespace shedlock::tool {
 
 struct request;
 
-int run(request const &);
-int list(request const &);
-int check(request const &);
-int answer_unknown(request const &); // what `check` does if its command line is wrong
-int acquire(request const &);
-int extend(request const &);
-int release(request const &);
-int pause(request const &);
-int resume(request const &);
-int forget(request const &);
-int doctor(request const &);
-int metrics(request const &);
-int version(request const &);
+int run(const request &);
+int list(const request &);
+int check(const request &);
+int answer_unknown(const request &); // what `check` does if its command line is wrong
+int acquire(const request &);
+int extend(const request &);
+int release(const request &);
+int pause(const request &);
+int resume(const request &);
+int forget(const request &);
+int doctor(const request &);
+int metrics(const request &);
+int version(const request &);
 
 } // namespace shedlock::tool

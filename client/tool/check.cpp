@@ -56,31 +56,31 @@ std::string whole(double seconds)
 
 bool is_worse(health a, health b)
 {
-    static std::map<health, int> const badness{
+    static const std::map<health, int> badness{
         {health::ok, 0}, {health::unknown, 1}, {health::warning, 2}, {health::critical, 3}};
     return badness.at(a) > badness.at(b);
 }
 
-lock_row to_lock_row(internal::fields const &row)
+lock_row to_lock_row(const internal::fields &row)
 {
-    auto const number = [](auto const &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
+    const auto number = [](const auto &text) { return text ? std::optional{std::stod(*text)} : std::nullopt; };
     return {row[0].value_or(""), row[1].value_or(""), row[2].value_or(""),
             number(row[3]),      number(row[4]),      number(row[5])};
 }
 
-std::string when_done(lock_row const &lock)
+std::string when_done(const lock_row &lock)
 {
-    bool const never_done = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
+    const bool never_done = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
     return never_done ? "was never done" : "was done " + ago(*lock.done);
 }
 
-judgement judge_age(lock_row const &lock, double max_age)
+judgement judge_age(const lock_row &lock, double max_age)
 {
-    bool const has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
+    const bool has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
     if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
         return {health::unknown, "was last run by a Java client, which does not record whether it was done"};
-    bool const is_paused = lock.state == "paused";
-    auto const when = (is_paused ? "is paused, and " : "") + when_done(lock) +
+    const bool is_paused = lock.state == "paused";
+    const auto when = (is_paused ? "is paused, and " : "") + when_done(lock) +
                       (has_failed ? ", and the last run " + lock.last_outcome : "");
     if (!lock.done || *lock.done > max_age)
         return {health::critical, when};
@@ -89,7 +89,7 @@ judgement judge_age(lock_row const &lock, double max_age)
     return {is_in_the_future(*lock.done) ? health::unknown : health::ok, when};
 }
 
-judgement judge_hold(lock_row const &lock, double max_held)
+judgement judge_hold(const lock_row &lock, double max_held)
 {
     if (lock.state == "paused")
         return {health::warning, "is paused"};
@@ -101,7 +101,7 @@ judgement judge_hold(lock_row const &lock, double max_held)
             "has been held for " + duration(std::max(*lock.held_for, 0.0))};
 }
 
-judgement judge(lock_row const *lock, limits const &allowed)
+judgement judge(const lock_row *lock, const limits &allowed)
 {
     if (!lock)
         return {health::critical, "has no row: never acquired, or forgotten"};
@@ -116,26 +116,26 @@ judgement judge(lock_row const *lock, limits const &allowed)
 }
 
 // Neither the text nor a label may contain the characters that separate them.
-std::string plain(std::string const &text)
+std::string plain(const std::string &text)
 {
     std::string safe;
-    for (char const letter : printable(text))
+    for (const char letter : printable(text))
         safe += letter == '|' ? "\\x7C" : letter == '=' ? "\\x3D" : std::string{letter};
     return safe;
 }
 
 // Empty if there is no such value.
-std::string measure(std::string const &label, std::optional<double> value, double limit)
+std::string measure(const std::string &label, std::optional<double> value, double limit)
 {
     if (!value || !std::isfinite(*value) || is_in_the_future(*value))
         return "";
     std::string quoted;
-    for (char const letter : plain(label))
+    for (const char letter : plain(label))
         quoted += letter == '\'' ? "''" : std::string{letter};
     return " '" + quoted + "'=" + whole(*value) + "s;;" + whole(limit) + ";0";
 }
 
-std::string measures(lock_row const &lock, limits const &allowed)
+std::string measures(const lock_row &lock, const limits &allowed)
 {
     std::string all;
     if (allowed.max_age)
@@ -145,30 +145,30 @@ std::string measures(lock_row const &lock, limits const &allowed)
     return all;
 }
 
-char const *word(health of)
+const char *word(health of)
 {
-    static constexpr char const *words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    static constexpr const char *words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
     return words[static_cast<int>(of)];
 }
 
-std::string headline(health of, std::string const &text)
+std::string headline(health of, const std::string &text)
 {
     return std::string{"SHEDLOCK "} + word(of) + " - " + text;
 }
 
 } // namespace
 
-diagnosis check(internal::session &session, std::vector<std::string> const &names, limits const &allowed)
+diagnosis check(internal::session &session, const std::vector<std::string> &names, const limits &allowed)
 {
     std::map<std::string, lock_row> seen;
-    for (auto const &row : session.ask(check_query, {internal::array_literal(names)}).rows)
+    for (const auto &row : session.ask(check_query, {internal::array_literal(names)}).rows)
         seen.emplace(row[0].value_or(""), to_lock_row(row));
     diagnosis all;
     std::string text, data;
-    for (auto const &name : names) {
-        auto const found = seen.find(name);
-        auto const *const lock = found == seen.end() ? nullptr : &found->second;
-        auto const one = judge(lock, allowed);
+    for (const auto &name : names) {
+        const auto found = seen.find(name);
+        const auto *const lock = found == seen.end() ? nullptr : &found->second;
+        const auto one = judge(lock, allowed);
         if (is_worse(one.is, all.worst))
             all.worst = one.is;
         text += (text.empty() ? "" : "; ") + plain(name) + ' ' + one.says;
@@ -179,7 +179,7 @@ diagnosis check(internal::session &session, std::vector<std::string> const &name
     return all;
 }
 
-std::string unchecked(std::string const &why)
+std::string unchecked(const std::string &why)
 {
     return headline(health::unknown, plain(why));
 }

@@ -21,9 +21,9 @@ struct diagnosis {
 };
 
 // Needs only the privilege to read the view shedlock_locks. Throws what session::ask throws.
-diagnosis check(internal::session &, std::vector<std::string> const &names, limits const &);
+diagnosis check(internal::session &, const std::vector<std::string> &names, const limits &);
 
 // The line of a check that could not be made.
-std::string unchecked(std::string const &why);
+std::string unchecked(const std::string &why);
 
 } // namespace shedlock::tool

@@ -35,15 +35,15 @@ std::vector<char *> pointers(std::vector<std::string> &words)
     return list;
 }
 
-bool is_among(std::string_view variable, std::vector<std::string> const &variables)
+bool is_among(std::string_view variable, const std::vector<std::string> &variables)
 {
-    auto const name_of = [](std::string_view one) { return one.substr(0, one.find('=')); };
+    const auto name_of = [](std::string_view one) { return one.substr(0, one.find('=')); };
     return std::any_of(variables.begin(), variables.end(),
-                       [&](auto const &one) { return name_of(one) == name_of(variable); });
+                       [&](const auto &one) { return name_of(one) == name_of(variable); });
 }
 
 // Returns 0, or the errno with which an exec would probably fail.
-int exec_error(std::string const &file)
+int exec_error(const std::string &file)
 {
     struct stat about {};
     if (::stat(file.c_str(), &about) != 0)
@@ -53,13 +53,13 @@ int exec_error(std::string const &file)
     return ::eaccess(file.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
-int exec_error_in_path(std::string const &name)
+int exec_error_in_path(const std::string &name)
 {
-    auto const *const path = std::getenv("PATH");
+    const auto *const path = std::getenv("PATH");
     int failure = ENOENT;
     for (std::string_view rest = path ? path : "/bin:/usr/bin";;) {
-        auto const end = std::min(rest.find(':'), rest.size());
-        auto const here = exec_error(end == 0 ? name : std::string{rest.substr(0, end)} + '/' + name);
+        const auto end = std::min(rest.find(':'), rest.size());
+        const auto here = exec_error(end == 0 ? name : std::string{rest.substr(0, end)} + '/' + name);
         if (here == 0)
             return 0;
         if (here == EACCES) // a later directory may have one that can be run
@@ -70,7 +70,7 @@ int exec_error_in_path(std::string const &name)
     }
 }
 
-int cannot_run(std::string const &program, int failure)
+int cannot_run(const std::string &program, int failure)
 {
     say("cannot run \"" + program + "\": " + std::strerror(failure));
     return failure == ENOENT ? 127 : 126;
@@ -78,7 +78,7 @@ int cannot_run(std::string const &program, int failure)
 
 // Runs in the new process. A mutex that another thread had locked at the fork, such as malloc's, stays locked here for
 // ever. So nothing here may lock a mutex or allocate memory.
-[[noreturn]] void become(std::vector<char *> const &words, std::vector<char *> const &environment, events const &events,
+[[noreturn]] void become(const std::vector<char *> &words, const std::vector<char *> &environment, const events &events,
                          bool take_terminal, pid_t parent, int report)
 {
     ::setpgid(0, 0);
@@ -90,17 +90,17 @@ int cannot_run(std::string const &program, int failure)
         ::_exit(125);
     events.restore();
     ::execvpe(words.front(), words.data(), environment.data());
-    int const failure = errno;
-    [[maybe_unused]] auto const written = ::write(report, &failure, sizeof failure);
+    const int failure = errno;
+    [[maybe_unused]] const auto written = ::write(report, &failure, sizeof failure);
     ::_exit(125);
 }
 
 } // namespace
 
-int look_for(std::string const &program)
+int look_for(const std::string &program)
 {
-    bool const is_path = program.empty() || program.find('/') != program.npos;
-    int const failure = is_path ? exec_error(program) : exec_error_in_path(program);
+    const bool is_path = program.empty() || program.find('/') != program.npos;
+    const int failure = is_path ? exec_error(program) : exec_error_in_path(program);
     return failure == 0 ? 0 : cannot_run(program, failure);
 }
 
@@ -121,7 +121,7 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
     int report[2]; // a failed exec writes its errno to this pipe; a successful one only closes the writing end
     if (::pipe2(report, O_CLOEXEC) != 0)
         throw std::system_error{errno, std::generic_category(), "cannot create a pipe"};
-    auto const parent = ::getpid();
+    const auto parent = ::getpid();
     pid_ = ::fork();
     if (pid_ < 0)
         throw std::system_error{errno, std::generic_category(), "cannot start a process"};
@@ -146,7 +146,7 @@ void command::signal_group(int number) const noexcept
     ::kill(-pid_, SIGCONT); // a stopped process would not notice the signal
 }
 
-int command::wait(std::stop_token const &stop)
+int command::wait(const std::stop_token &stop)
 {
     std::stop_callback const when_stopped{stop, [this] { events_.call(); }};
     std::optional<clock::time_point> kill_at;
@@ -159,7 +159,7 @@ int command::wait(std::stop_token const &stop)
             signal_group(SIGKILL);
             kill_at = clock::time_point::max();
         }
-        auto const number = events_.wait(kill_at);
+        const auto number = events_.wait(kill_at);
         if (number == SIGCHLD)
             reap(stop.stop_requested());
         else if (number == SIGTSTP)
@@ -175,12 +175,12 @@ void command::reap(bool stopping)
 {
     siginfo_t next{};
     while (::waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0) {
-        bool const is_ours = next.si_pid == pid_;
-        bool const is_over = next.si_code != CLD_STOPPED;
+        const bool is_ours = next.si_pid == pid_;
+        const bool is_over = next.si_code != CLD_STOPPED;
         // Kills what is left of the group. Before waitpid its number cannot yet belong to another group.
         if (is_ours && is_over && stopping)
             signal_group(SIGKILL);
-        int const status = tool::reap(next.si_pid);
+        const int status = tool::reap(next.si_pid);
         if (is_ours && is_over) {
             note_end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
         } else if (is_ours && next.si_status != SIGSTOP) { // the sender of a SIGSTOP will also continue it

@@ -12,7 +12,7 @@ namespace shedlock::tool {
 
 // Whether execvp will find a program of that name. Returns 0 if so. Otherwise prints a message and returns what a shell
 // returns: 127 if nothing was found, 126 if it is not a program.
-int look_for(std::string const &program);
+int look_for(const std::string &program);
 
 class command {
 public:
@@ -24,7 +24,7 @@ public:
     // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) we stop
     // and continue with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds later. Returns
     // its exit status: 128 + n if signal n killed it; 126 or 127 if it could not be started.
-    int wait(std::stop_token const &stop);
+    int wait(const std::stop_token &stop);
 
 private:
     void signal_group(int number) const noexcept;

@@ -25,12 +25,12 @@ int reap_locked(pid_t child)
 {
     int status = 0;
     if (::waitpid(child, &status, WUNTRACED | WNOHANG) == child && !WIFSTOPPED(status))
-        if (auto const ours = children.find(child); ours != children.end())
+        if (const auto ours = children.find(child); ours != children.end())
             ours->second = status;
     return status;
 }
 
-[[noreturn]] void raise(std::string const &what)
+[[noreturn]] void raise(const std::string &what)
 {
     throw error{"--dsn-command " + what};
 }
@@ -63,8 +63,8 @@ public:
         close_writing_end();
         ::close(ends_[0]);
     }
-    output_pipe(output_pipe const &) = delete;
-    output_pipe &operator=(output_pipe const &) = delete;
+    output_pipe(const output_pipe &) = delete;
+    output_pipe &operator=(const output_pipe &) = delete;
 
     [[nodiscard]] int writing_end() const noexcept { return ends_[1]; }
     void close_writing_end() noexcept
@@ -95,7 +95,7 @@ private:
 
 class child {
 public:
-    child(std::string const &command, int output)
+    child(const std::string &command, int output)
     {
         posix_spawn_file_actions_t files;
         posix_spawnattr_t how;
@@ -112,7 +112,7 @@ public:
         std::signal(SIGCHLD, SIG_DFL); // if the program that started us ignores it, children end without a status
 
         std::lock_guard const hold{children_mutex};
-        int const failure = ::posix_spawn(&pid_, "/bin/sh", &files, &how, arguments, environment_without_ours().data());
+        const int failure = ::posix_spawn(&pid_, "/bin/sh", &files, &how, arguments, environment_without_ours().data());
         ::posix_spawn_file_actions_destroy(&files);
         ::posix_spawnattr_destroy(&how);
         if (failure != 0)
@@ -131,8 +131,8 @@ public:
         }
         children.erase(pid_);
     }
-    child(child const &) = delete;
-    child &operator=(child const &) = delete;
+    child(const child &) = delete;
+    child &operator=(const child &) = delete;
 
     // nullopt while it runs.
     [[nodiscard]] std::optional<int> status() const
@@ -149,12 +149,12 @@ private:
 
 } // namespace
 
-std::string ask_for_dsn(std::string const &command, clock::duration patience)
+std::string ask_for_dsn(const std::string &command, clock::duration patience)
 {
-    auto const until = internal::later(clock::now(), patience);
+    const auto until = internal::later(clock::now(), patience);
     std::string printed;
     output_pipe output;
-    child const running{command, output.writing_end()};
+    const child running{command, output.writing_end()};
     output.close_writing_end();
     auto status = running.status();
     for (; !status; status = running.status()) {

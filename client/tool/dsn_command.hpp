@@ -10,7 +10,7 @@ namespace shedlock::tool {
 // Runs it by /bin/sh, and returns the first line of its output. Its standard input is empty, and it gets no SHEDLOCK_*
 // variable. It has a process group of its own, which is killed if it has not ended when `patience` is over. Throws if
 // it fails or prints no connection string; the message does not contain what it printed. Any thread may call it.
-std::string ask_for_dsn(std::string const &command, clock::duration patience);
+std::string ask_for_dsn(const std::string &command, clock::duration patience);
 
 // waitpid(child, …, WUNTRACED | WNOHANG) for whoever reaps every child: ask_for_dsn learns how its own one ended.
 // Returns the status.

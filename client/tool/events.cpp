@@ -46,7 +46,7 @@ bool is_awaited(int number)
     }
 }
 
-int require(int descriptor, char const *what)
+int require(int descriptor, const char *what)
 {
     if (descriptor < 0)
         throw std::system_error{errno, std::generic_category(), what};
@@ -66,7 +66,7 @@ events::events()
             ::sigaddset(&ours, number);
 
     auto blocked = ours;
-    for (int const number : {SIGPIPE, SIGXFSZ, SIGTTOU}) // with TTOU blocked we can take the terminal back
+    for (const int number : {SIGPIPE, SIGXFSZ, SIGTTOU}) // with TTOU blocked we can take the terminal back
         ::sigaddset(&blocked, number);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &found_);
     signals_ = require(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
@@ -82,7 +82,7 @@ events::~events()
 int events::wait(std::optional<clock::time_point> until)
 {
     pollfd either[] = {{signals_, POLLIN, 0}, {calls_, POLLIN, 0}};
-    auto const now = clock::now();
+    const auto now = clock::now();
     int at_most = -1;
     if (until) // an hour at a time, because poll counts milliseconds in an int
         at_most = static_cast<int>(
@@ -93,14 +93,14 @@ int events::wait(std::optional<clock::time_point> until)
     if (::read(signals_, &signal, sizeof signal) == sizeof signal)
         return static_cast<int>(signal.ssi_signo);
     std::uint64_t count = 0;
-    [[maybe_unused]] auto const forgotten = ::read(calls_, &count, sizeof count);
+    [[maybe_unused]] const auto forgotten = ::read(calls_, &count, sizeof count);
     return 0;
 }
 
 void events::call() const noexcept
 {
     std::uint64_t const one = 1;
-    [[maybe_unused]] auto const written = ::write(calls_, &one, sizeof one);
+    [[maybe_unused]] const auto written = ::write(calls_, &one, sizeof one);
 }
 
 void events::restore() const noexcept

@@ -15,8 +15,8 @@ public:
     // blocked, so that the write fails. Must be made before there are other threads.
     events();
     ~events();
-    events(events const &) = delete;
-    events &operator=(events const &) = delete;
+    events(const events &) = delete;
+    events &operator=(const events &) = delete;
 
     // Returns a signal's number, or 0 if call() was called or the time has come. If that is more than an hour away, it
     // returns 0 after an hour.

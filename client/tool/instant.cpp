@@ -11,25 +11,25 @@ namespace {
 using namespace std::chrono;
 using found = std::ssub_match;
 
-int number(found const &digits)
+int number(const found &digits)
 {
     return digits.length() == 0 ? 0 : std::stoi(digits);
 }
 
-microseconds fraction(found const &digits)
+microseconds fraction(const found &digits)
 {
     return microseconds{std::stoi((digits.str() + "000000").substr(0, 6))};
 }
 
-minutes offset(found const &sign, found const &hour, found const &minute)
+minutes offset(const found &sign, const found &hour, const found &minute)
 {
-    auto const size = hours{number(hour)} + minutes{number(minute)};
+    const auto size = hours{number(hour)} + minutes{number(minute)};
     return sign == "-" ? -size : size;
 }
 
 } // namespace
 
-std::optional<sys_time<microseconds>> to_instant(std::string const &text)
+std::optional<sys_time<microseconds>> to_instant(const std::string &text)
 {
     static std::regex const calendar{
         "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?"
@@ -40,7 +40,7 @@ std::optional<sys_time<microseconds>> to_instant(std::string const &text)
         return sys_seconds{seconds{std::stoll(part[1])}} + fraction(part[2]);
     if (!std::regex_match(text, part, calendar))
         return std::nullopt;
-    year_month_day const date{year{number(part[1])}, month{static_cast<unsigned>(number(part[2]))},
+    const year_month_day date{year{number(part[1])}, month{static_cast<unsigned>(number(part[2]))},
                               day{static_cast<unsigned>(number(part[3]))}};
     if (!date.ok())
         return std::nullopt;
@@ -50,8 +50,8 @@ std::optional<sys_time<microseconds>> to_instant(std::string const &text)
 
 std::string to_text(sys_time<microseconds> time)
 {
-    auto const second = floor<seconds>(time);
-    auto const since_1970 = std::time_t{second.time_since_epoch().count()};
+    const auto second = floor<seconds>(time);
+    const auto since_1970 = std::time_t{second.time_since_epoch().count()};
     tm parts{};
     ::gmtime_r(&since_1970, &parts);
     char text[32], rest[16] = "";

@@ -16,7 +16,7 @@ namespace {
 // is still an error; the command that we run gets them closed, as we got them.
 void occupy_standard_files()
 {
-    for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (::fcntl(number, F_GETFD) < 0)
             ::open("/dev/null", (number == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
@@ -28,11 +28,11 @@ int main(std::vector<std::string> words)
         occupy_standard_files();
         internal::skip_preparation_for_exit();
         read_request(std::move(words), asked);
-        int const status = asked.action(asked);
+        const int status = asked.action(asked);
         if (!(std::cout << std::flush))
             throw error{"cannot write to standard output"};
         return status;
-    } catch (std::exception const &failure) {
+    } catch (const std::exception &failure) {
         say(failure.what());
         return asked.status_of_failure;
     }

@@ -18,43 +18,43 @@ using microseconds = std::chrono::microseconds;
 // while it parses.
 constexpr char disguise = '\1';
 
-std::string disguised(std::string const &word)
+std::string disguised(const std::string &word)
 {
     if (constexpr std::string_view name = "--name="; word.starts_with(name))
         return disguise + word.substr(name.size());
     return word.find_first_of({'[', '{', disguise}) == 0 ? disguise + word : word;
 }
 
-std::string undisguised(std::string const &word)
+std::string undisguised(const std::string &word)
 {
     return word.starts_with(disguise) ? word.substr(1) : word;
 }
 
 template <typename Read>
-CLI::Option *add_value(CLI::App *to, std::string const &name, char const *type, Read const &read,
-                       std::string const &help)
+CLI::Option *add_value(CLI::App *to, const std::string &name, const char *type, const Read &read,
+                       const std::string &help)
 {
-    auto const read_plain = [read](std::string const &word) { read(undisguised(word)); };
+    const auto read_plain = [read](const std::string &word) { read(undisguised(word)); };
     return to->add_option_function<std::string>(name, read_plain, help)->type_name(type);
 }
 
-CLI::Option *add_text(CLI::App *to, std::string const &name, std::string &value, std::string const &help)
+CLI::Option *add_text(CLI::App *to, const std::string &name, std::string &value, const std::string &help)
 {
     return add_value(
-        to, name, "TEXT", [&value](std::string const &text) { value = text; }, help);
+        to, name, "TEXT", [&value](const std::string &text) { value = text; }, help);
 }
 
 template <typename Number> bool parse(std::string_view text, Number &number)
 {
-    auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
     return failure == std::errc{} && end == text.data() + text.size();
 }
 
 // CLI11 itself would read 010 as eight.
 template <typename Number>
-CLI::Option *add_number(CLI::App *to, std::string const &name, Number &value, std::string const &help)
+CLI::Option *add_number(CLI::App *to, const std::string &name, Number &value, const std::string &help)
 {
-    auto const read = [&value, name](std::string const &text) {
+    const auto read = [&value, name](const std::string &text) {
         if (!parse(text, value))
             throw CLI::ValidationError{name, "\"" + text + "\" is not a number from " +
                                                  std::to_string(std::numeric_limits<Number>::min()) + " to " +
@@ -63,12 +63,12 @@ CLI::Option *add_number(CLI::App *to, std::string const &name, Number &value, st
     return add_value(to, name, "NUMBER", read, help);
 }
 
-microseconds to_duration(std::string const &name, std::string const &text)
+microseconds to_duration(const std::string &name, const std::string &text)
 {
-    static std::map<std::string_view, std::int64_t> const units{
+    static const std::map<std::string_view, std::int64_t> units{
         {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", 3600000000}, {"d", 86400000000}};
-    auto const digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    auto const unit = units.find(std::string_view{text}.substr(digits));
+    const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const auto unit = units.find(std::string_view{text}.substr(digits));
     std::int64_t number = 0, whole = 0;
     if (unit == units.end() || !parse(std::string_view{text}.substr(0, digits), number) ||
         __builtin_mul_overflow(number, unit->second, &whole))
@@ -78,16 +78,16 @@ microseconds to_duration(std::string const &name, std::string const &text)
 }
 
 template <typename Duration>
-CLI::Option *add_duration(CLI::App *to, std::string const &name, Duration &value, std::string const &help)
+CLI::Option *add_duration(CLI::App *to, const std::string &name, Duration &value, const std::string &help)
 {
-    auto const read = [&value, name](std::string const &text) { value = to_duration(name, text); };
+    const auto read = [&value, name](const std::string &text) { value = to_duration(name, text); };
     return add_value(to, name, "TIME", read, help);
 }
 
-CLI::Option *add_instant(CLI::App *to, std::string const &name,
-                         std::optional<std::chrono::sys_time<microseconds>> &value, std::string const &help)
+CLI::Option *add_instant(CLI::App *to, const std::string &name,
+                         std::optional<std::chrono::sys_time<microseconds>> &value, const std::string &help)
 {
-    auto const read = [&value, name](std::string const &text) {
+    const auto read = [&value, name](const std::string &text) {
         value = to_instant(text);
         if (!value)
             throw CLI::ValidationError{name, "\"" + text +
@@ -99,7 +99,7 @@ CLI::Option *add_instant(CLI::App *to, std::string const &name,
 
 std::string default_holder()
 {
-    auto const *const user = ::getpwuid(::geteuid());
+    const auto *const user = ::getpwuid(::geteuid());
     char host[256] = "";
     ::gethostname(host, sizeof host - 1);
     return (user ? user->pw_name : std::to_string(::geteuid())) + '@' + host + ':' + std::to_string(::getpid());
@@ -128,7 +128,7 @@ void check_and_fill_in(request &asked)
 class usage_of_run : public CLI::Formatter {
 public:
     usage_of_run() { column_width(28); }
-    std::string make_usage(CLI::App const *, std::string) const override
+    std::string make_usage(const CLI::App *, std::string) const override
     {
         return "Usage: shedlock run [OPTIONS] NAME... -- COMMAND ARG...\n";
     }
@@ -168,7 +168,7 @@ public:
     CLI::App app;
 
 private:
-    CLI::App *add(char const *name, char const *help, int (*action)(request const &))
+    CLI::App *add(const char *name, const char *help, int (*action)(const request &))
     {
         auto *const command = app.add_subcommand(name, help);
         command->callback([this, action] { asked_.action = action; });
@@ -254,9 +254,9 @@ private:
         add_duration(command, "--wait", asked_.run.wait, "How long to wait while the lock is held");
     }
 
-    CLI::Option *add_names(CLI::App *to, char const *help = "The lock, or several: all or none, one token")
+    CLI::Option *add_names(CLI::App *to, const char *help = "The lock, or several: all or none, one token")
     {
-        auto const read = [this](CLI::results_t const &words) {
+        const auto read = [this](const CLI::results_t &words) {
             std::transform(words.begin(), words.end(), std::back_inserter(asked_.run.names), undisguised);
             return true;
         };
@@ -295,7 +295,7 @@ private:
 // CLI11 must not read the command of run: it would take "[a,b]" for a list, and other words for our own options.
 std::vector<std::string> cut_command(std::vector<std::string> &words)
 {
-    auto const mark = std::find(words.begin(), words.end(), "--");
+    const auto mark = std::find(words.begin(), words.end(), "--");
     if (words.empty() || std::find(words.begin(), mark, "run") == mark || mark == words.end())
         return {};
     std::vector<std::string> command{mark + 1, words.end()};
@@ -304,12 +304,12 @@ std::vector<std::string> cut_command(std::vector<std::string> &words)
 }
 
 // What CLI11 reports as missing is often only misspelt.
-std::string complaint(CLI::App const &app, CLI::ParseError const &failure)
+std::string complaint(const CLI::App &app, const CLI::ParseError &failure)
 {
-    auto const commands = app.get_subcommands();
-    auto const see = "; see shedlock " + (commands.empty() ? "" : commands.front()->get_name() + ' ') + "--help";
-    for (auto const &left : app.remaining(true)) {
-        auto const word = undisguised(left);
+    const auto commands = app.get_subcommands();
+    const auto see = "; see shedlock " + (commands.empty() ? "" : commands.front()->get_name() + ' ') + "--help";
+    for (const auto &left : app.remaining(true)) {
+        const auto word = undisguised(left);
         if (word.starts_with("-") && word != "--")
             return "there is no option " + word + see;
         if (word != "--")
@@ -329,11 +329,11 @@ void read_request(std::vector<std::string> words, request &asked)
     std::reverse(words.begin(), words.end()); // CLI11 expects them in reverse order
     try {
         app.parse(words);
-    } catch (CLI::Success const &help_or_version) {
+    } catch (const CLI::Success &help_or_version) {
         app.exit(help_or_version);
-        asked.action = [](request const &) { return 0; };
+        asked.action = [](const request &) { return 0; };
         return;
-    } catch (CLI::ParseError const &failure) {
+    } catch (const CLI::ParseError &failure) {
         if (!app.got_subcommand("check"))
             throw usage_error{complaint(app, failure)};
         asked.check_failed = complaint(app, failure);

@@ -7,7 +7,7 @@
 namespace shedlock::tool {
 
 struct request {
-    int (*action)(request const &) = nullptr; // one of actions.hpp
+    int (*action)(const request &) = nullptr; // one of actions.hpp
     std::string connection;
     std::string dsn_command; // or "", instead of it
     run_request run;

@@ -17,20 +17,20 @@ namespace {
 
 // Until when the lease is certain if it cannot be extended any more. By the clock of this host, which the command can
 // read, too.
-std::string until(lock const &held)
+std::string until(const lock &held)
 {
-    auto const now = clock::now();
-    auto const left = std::max(held.deadline(), now) - now;
-    auto const here =
+    const auto now = clock::now();
+    const auto left = std::max(held.deadline(), now) - now;
+    const auto here =
         std::chrono::floor<clock::duration>(std::chrono::system_clock::now()); // nanoseconds would overflow
     return to_text(std::chrono::floor<std::chrono::seconds>(here + left));
 }
 
 // One per line, because blanks and commas may be part of a name.
-std::string joined(std::vector<std::string> const &names)
+std::string joined(const std::vector<std::string> &names)
 {
     std::string lines;
-    for (auto const &name : names)
+    for (const auto &name : names)
         lines += (lines.empty() ? "" : "\n") + name;
     return lines;
 }
@@ -38,17 +38,17 @@ std::string joined(std::vector<std::string> const &names)
 // Returns the result of work(stop), or what it threw. Signals that arrive meanwhile, except TSTP and CHLD, request the
 // stop; the number of the last one is in interrupted_by.
 template <typename Work>
-std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(events &events, int &interrupted_by,
-                                                                               Work const &work)
+std::future<std::invoke_result_t<Work, const std::stop_token &>> interruptibly(events &events, int &interrupted_by,
+                                                                               const Work &work)
 {
-    std::packaged_task<std::invoke_result_t<Work, std::stop_token const &>(std::stop_token const &)> task{work};
+    std::packaged_task<std::invoke_result_t<Work, const std::stop_token &>(const std::stop_token &)> task{work};
     auto result = task.get_future();
-    std::jthread working{[&](std::stop_token const &stop) {
+    std::jthread working{[&](const std::stop_token &stop) {
         task(stop);
         events.call();
     }};
     while (result.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
-        auto const number = events.wait();
+        const auto number = events.wait();
         if (number == SIGTSTP) {
             ::raise(SIGSTOP);
         } else if (number != 0 && number != SIGCHLD) {
@@ -61,23 +61,23 @@ std::future<std::invoke_result_t<Work, std::stop_token const &>> interruptibly(e
 
 // The command has succeeded, but that could not be recorded: tries again until the end, or until a signal comes.
 // Returns the tool's exit status.
-int record_late(client &locks, run_request const &request, token id, clock::time_point end, events &events,
-                error const &why)
+int record_late(client &locks, const run_request &request, token id, clock::time_point end, events &events,
+                const error &why)
 {
-    auto const is_doubtful = [](error const &failure) { return dynamic_cast<in_doubt const *>(&failure) != nullptr; };
+    const auto is_doubtful = [](const error &failure) { return dynamic_cast<const in_doubt *>(&failure) != nullptr; };
     bool may_be_recorded = is_doubtful(why); // a reply was lost
     say((may_be_recorded ? "done, but it is not known whether that was recorded; trying until the lease ends: "
                          : "done, but not recorded yet; trying until the lease ends: ") +
         std::string{why.what()});
     int interrupted_by = 0;
-    auto const record = [&](std::stop_token const &stop) {
+    const auto record = [&](const std::stop_token &stop) {
         for (internal::backoff pauses; clock::now() < end && !stop.stop_requested(); pauses.rest(end, stop))
             try {
                 internal::tool_access::release_once(locks, request.names, id, outcome::done);
                 return true;
-            } catch (lock_lost const &) {
+            } catch (const lock_lost &) {
                 return false;
-            } catch (error const &failure) { // another try
+            } catch (const error &failure) { // another try
                 may_be_recorded = may_be_recorded || is_doubtful(failure);
             }
         return false;
@@ -90,37 +90,37 @@ int record_late(client &locks, run_request const &request, token id, clock::time
     return not_recorded;
 }
 
-void say_unreleased(error const &why)
+void say_unreleased(const error &why)
 {
-    if (dynamic_cast<in_doubt const *>(&why))
+    if (dynamic_cast<const in_doubt *>(&why))
         say(std::string{why.what()} + "; if it is still held, its lease ends by itself");
     else
         say(std::string{"the lock was not released, and its lease ends by itself: "} + why.what());
 }
 
 // Releases after the command has ended with this status. Returns the tool's exit status.
-int release(client &locks, lock &held, run_request const &request, events &events, int status)
+int release(client &locks, lock &held, const run_request &request, events &events, int status)
 {
-    bool const stopped = held.stop_token().stop_requested();
+    const bool stopped = held.stop_token().stop_requested();
     if (stopped)
         say(held.names().to_text() + " was lost, or its lease was about to end: the command was stopped");
-    bool const was_held = held.held(), is_done = status == 0 && !stopped;
-    auto const end = request.ends_with_session ? clock::now() : held.deadline();
-    auto const id = held.token();
+    const bool was_held = held.held(), is_done = status == 0 && !stopped;
+    const auto end = request.ends_with_session ? clock::now() : held.deadline();
+    const auto id = held.token();
     try {
         if (stopped) // the lease ends by itself very soon
             internal::tool_access::release_once(locks, request.names, held.detach(), outcome::failed,
                                                 std::chrono::seconds{1});
         else
             held.release(is_done ? outcome::done : outcome::failed);
-    } catch (lock_lost const &failure) {
+    } catch (const lock_lost &failure) {
         if (!stopped) // otherwise it was said
             say(failure.what());
         if (was_held) // the server may have forgotten that it was completed
             say("its lease had not ended by the clock of this host: either it was released by force, or the command "
                 "itself has completed or released it");
         return lease_was_lost;
-    } catch (error const &failure) {
+    } catch (const error &failure) {
         if (is_done && request.how.retry)
             return record_late(locks, request, id, end, events, failure);
         say_unreleased(failure);
@@ -131,15 +131,15 @@ int release(client &locks, lock &held, run_request const &request, events &event
 // A command under a lock that asks for that lock would be skipped, or wait for itself, and its work would count as
 // done. So the tokens of all runs that a command is part of are in its environment. A token tells apart runs,
 // databases, and environments that are out of date.
-constexpr char const *ancestors_variable = "SHEDLOCK_ANCESTORS";
+constexpr const char *ancestors_variable = "SHEDLOCK_ANCESTORS";
 
 std::string ancestors()
 {
-    auto const *const given = std::getenv(ancestors_variable);
+    const auto *const given = std::getenv(ancestors_variable);
     return given ? given : "";
 }
 
-void require_no_ancestor_holds(client &locks, run_request const &request)
+void require_no_ancestor_holds(client &locks, const run_request &request)
 {
     std::vector<std::int64_t> tokens;
     std::istringstream all{ancestors()};
@@ -147,20 +147,20 @@ void require_no_ancestor_holds(client &locks, run_request const &request)
         tokens.push_back(one);
     if (tokens.empty())
         return;
-    if (auto const name = internal::tool_access::held_with(locks, request.names, tokens))
+    if (const auto name = internal::tool_access::held_with(locks, request.names, tokens))
         throw usage_error{shedlock::names{*name}.to_text() + " is held by the run that this command is part of"};
 }
 
 } // namespace
 
-std::optional<lock> acquire(client &locks, run_request const &request, events &events, int &interrupted_by,
+std::optional<lock> acquire(client &locks, const run_request &request, events &events, int &interrupted_by,
                             refusal *why)
 {
-    auto acquired = interruptibly(events, interrupted_by, [&](std::stop_token const &stop) {
+    auto acquired = interruptibly(events, interrupted_by, [&](const std::stop_token &stop) {
         auto const end = internal::later(clock::now(), request.wait);
         try {
             require_no_ancestor_holds(locks, request);
-        } catch (connection_error const &) { // the acquire waits for the server
+        } catch (const connection_error &) { // the acquire waits for the server
         }
         auto granted = internal::tool_access::acquire(locks, request.names, request.how,
                                                       {end, stop, request.wait_server, request.ends_with_session}, why);
@@ -173,14 +173,14 @@ std::optional<lock> acquire(client &locks, run_request const &request, events &e
     try {
         if (auto late = acquired.get())
             late->release(outcome::failed);
-    } catch (std::exception const &) { // does not matter any more
+    } catch (const std::exception &) { // does not matter any more
     }
     return std::nullopt;
 }
 
-int run(std::function<client()> const &connect, run_request const &request)
+int run(const std::function<client()> &connect, const run_request &request)
 {
-    if (int const status = look_for(request.command.front()); status != 0)
+    if (const int status = look_for(request.command.front()); status != 0)
         return status; // without asking the server: the tick is left to hosts that can run the command
     events events;
     auto locks = connect();
@@ -198,7 +198,7 @@ int run(std::function<client()> const &connect, run_request const &request)
     std::jthread watching;
     if (request.ends_with_session)
         watching = std::jthread{
-            [&](std::stop_token const &stop) { internal::tool_access::watch_session(locks, *held, stop); }};
+            [&](const std::stop_token &stop) { internal::tool_access::watch_session(locks, *held, stop); }};
     command running{
         events,
         request.command,

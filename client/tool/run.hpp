@@ -18,10 +18,10 @@ struct run_request {
 
 // Acquires, and returns nullopt and why if refused. A signal ends the waiting; then its number is in interrupted_by,
 // and what was acquired nevertheless is released again (if that fails, its lease ends by itself).
-std::optional<lock> acquire(client &, run_request const &, events &, int &interrupted_by, refusal *why);
+std::optional<lock> acquire(client &, const run_request &, events &, int &interrupted_by, refusal *why);
 
 // Returns the exit status. Must be called before there are other threads.
-int run(std::function<client()> const &connect, run_request const &);
+int run(const std::function<client()> &connect, const run_request &);
 
 constexpr int not_recorded = 123; // only with --retry: done, but that was not confirmed, so it may run again
 constexpr int lease_was_lost = 124;

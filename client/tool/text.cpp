@@ -14,8 +14,8 @@ namespace {
 // One UTF-8 character, of at most three bytes, as \uNNNN.
 std::string number_in_hex(std::string_view letter)
 {
-    auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(letter[i]); };
-    unsigned const number = letter.size() == 1   ? byte(0)
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(letter[i]); };
+    const unsigned number = letter.size() == 1   ? byte(0)
                             : letter.size() == 2 ? (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu)
                                                  : (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
     char escaped[8];
@@ -23,11 +23,11 @@ std::string number_in_hex(std::string_view letter)
     return escaped;
 }
 
-template <typename Escape> std::string without_harmful(std::string const &any, Escape escape)
+template <typename Escape> std::string without_harmful(const std::string &any, Escape escape)
 {
     std::string safe;
     for (std::string_view rest = any; !rest.empty();) {
-        auto const bytes = details::harmful_length(rest);
+        const auto bytes = details::harmful_length(rest);
         if (bytes == 0)
             safe += rest.front();
         else
@@ -39,12 +39,12 @@ template <typename Escape> std::string without_harmful(std::string const &any, E
 
 } // namespace
 
-std::string printable(std::string const &any)
+std::string printable(const std::string &any)
 {
     return details::printable(any);
 }
 
-std::string printable_uniquely(std::string const &any)
+std::string printable_uniquely(const std::string &any)
 {
     std::string marked;
     for (std::size_t i = 0; i < any.size(); ++i)
@@ -54,7 +54,7 @@ std::string printable_uniquely(std::string const &any)
     });
 }
 
-std::string escaped_in_json(std::string const &json)
+std::string escaped_in_json(const std::string &json)
 {
     return without_harmful(
         json, [](std::string_view letter) { return letter == "\n" ? std::string{letter} : number_in_hex(letter); });
@@ -62,7 +62,7 @@ std::string escaped_in_json(std::string const &json)
 
 std::string duration(double seconds)
 {
-    auto const whole = static_cast<long long>(seconds);
+    const auto whole = static_cast<long long>(seconds);
     char out[48];
     if (seconds < 1)
         std::snprintf(out, sizeof out, "%.0f ms", seconds * 1000);
@@ -87,12 +87,12 @@ std::string ago(double seconds)
     return is_in_the_future(seconds) ? "in the future" : duration(std::max(seconds, 0.0)) + " ago";
 }
 
-void say(std::string const &message)
+void say(const std::string &message)
 {
     std::cerr << "shedlock: " + printable(message) + '\n';
 }
 
-void say_event(event const &what)
+void say_event(const event &what)
 {
     say(what.text);
 }

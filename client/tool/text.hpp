@@ -6,13 +6,13 @@
 namespace shedlock::tool {
 
 // With control characters, and those that change the direction of the text, as \xNN.
-std::string printable(std::string const &);
+std::string printable(const std::string &);
 
 // The same, except for line breaks, and reversible: a backslash before an x becomes \x5C.
-std::string printable_uniquely(std::string const &);
+std::string printable_uniquely(const std::string &);
 
 // The same characters as \uNNNN, in JSON.
-std::string escaped_in_json(std::string const &);
+std::string escaped_in_json(const std::string &);
 
 // Two units at most: 350 ms, 4.2 s, 5m12s, 3h04m, 2d03h.
 std::string duration(double seconds);
@@ -25,7 +25,7 @@ bool is_in_the_future(double seconds_ago);
 std::string ago(double seconds);
 
 // On standard error.
-void say(std::string const &message);
-void say_event(event const &);
+void say(const std::string &message);
+void say_event(const event &);
 
 } // namespace shedlock::tool

@@ -56,21 +56,21 @@ constexpr auto stats_query = R"(
 
 using field = std::optional<std::string>;
 
-std::string text(field const &given)
+std::string text(const field &given)
 {
     return given.value_or("");
 }
 
 // Of all locks, if no names are given.
-std::vector<internal::fields> locks(internal::session &session, std::vector<std::string> const &names = {})
+std::vector<internal::fields> locks(internal::session &session, const std::vector<std::string> &names = {})
 {
     return session.ask(locks_query, {names.empty() ? std::nullopt : std::optional{internal::array_literal(names)}})
         .rows;
 }
 
 // Those that come first in the order of their names. As its last column each has the number of all rows.
-std::vector<internal::fields> first_rows(internal::session &session, char const *query, internal::fields const &values,
-                                         std::int64_t most, char const *what)
+std::vector<internal::fields> first_rows(internal::session &session, const char *query, const internal::fields &values,
+                                         std::int64_t most, const char *what)
 {
     auto rows = session
                     .ask("SELECT q.*, pg_catalog.count(*) OVER () FROM (" + std::string{query} +
@@ -83,27 +83,27 @@ std::vector<internal::fields> first_rows(internal::session &session, char const 
     return rows;
 }
 
-std::vector<std::string> missing(std::vector<std::string> names, std::vector<internal::fields> const &rows)
+std::vector<std::string> missing(std::vector<std::string> names, const std::vector<internal::fields> &rows)
 {
-    for (auto const &row : rows)
+    for (const auto &row : rows)
         std::erase(names, text(row[name]));
     return names;
 }
 
-std::string time_taken(field const &seconds)
+std::string time_taken(const field &seconds)
 {
     return seconds ? duration(std::stod(*seconds)) : "-";
 }
 
-std::size_t width(std::string const &utf8)
+std::size_t width(const std::string &utf8)
 {
     std::size_t letters = 0;
-    for (char const byte : utf8)
+    for (const char byte : utf8)
         letters += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
     return letters;
 }
 
-char const *colour(std::string const &state)
+const char *colour(const std::string &state)
 {
     if (state == "held")
         return "\033[32m";
@@ -113,7 +113,7 @@ char const *colour(std::string const &state)
 }
 
 // Names and holders may have 255 letters each. In JSON they are not cut.
-std::string cut(std::string const &utf8)
+std::string cut(const std::string &utf8)
 {
     constexpr std::size_t limit = 64;
     if (width(utf8) <= limit)
@@ -126,12 +126,12 @@ std::string cut(std::string const &utf8)
 
 using line = std::array<std::string, 8>;
 
-std::vector<line> table(std::vector<internal::fields> const &rows)
+std::vector<line> table(const std::vector<internal::fields> &rows)
 {
     std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME", "LAST DONE"}};
-    for (auto const &row : rows) {
-        auto const current = text(row[state]);
-        bool const is_free = current == "free";
+    for (const auto &row : rows) {
+        const auto current = text(row[state]);
+        const bool is_free = current == "free";
         lines.push_back({cut(printable(text(row[name]))), current, is_free ? "-" : cut(printable(text(row[holder]))),
                          time_taken(row[held_for]), current == "paused" ? "until resumed" : time_taken(row[remaining]),
                          time_taken(row[last_duration]), row[last_outcome].value_or("-"),
@@ -142,10 +142,10 @@ std::vector<line> table(std::vector<internal::fields> const &rows)
 
 // A label's value as Prometheus reads it. It knows no escape for control characters, so those are spelt out; no two
 // names become the same label.
-std::string label(field const &value)
+std::string label(const field &value)
 {
     std::string quoted = "\"";
-    for (char const letter : printable_uniquely(text(value))) {
+    for (const char letter : printable_uniquely(text(value))) {
         if (letter == '\\' || letter == '"')
             quoted += '\\';
         if (letter == '\n')
@@ -157,51 +157,51 @@ std::string label(field const &value)
 }
 
 struct metric {
-    char const *name;
-    char const *type;
-    char const *help;
-    field (*value)(internal::fields const &); // nullopt: no sample
+    const char *name;
+    const char *type;
+    const char *help;
+    field (*value)(const internal::fields &); // nullopt: no sample
 };
 
 // nullopt for an infinite instant, because an alert on the time since then would never fire, or always.
-template <int Column> field number_if_any(internal::fields const &row)
+template <int Column> field number_if_any(const internal::fields &row)
 {
-    auto const &value = row[Column];
+    const auto &value = row[Column];
     return value == "Infinity" || value == "-Infinity" ? std::nullopt : value;
 }
 
-template <int Column> field number(internal::fields const &row)
+template <int Column> field number(const internal::fields &row)
 {
     return number_if_any<Column>(row).value_or("0");
 }
 
-template <auto &State> field is_in_state(internal::fields const &row)
+template <auto &State> field is_in_state(const internal::fields &row)
 {
     return text(row[state]) == State ? "1" : "0";
 }
 
-std::string head(metric const &one)
+std::string head(const metric &one)
 {
     return std::string{"# HELP "} + one.name + ' ' + one.help + "\n# TYPE " + one.name + ' ' + one.type + '\n';
 }
 
-void print(std::vector<internal::fields> const &rows, metric const &one, std::ostream &out)
+void print(const std::vector<internal::fields> &rows, const metric &one, std::ostream &out)
 {
     out << head(one);
-    for (auto const &row : rows)
-        if (auto const value = one.value(row))
+    for (const auto &row : rows)
+        if (const auto value = one.value(row))
             out << one.name << "{name=" << label(row[0]) << "} " << *value << '\n';
 }
 
 // A sample for each outcome, 1 or 0, so that a query sees when an outcome no longer applies. No sample while the
 // outcome is not known.
-void print_outcomes(std::vector<internal::fields> const &rows, std::ostream &out)
+void print_outcomes(const std::vector<internal::fields> &rows, std::ostream &out)
 {
     constexpr metric one = {"shedlock_lock_last_outcome", "gauge", "1 if the last run ended in this way, 0 if not.",
                             nullptr};
     out << head(one);
-    for (auto const &row : rows)
-        for (auto const *const each : {"done", "failed", "ran out"})
+    for (const auto &row : rows)
+        for (const auto *const each : {"done", "failed", "ran out"})
             if (row[last_outcome])
                 out << one.name << "{name=" << label(row[name]) << ",outcome=\"" << each << "\"} "
                     << (row[last_outcome] == each) << '\n';
@@ -242,16 +242,16 @@ constexpr metric of_stats[] = {
 
 } // namespace
 
-std::vector<std::string> list_as_table(internal::session &session, std::vector<std::string> const &names,
+std::vector<std::string> list_as_table(internal::session &session, const std::vector<std::string> &names,
                                        std::ostream &out, bool with_colours)
 {
-    auto const rows = locks(session, names);
-    auto const lines = table(rows);
+    const auto rows = locks(session, names);
+    const auto lines = table(rows);
     std::array<std::size_t, std::tuple_size_v<line>> widths{};
-    for (auto const &one : lines)
+    for (const auto &one : lines)
         for (std::size_t i = 0; i < one.size(); ++i)
             widths[i] = std::max(widths[i], width(one[i]));
-    for (auto const &one : lines) {
+    for (const auto &one : lines) {
         std::string printed;
         for (std::size_t i = 0; i < one.size(); ++i)
             printed += one[i] + std::string(i + 1 < one.size() ? widths[i] - width(one[i]) + 2 : 0, ' ');
@@ -262,15 +262,15 @@ std::vector<std::string> list_as_table(internal::session &session, std::vector<s
     return missing(names, rows);
 }
 
-std::vector<std::string> list_as_json(internal::session &session, std::vector<std::string> const &names,
+std::vector<std::string> list_as_json(internal::session &session, const std::vector<std::string> &names,
                                       std::ostream &out)
 {
     using json = nlohmann::ordered_json;
-    auto const number_or_null = [](field const &value) { return value ? json(std::stod(*value)) : json{}; };
-    auto const text_or_null = [](field const &value) { return value ? json(*value) : json{}; };
+    const auto number_or_null = [](const field &value) { return value ? json(std::stod(*value)) : json{}; };
+    const auto text_or_null = [](const field &value) { return value ? json(*value) : json{}; };
     auto list = json::array();
-    auto const rows = locks(session, names);
-    for (auto const &row : rows)
+    const auto rows = locks(session, names);
+    for (const auto &row : rows)
         list.push_back({{"name", text(row[name])},
                         {"state", text(row[state])},
                         {"holder", text(row[holder])},
@@ -293,17 +293,17 @@ std::vector<std::string> list_as_json(internal::session &session, std::vector<st
 
 void metrics(internal::session &session, std::int64_t max_names, std::ostream &out)
 {
-    auto const rows = first_rows(session, locks_query, {std::nullopt}, max_names, "locks");
+    const auto rows = first_rows(session, locks_query, {std::nullopt}, max_names, "locks");
     out << head({"shedlock_table_locks", "gauge", "How many locks there are.", nullptr}) << "shedlock_table_locks "
         << (rows.empty() ? "0" : *rows.front().back()) << '\n';
-    for (auto const &one : of_locks)
+    for (const auto &one : of_locks)
         print(rows, one, out);
     print_outcomes(rows, out);
     try {
-        auto const counters = first_rows(session, stats_query, {}, max_names, "names with counters");
-        for (auto const &one : of_stats)
+        const auto counters = first_rows(session, stats_query, {}, max_names, "names with counters");
+        for (const auto &one : of_stats)
             print(counters, one, out);
-    } catch (error const &failure) {
+    } catch (const error &failure) {
         // 55000: no shared memory (up to PostgreSQL 16 it needs shared_preload_libraries); 0A000: the portable edition
         if (failure.sqlstate() != "55000" && failure.sqlstate() != "0A000")
             throw;
@@ -314,7 +314,7 @@ void metrics(internal::session &session, std::int64_t max_names, std::ostream &o
 bool doctor(internal::session &session, std::ostream &out)
 {
     bool is_ill = false;
-    for (auto const &row : session.ask("SELECT severity, finding, hint FROM @extschema@.shedlock_doctor()", {}).rows) {
+    for (const auto &row : session.ask("SELECT severity, finding, hint FROM @extschema@.shedlock_doctor()", {}).rows) {
         is_ill = is_ill || text(row[0]) != "notice";
         out << text(row[0]) << ": " << printable(text(row[1])) << "\n    " << printable(text(row[2])) << '\n';
     }

@@ -12,7 +12,7 @@ namespace {
 std::optional<shedlock::instant> oldest_due(pqxx::connection &db)
 {
     pqxx::work tx{db};
-    auto const due = tx.exec(R"(
+    const auto due = tx.exec(R"(
         SELECT (extract(epoch FROM day) * 1000000)::bigint
           FROM (SELECT COALESCE((SELECT CASE WHEN last_done_tick = last_tick THEN last_tick
                                              ELSE last_tick - interval '1 microsecond' END
@@ -36,8 +36,8 @@ void pay(pqxx::work &tx, shedlock::instant day)
 int main()
 try {
     pqxx::connection db;
-    while (auto const day = oldest_due(db)) {
-        bool const ran = shedlock::run(db, "interest", {.at_most = 50min, .tick = day, .retry = true},
+    while (const auto day = oldest_due(db)) {
+        const bool ran = shedlock::run(db, "interest", {.at_most = 50min, .tick = day, .retry = true},
                                        [&](pqxx::work &tx) { pay(tx, *day); });
         if (!ran) { // another host is running this day, or has just done it; skipping it might give it up for good
             std::cout << "another host pays, or has just paid\n";
@@ -45,7 +45,7 @@ try {
         }
         std::cout << "paid for a day\n";
     }
-} catch (std::exception const &failure) { // the next start begins with the oldest day that is not done
+} catch (const std::exception &failure) { // the next start begins with the oldest day that is not done
     std::cerr << failure.what() << '\n';
     return 1;
 }

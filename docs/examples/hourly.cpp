@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 int main()
 {
     shedlock::client locks;
-    bool const ran = locks.run("hourly", {.at_most = 10min, .every = 1h, .retry = true},
+    const bool ran = locks.run("hourly", {.at_most = 10min, .every = 1h, .retry = true},
                                [](shedlock::lock &) { std::cout << "working\n"; });
     if (!ran)
         std::cout << "skipped: another host is running this hour's job, or has done it\n";

@@ -14,7 +14,7 @@ int main()
     pqxx::connection application;
     pqxx::nontransaction{application}.exec("CREATE TABLE IF NOT EXISTS imported (batch int)");
     try {
-        bool const ran = locks.run("import", {.at_most = 30s, .keep_alive = true}, [&](shedlock::lock &lock) {
+        const bool ran = locks.run("import", {.at_most = 30s, .keep_alive = true}, [&](shedlock::lock &lock) {
             auto const stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
             for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
                 pqxx::work transaction{application};
@@ -31,7 +31,7 @@ int main()
         });
         if (!ran)
             std::cout << "skipped: another host imports\n";
-    } catch (std::exception const &failure) { // SQLSTATE SL001: the lock was lost, and the transaction rolled back
+    } catch (const std::exception &failure) { // SQLSTATE SL001: the lock was lost, and the transaction rolled back
         std::cerr << failure.what() << '\n';
         return 1;
     }

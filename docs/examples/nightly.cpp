@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 int main()
 {
     shedlock::client locks{"dbname=postgres"};
-    bool const ran =
+    const bool ran =
         locks.run("nightly", {.at_most = 10min}, [](shedlock::lock &) { std::cout << "working\n"; }); // then released
     if (!ran)
         std::cout << "skipped\n";

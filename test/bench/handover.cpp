@@ -32,7 +32,7 @@ using clock_type = std::chrono::steady_clock;
 shedlock::options const lease{.at_most = 1h};
 constexpr auto long_enough = 10min; // for a wait that gets the lock
 
-void tell(std::string const &side, clock_type::duration took)
+void tell(const std::string &side, clock_type::duration took)
 {
     std::cout << side << '\t' << std::chrono::duration<double, std::micro>{took}.count() << '\n';
 }
@@ -40,29 +40,29 @@ void tell(std::string const &side, clock_type::duration took)
 // ---- The parties that acquire and release ----
 
 struct statements {
-    char const *acquire;
-    char const *release;
+    const char *acquire;
+    const char *release;
 };
-statements const ours{"SELECT shedlock_acquire('handover', '1 h', wait => '10 min')",
+const statements ours{"SELECT shedlock_acquire('handover', '1 h', wait => '10 min')",
                       "SELECT shedlock_release('handover')"};
-statements const advisory{"SELECT true FROM pg_advisory_lock(hashtextextended('handover', 0))",
+const statements advisory{"SELECT true FROM pg_advisory_lock(hashtextextended('handover', 0))",
                           "SELECT pg_advisory_unlock(hashtextextended('handover', 0))"};
 
 class session {
 public:
-    explicit session(statements const &how) : connection_{PQconnectdb("")}
+    explicit session(const statements &how) : connection_{PQconnectdb("")}
     {
         prepare("acquire", how.acquire);
         prepare("release", how.release);
     }
 
-    void send(char const *statement)
+    void send(const char *statement)
     {
         require(PQsendQueryPrepared(connection_.get(), statement, 0, nullptr, nullptr, nullptr, 0) == 1);
     }
     void finish() // checks that the lock was granted, or released
     {
-        while (auto const result = answer{PQgetResult(connection_.get())})
+        while (const auto result = answer{PQgetResult(connection_.get())})
             require(PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQgetvalue(result.get(), 0, 0)[0] == 't');
     }
     bool answered() // does not wait
@@ -83,9 +83,9 @@ private:
         if (!good)
             throw std::runtime_error{"not granted, or not released: " + std::string{PQerrorMessage(connection_.get())}};
     }
-    void prepare(char const *name, char const *statement)
+    void prepare(const char *name, const char *statement)
     {
-        answer const result{PQprepare(connection_.get(), name, statement, 0, nullptr)};
+        const answer result{PQprepare(connection_.get(), name, statement, 0, nullptr)};
         require(PQresultStatus(result.get()) == PGRES_COMMAND_OK);
     }
 
@@ -97,10 +97,10 @@ struct party {
     std::function<void()> release;
 };
 
-party in_sql(statements const &how)
+party in_sql(const statements &how)
 {
-    auto const on = std::make_shared<session>(how);
-    auto const call = [on](char const *statement) {
+    const auto on = std::make_shared<session>(how);
+    const auto call = [on](const char *statement) {
         return [=] {
             on->send(statement);
             on->finish();
@@ -115,19 +115,19 @@ party in_library()
         shedlock::client locks;
         std::optional<shedlock::lock> lock;
     };
-    auto const mine = std::make_shared<holding>();
+    const auto mine = std::make_shared<holding>();
     return {[=] { mine->lock.emplace(mine->locks.acquire("handover", lease, long_enough).value()); },
             [=] { mine->lock->release(); }};
 }
 
-party make_party(std::string const &side)
+party make_party(const std::string &side)
 {
     return side == "library" ? in_library() : in_sql(side == "advisory" ? advisory : ours);
 }
 
 // ---- One holds, another waits ----
 
-clock_type::duration hand_over(party const &holder, party const &waiter, clock_type::duration pause)
+clock_type::duration hand_over(const party &holder, const party &waiter, clock_type::duration pause)
 {
     holder.acquire();
     auto granted = std::async(std::launch::async, [&] {
@@ -135,18 +135,18 @@ clock_type::duration hand_over(party const &holder, party const &waiter, clock_t
         return clock_type::now();
     });
     std::this_thread::sleep_for(pause); // even the shortest pause is long enough for the waiter to begin
-    auto const released = clock_type::now();
+    const auto released = clock_type::now();
     holder.release();
-    auto const took = granted.get() - released;
+    const auto took = granted.get() - released;
     waiter.release();
     return took;
 }
 
-void pairs(int rounds, std::vector<std::string> const &sides)
+void pairs(int rounds, const std::vector<std::string> &sides)
 {
     std::vector<party> holders;
     std::vector<party> waiters;
-    for (auto const &side : sides) {
+    for (const auto &side : sides) {
         holders.push_back(make_party(side));
         waiters.push_back(make_party(side));
     }
@@ -169,9 +169,9 @@ std::size_t next_granted(std::vector<session> &waiters, std::vector<pollfd> &soc
     }
 }
 
-void queue(int count, std::string const &side)
+void queue(int count, const std::string &side)
 {
-    auto const &how = side == "advisory" ? advisory : ours;
+    const auto &how = side == "advisory" ? advisory : ours;
     session holder{how};
     holder.send("acquire");
     holder.finish();
@@ -185,7 +185,7 @@ void queue(int count, std::string const &side)
     auto released = clock_type::now();
     holder.send("release");
     for (int i = 0; i < count; i++) {
-        auto const next = next_granted(waiters, sockets);
+        const auto next = next_granted(waiters, sockets);
         tell(side, clock_type::now() - released);
         waiters[next].finish();
         sockets[next].fd = -1;
@@ -196,7 +196,7 @@ void queue(int count, std::string const &side)
 
 // ---- In vain ----
 
-void vain(int count, std::string const &who)
+void vain(int count, const std::string &who)
 {
     session holder{ours};
     holder.send("acquire");
@@ -223,9 +223,9 @@ void vain(int count, std::string const &who)
 
 int main(int count, char **arguments)
 try {
-    std::vector<std::string> const given(arguments + 1, arguments + count);
-    auto const &what = given.at(0);
-    int const number = std::stoi(given.at(1));
+    const std::vector<std::string> given(arguments + 1, arguments + count);
+    const auto &what = given.at(0);
+    const int number = std::stoi(given.at(1));
     if (what == "pairs")
         pairs(number, {given.begin() + 2, given.end()});
     else if (what == "queue")
@@ -233,7 +233,7 @@ try {
     else
         vain(number, given.at(2));
     return 0;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << "handover: " << failure.what() << '\n';
     return 1;
 }

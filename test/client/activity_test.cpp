@@ -9,14 +9,14 @@ protected:
     struct seen {
         kind what;
         std::optional<shedlock::outcome> how;
-        bool operator==(seen const &) const = default;
+        bool operator==(const seen &) const = default;
     };
     std::mutex mutex;
     std::vector<seen> all;
     std::vector<activity> last; // at most one; its reference is invalid after the callback
     shedlock::client counting{
         server::connection(),
-        {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](activity const &one) {
+        {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](const activity &one) {
              std::lock_guard const hold{mutex};
              EXPECT_EQ(one.lock.list().front(), name);
              EXPECT_GE(one.took, 0s);
@@ -33,14 +33,14 @@ protected:
 
 TEST_F(activity_test, reports_an_acquisition_from_its_beginning_to_its_end)
 {
-    auto const tick = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+    const auto tick = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
     auto lock = counting.try_acquire(name, {.at_most = 1min, .tick = tick});
     ASSERT_TRUE(lock);
     EXPECT_EQ(last.at(0).token, lock->token());
     EXPECT_EQ(last.at(0).tick, tick);
     EXPECT_FALSE(counting.try_acquire(name, {.at_most = 1min}));
     EXPECT_EQ(last.at(0).token, std::nullopt);
-    auto const token = lock->token();
+    const auto token = lock->token();
     lock->extend(1min);
     EXPECT_GT(last.at(0).held_for, 0s);
     lock->release(shedlock::outcome::failed);
@@ -72,7 +72,7 @@ TEST_F(activity_test, reports_destructors_and_completions)
 
 TEST_F(activity_test, reports_tokens)
 {
-    auto const token = counting.try_acquire(name, {.at_most = 1min})->detach();
+    const auto token = counting.try_acquire(name, {.at_most = 1min})->detach();
     counting.extend(name, token, 1min);
     EXPECT_EQ(last.at(0).held_for, 0s) << "not known";
     counting.release(name, token);
@@ -83,7 +83,7 @@ TEST_F(activity_test, reports_tokens)
 
 TEST_F(activity_test, reports_keep_alive)
 {
-    auto const lock = counting.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto lock = counting.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return log().back().what == kind::extended; }));
 }
@@ -108,11 +108,11 @@ class options_test : public with_server {};
 
 TEST_F(options_test, days_of_every_begin_at_midnight_in_the_zone)
 {
-    auto const day = [&](std::string const &zone) {
+    const auto day = [&](const std::string &zone) {
         auto const lock = locks.try_acquire(name + zone, {.at_most = 1min, .every = 24h, .zone = zone});
         return lock->tick().value().time_since_epoch().count();
     };
-    auto const offset = [&](std::string const &zone) { return day(zone) / 1000000 % 86400 / 3600; };
+    const auto offset = [&](const std::string &zone) { return day(zone) / 1000000 % 86400 / 3600; };
     EXPECT_EQ(offset(""), 0);
     EXPECT_EQ(offset("UTC"), 0);
     EXPECT_EQ(offset("Asia/Tokyo"), 15) << "midnight there";
@@ -127,7 +127,7 @@ TEST_F(options_test, a_name_that_no_table_can_hold_is_not_sent)
     try {
         (void) nowhere.try_acquire(huge, {.at_most = 1min});
         FAIL() << "it was accepted";
-    } catch (shedlock::usage_error const &failure) {
+    } catch (const shedlock::usage_error &failure) {
         EXPECT_EQ(failure.sqlstate(), "22001");
     }
     EXPECT_THROW(nowhere.release({"a", huge}, token{1}), shedlock::usage_error);
@@ -145,11 +145,11 @@ TEST(text_test, chosen_by_others_is_escaped)
 
 TEST_F(options_test, the_servers_words_are_escaped)
 {
-    auto const odd = name + "\x1b]0;\u202e";
+    const auto odd = name + "\x1b]0;\u202e";
     try {
         locks.extend(odd, token{1}, 1min);
         FAIL() << "it is lost";
-    } catch (shedlock::lock_lost const &failure) {
+    } catch (const shedlock::lock_lost &failure) {
         EXPECT_EQ(std::string{failure.what()}.find('\x1b'), std::string::npos) << failure.what();
         EXPECT_NE(std::string{failure.what()}.find("\\x1B]0;\\xE2\\x80\\xAE"), std::string::npos) << failure.what();
     }
@@ -160,10 +160,10 @@ TEST_F(options_test, default_events_are_escaped)
     testing::internal::CaptureStderr();
     {
         shedlock::client quiet{server::connection(), {.timeout = 1min}};
-        auto const lock = quiet.try_acquire(name + "\x1b[2J", {.at_most = 1min});
+        const auto lock = quiet.try_acquire(name + "\x1b[2J", {.at_most = 1min});
         server::ask("SELECT shedlock_force_release(" + server::literal(name + "\x1b[2J") + ")");
     }
-    auto const said = testing::internal::GetCapturedStderr();
+    const auto said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find("\\x1B[2J"), std::string::npos) << said;
     EXPECT_EQ(said.find('\x1b'), std::string::npos) << said;
 }

@@ -50,7 +50,7 @@ protected:
 
     void expect_silence_to_cost_one_timeout(bool keep_alive)
     {
-        frozen_clock const clock;
+        const frozen_clock clock;
         auto through = client(network.connection() + patient, timeout);
         auto all = many_locks(through, keep_alive);
         fall_silent();
@@ -60,7 +60,7 @@ protected:
 
 TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     auto through = client(network.connection() + patient, timeout);
     (void) through.try_acquire(name, {.at_most = 1min}); // opens the connection
     fall_silent();
@@ -76,7 +76,7 @@ TEST_F(bounded_test, calls_of_many_threads_take_one_timeout)
     EXPECT_TRUE(server::comes_true([&] { return begun == 10; }));
     std::this_thread::sleep_for(100ms);
     advance_clock(timeout);
-    for (auto const end = std::chrono::steady_clock::now() + 1min;
+    for (const auto end = std::chrono::steady_clock::now() + 1min;
          ended < 10 && std::chrono::steady_clock::now() < end;)
         std::this_thread::sleep_for(10ms);
     if (ended < 10) // one of them may not have looked at the clock until now
@@ -100,7 +100,7 @@ TEST_F(bounded_test, locks_that_are_kept_alive_are_destroyed_in_one_timeout)
 
 TEST_F(bounded_test, locks_of_several_silent_hosts_are_destroyed_in_one_timeout)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     auto through = client("host=127.0.0.1,127.0.0.1 port=" + network.port() + ',' + other_network.port() +
                               " sslmode=disable" + patient,
                           timeout);
@@ -111,7 +111,7 @@ TEST_F(bounded_test, locks_of_several_silent_hosts_are_destroyed_in_one_timeout)
 
 TEST_F(bounded_test, locks_are_destroyed_in_one_timeout_when_no_server_can_be_reached)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     auto through = client(network.connection() + patient, timeout);
     auto all = many_locks(through, true);
     network.cut();
@@ -122,7 +122,7 @@ TEST_F(bounded_test, locks_are_destroyed_in_one_timeout_when_no_server_can_be_re
 TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
 {
     auto patient = client(server::connection(), 24h);
-    auto const stuck = patient.try_acquire(name + " stuck", {.at_most = 10h});
+    const auto stuck = patient.try_acquire(name + " stuck", {.at_most = 10h});
     pqxx::connection other{server::connection()};
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + " stuck' FOR UPDATE");
@@ -182,16 +182,16 @@ TEST_F(bounded_test, waits_for_ever_when_asked_to)
 TEST_F(bounded_test, refuses_a_lease_that_no_server_can_count)
 {
     constexpr auto too_long = std::chrono::microseconds::max();
-    auto const told = [](auto const &work) -> std::string {
+    const auto told = [](const auto &work) -> std::string {
         try {
             work();
-        } catch (shedlock::usage_error const &failure) {
+        } catch (const shedlock::usage_error &failure) {
             return failure.what();
         }
         return "";
     };
     auto mine = locks.try_acquire(name, {.at_most = 1min});
-    for (auto const &text : {told([&] { (void) locks.try_acquire(name + " 2", {.at_most = too_long}); }),
+    for (const auto &text : {told([&] { (void) locks.try_acquire(name + " 2", {.at_most = too_long}); }),
                              told([&] { mine->extend(too_long); })})
         EXPECT_NE(text.find("at_most"), std::string::npos) << text;
     EXPECT_TRUE(mine->held());

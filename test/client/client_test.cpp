@@ -14,7 +14,7 @@ static auto now()
 
 TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    const auto mine = locks.try_acquire(name, {.at_most = 1min});
     ASSERT_TRUE(mine);
     EXPECT_TRUE(mine->held());
     EXPECT_EQ(server::state(name), "held");
@@ -25,8 +25,8 @@ TEST_F(client_test, acquires_what_is_free_and_skips_what_is_held)
 
 TEST_F(client_test, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 {
-    auto const one = locks.try_acquire(name, {.at_most = 1min});
-    auto const several = locks.try_acquire({name + ' ', "\t" + name}, {.at_most = 1min});
+    const auto one = locks.try_acquire(name, {.at_most = 1min});
+    const auto several = locks.try_acquire({name + ' ', "\t" + name}, {.at_most = 1min});
     EXPECT_TRUE(one && several);
     EXPECT_EQ(server::state(name + ' '), "held");
     EXPECT_FALSE(locks.try_acquire("\t" + name, {.at_most = 1min}));
@@ -35,7 +35,7 @@ TEST_F(client_test, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 TEST_F(client_test, acquires_several_all_or_none)
 {
     {
-        auto const both = locks.try_acquire({name + " a", name + " \"b\\"}, {.at_most = 1min});
+        const auto both = locks.try_acquire({name + " a", name + " \"b\\"}, {.at_most = 1min});
         ASSERT_TRUE(both);
         EXPECT_EQ(server::token(name + " a"), number(both->token()));
         EXPECT_EQ(server::token(name + " \"b\\"), number(both->token()));
@@ -55,8 +55,8 @@ TEST_F(client_test, keeps_a_lock_for_at_least)
 
 TEST_F(client_test, acquires_once_per_tick)
 {
-    auto const now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    auto const ran = [&](std::chrono::sys_seconds tick) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    const auto ran = [&](std::chrono::sys_seconds tick) {
         return locks.run(name, {.at_most = 1min, .tick = tick}, [](shedlock::lock &) {});
     };
     EXPECT_TRUE(ran(now - 10s));
@@ -68,9 +68,9 @@ TEST_F(client_test, acquires_once_per_tick)
 
 TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
 {
-    auto const tick = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
+    const auto tick = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
     ASSERT_TRUE(locks.run(name, {.at_most = 1min, .tick = tick}, [](shedlock::lock &) {}));
-    frozen_clock const clock; // so that a wait would never end
+    const frozen_clock clock; // so that a wait would never end
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .tick = tick}, 1h));
 }
 
@@ -100,7 +100,7 @@ TEST_F(client_test, waits_for_a_run_that_may_fail_and_not_for_one_that_was_done)
 {
     shedlock::options const how{.at_most = 10min, .every = 720h, .retry = true};
     auto other = client(server::connection());
-    for (auto const end : {shedlock::outcome::failed, shedlock::outcome::done}) {
+    for (const auto end : {shedlock::outcome::failed, shedlock::outcome::done}) {
         auto running = other.try_acquire(name, how);
         ASSERT_TRUE(running);
         auto waiting = std::async(std::launch::async, [&] { return locks.acquire(name, how, 1h); });
@@ -127,7 +127,7 @@ TEST_F(client_test, waits_for_the_end_of_a_pause_when_the_run_before_had_failed)
 }
 
 // What the server has stored of the acquisition's tick.
-std::chrono::sys_time<std::chrono::microseconds> stored_tick(std::string const &lock)
+std::chrono::sys_time<std::chrono::microseconds> stored_tick(const std::string &lock)
 {
     return std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{std::stoll(server::ask(
         "SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock WHERE name = '" + lock + "'"))}};
@@ -139,22 +139,22 @@ TEST_F(client_test, takes_the_tick_of_a_period_from_the_server)
     EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('720 h')) * 1000000 = " +
                           std::to_string(stored_tick(name).time_since_epoch().count())),
               "t");
-    frozen_clock const clock; // so that a wait would never end
+    const frozen_clock clock; // so that a wait would never end
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .every = 720h}, 1min));
 }
 
 TEST_F(client_test, means_the_tick_of_the_call_however_long_it_waits)
 {
-    auto const tick_now = [] {
+    const auto tick_now = [] {
         return std::stoll(server::ask("SELECT (extract(epoch FROM shedlock_tick('1 s')) * 1000000)::bigint"));
     };
     server::ask("SELECT shedlock_acquire_token('" + name + "', '1 h', tick => now() - interval '1 day')");
     auto other = client(server::connection());
-    auto const before = tick_now();
+    const auto before = tick_now();
     auto acquiring = std::async(std::launch::async,
                                 [&] { return other.acquire(name, {.at_most = 1h, .every = 1s}, 10h).has_value(); });
     EXPECT_TRUE(server::comes_true([&] { return server::was_refused(name); }));
-    auto const refused = tick_now();
+    const auto refused = tick_now();
     EXPECT_TRUE(server::comes_true([&] { return tick_now() > refused + 1'000'000; }));
     server::ask("SELECT shedlock_force_release('" + name + "')");
     ASSERT_TRUE(acquiring.get());
@@ -179,17 +179,17 @@ TEST_F(client_test, means_the_tick_of_the_call_however_long_no_server_answers)
 
 TEST_F(client_test, goes_on_waiting_when_its_query_of_the_view_ends_in_a_deadlock)
 {
-    auto const view = server::ask("SELECT pg_get_viewdef('shedlock_locks')");
-    auto const replace = [](std::string const &by) { server::ask("CREATE OR REPLACE VIEW shedlock_locks AS " + by); };
+    const auto view = server::ask("SELECT pg_get_viewdef('shedlock_locks')");
+    const auto replace = [](const std::string &by) { server::ask("CREATE OR REPLACE VIEW shedlock_locks AS " + by); };
     auto other = client(server::connection());
-    auto const held = other.try_acquire(name, {.at_most = 300ms});
+    const auto held = other.try_acquire(name, {.at_most = 300ms});
     server::ask("CREATE FUNCTION deadlock() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE deadlock_detected; END'");
     replace(view.substr(0, view.find(';')) + " WHERE deadlock()");
-    auto const tick = std::chrono::ceil<std::chrono::seconds>(std::chrono::system_clock::now()) + 20s; // not run yet
-    auto const granted = [&] {
+    const auto tick = std::chrono::ceil<std::chrono::seconds>(std::chrono::system_clock::now()) + 20s; // not run yet
+    const auto granted = [&] {
         try {
             return locks.acquire(name, {.at_most = 1min, .tick = tick}, 1h).has_value();
-        } catch (shedlock::error const &) {
+        } catch (const shedlock::error &) {
             return false;
         }
     }();
@@ -206,14 +206,14 @@ TEST_F(client_test, waits_for_the_holder_and_no_longer_than_asked)
     server::ask("UPDATE shedlock SET lock_until = clock_timestamp() AT TIME ZONE 'UTC' + interval '300 ms'"
                 " WHERE name = '" +
                 name + "'");
-    auto const mine = locks.acquire(name, {.at_most = 1min}, 1h);
+    const auto mine = locks.acquire(name, {.at_most = 1min}, 1h);
     ASSERT_TRUE(mine);
     EXPECT_TRUE(mine->held());
 }
 
 TEST_F(client_test, stops_waiting_when_a_stop_is_requested)
 {
-    auto const held = locks.try_acquire(name, {.at_most = 10min});
+    const auto held = locks.try_acquire(name, {.at_most = 10min});
     std::stop_source stop;
     std::jthread const later{[&] {
         std::this_thread::sleep_for(200ms);
@@ -236,23 +236,23 @@ TEST_F(client_test, waiting_leaves_the_client_to_others)
 TEST_F(client_test, waits_for_a_server_that_is_away)
 {
     auto nowhere = client("host=127.0.0.1 port=1");
-    auto const begin = shedlock::clock::now();
+    const auto begin = shedlock::clock::now();
     EXPECT_THROW((void) nowhere.acquire(name, {.at_most = 1min}, 500ms), shedlock::connection_error);
     EXPECT_GE(shedlock::clock::now() - begin, 500ms);
 }
 
 TEST_F(client_test, says_who_holds_it)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1min, .holder = "reporting on höst"});
+    const auto mine = locks.try_acquire(name, {.at_most = 1min, .holder = "reporting on höst"});
     EXPECT_EQ(server::holder(name).substr(9), "reporting on höst");
-    auto const other = locks.try_acquire(name + " 2", {.at_most = 1min});
+    const auto other = locks.try_acquire(name + " 2", {.at_most = 1min});
     EXPECT_NE(server::holder(name + " 2").find("client_test"), std::string::npos) << server::holder(name + " 2");
     EXPECT_NE(server::holder(name + " 2").find(':' + std::to_string(::getpid())), std::string::npos);
 }
 
 TEST_F(client_test, works_with_a_token_from_elsewhere)
 {
-    auto const number = locks.try_acquire(name, {.at_most = 1h})->detach();
+    const auto number = locks.try_acquire(name, {.at_most = 1h})->detach();
     EXPECT_EQ(server::state(name), "held");
     auto other = client(server::connection());
     other.extend(name, number, 10h, 5h);
@@ -261,7 +261,7 @@ TEST_F(client_test, works_with_a_token_from_elsewhere)
     EXPECT_EQ(server::state(name), "kept");
     EXPECT_NO_THROW(other.release(name, number)) << "it was released as done";
     EXPECT_THROW(other.extend(name, number, 1min), shedlock::lock_lost);
-    auto const failed = locks.try_acquire(name + " 2", {.at_most = 1min})->detach();
+    const auto failed = locks.try_acquire(name + " 2", {.at_most = 1min})->detach();
     other.release(name + " 2", failed, shedlock::outcome::failed);
     EXPECT_THROW(other.release(name + " 2", failed), shedlock::lock_lost);
     EXPECT_THROW(other.extend(name + " 2", failed, 1min), shedlock::lock_lost);
@@ -270,7 +270,7 @@ TEST_F(client_test, works_with_a_token_from_elsewhere)
 TEST_F(client_test, pauses_resumes_and_frees_by_force)
 {
     {
-        auto const held = locks.try_acquire(name, {.at_most = 1min});
+        const auto held = locks.try_acquire(name, {.at_most = 1min});
         EXPECT_FALSE(locks.pause(name, "maintenance"));
         EXPECT_FALSE(locks.resume(name));
         EXPECT_TRUE(locks.force_release(name));
@@ -302,7 +302,7 @@ TEST_F(client_test, may_be_made_from_settings_alone)
 
 TEST_F(client_test, is_of_no_use_when_moved_from)
 {
-    auto const moved = std::move(locks);
+    const auto moved = std::move(locks);
     shedlock::options const how{.at_most = 1min};
     EXPECT_THROW((void) locks.try_acquire(name, how), shedlock::usage_error);
     EXPECT_THROW((void) locks.acquire(name, how, 1h), shedlock::usage_error);
@@ -318,11 +318,11 @@ TEST_F(client_test, is_of_no_use_when_moved_from)
 
 // Errors: each names what is wrong, and what to do.
 
-template <typename Error, typename Work> std::string message(Work const &work)
+template <typename Error, typename Work> std::string message(const Work &work)
 {
     try {
         work();
-    } catch (Error const &failure) {
+    } catch (const Error &failure) {
         return failure.what();
     }
     return "no error of that type";
@@ -330,7 +330,7 @@ template <typename Error, typename Work> std::string message(Work const &work)
 
 TEST_F(client_test, refuses_bad_arguments_with_a_reason)
 {
-    auto const attempt = [&](shedlock::names const &what, shedlock::options const &how) {
+    const auto attempt = [&](const shedlock::names &what, const shedlock::options &how) {
         return message<shedlock::usage_error>([&] { (void) locks.try_acquire(what, how); });
     };
     EXPECT_NE(attempt(name, {}).find("at_most must be at least 1 millisecond"), std::string::npos);
@@ -350,7 +350,7 @@ TEST_F(client_test, refuses_bad_arguments_with_a_reason)
 TEST_F(client_test, says_that_there_is_no_server_or_no_such_database)
 {
     auto nowhere = client("host=127.0.0.1 port=1");
-    auto const text = message<shedlock::connection_error>([&] { (void) nowhere.try_acquire(name, {.at_most = 1s}); });
+    const auto text = message<shedlock::connection_error>([&] { (void) nowhere.try_acquire(name, {.at_most = 1s}); });
     EXPECT_NE(text.find("cannot connect"), std::string::npos) << text;
     EXPECT_NE(text.find("Is the server running"), std::string::npos) << text;
     auto misnamed = client("no such database");
@@ -361,7 +361,7 @@ TEST_F(client_test, says_that_there_is_no_server_or_no_such_database)
 TEST_F(client_test, says_that_the_extension_is_missing)
 {
     auto elsewhere = client("dbname=template1");
-    auto const text = message<shedlock::usage_error>([&] { (void) elsewhere.try_acquire(name, {.at_most = 1s}); });
+    const auto text = message<shedlock::usage_error>([&] { (void) elsewhere.try_acquire(name, {.at_most = 1s}); });
     EXPECT_NE(text.find("database \"template1\""), std::string::npos) << text;
     EXPECT_NE(text.find("CREATE EXTENSION shedlock"), std::string::npos) << text;
     EXPECT_THROW((void) elsewhere.try_acquire(name, {.at_most = 1s}), shedlock::usage_error)
@@ -371,11 +371,11 @@ TEST_F(client_test, says_that_the_extension_is_missing)
 TEST_F(client_test, says_that_the_extension_is_of_another_version)
 {
     ONLY_THE_EXTENSION("see edition_test");
-    for (auto const &[version, advice] :
+    for (const auto &[version, advice] :
          {std::pair{"0.9", "ALTER EXTENSION shedlock UPDATE"}, {"2.0", "install a newer client"}}) {
         server::ask("UPDATE pg_extension SET extversion = '" + std::string{version} + "' WHERE extname = 'shedlock'");
         auto other = client(server::connection());
-        auto const text = message<shedlock::usage_error>([&] { (void) other.try_acquire(name, {.at_most = 1s}); });
+        const auto text = message<shedlock::usage_error>([&] { (void) other.try_acquire(name, {.at_most = 1s}); });
         EXPECT_NE(text.find(advice), std::string::npos) << text;
     }
     server::ask("UPDATE pg_extension SET extversion = '1.0' WHERE extname = 'shedlock'");
@@ -387,7 +387,7 @@ TEST_F(client_test, says_what_privilege_is_missing)
         ? ""
         : server::ask("CREATE ROLE nobody LOGIN PASSWORD 'n'");
     auto poor = client("user=nobody password=n");
-    auto const text = message<shedlock::usage_error>([&] { (void) poor.try_acquire(name, {.at_most = 1s}); });
+    const auto text = message<shedlock::usage_error>([&] { (void) poor.try_acquire(name, {.at_most = 1s}); });
     EXPECT_NE(text.find("permission denied"), std::string::npos) << text;
     EXPECT_NE(text.find("SELECT shedlock_grant("), std::string::npos) << text;
 }
@@ -395,7 +395,7 @@ TEST_F(client_test, says_what_privilege_is_missing)
 TEST_F(client_test, says_that_the_server_takes_no_writes)
 {
     auto reader = client("options='-c default_transaction_read_only=on' target_session_attrs=any");
-    auto const text = message<shedlock::connection_error>([&] { (void) reader.try_acquire(name, {.at_most = 1s}); });
+    const auto text = message<shedlock::connection_error>([&] { (void) reader.try_acquire(name, {.at_most = 1s}); });
     EXPECT_NE(text.find("target_session_attrs=read-write"), std::string::npos) << text;
 }
 
@@ -413,7 +413,7 @@ TEST_F(client_test, looks_for_another_server_when_this_one_takes_no_writes)
 TEST_F(client_test, finds_the_extension_in_any_schema_and_when_it_moves)
 {
     ONLY_THE_EXTENSION("it stays where it was put");
-    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    const auto mine = locks.try_acquire(name, {.at_most = 1min});
     server::ask("CREATE SCHEMA \"else where\"");
     server::ask("ALTER EXTENSION shedlock SET SCHEMA \"else where\"");
     EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min})) << "the same connection as before";
@@ -432,7 +432,7 @@ TEST_F(client_test, is_not_fooled_by_functions_of_the_same_name)
         "CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'");
     server::ask("ALTER ROLE postgres SET search_path = evil, pg_catalog, public");
     auto other = client(server::connection());
-    auto const mine = other.try_acquire(name, {.at_most = 1min});
+    const auto mine = other.try_acquire(name, {.at_most = 1min});
     server::ask("ALTER ROLE postgres RESET search_path");
     server::ask("DROP SCHEMA evil CASCADE");
     ASSERT_TRUE(mine);
@@ -441,24 +441,24 @@ TEST_F(client_test, is_not_fooled_by_functions_of_the_same_name)
 
 TEST_F(client_test, works_with_unusual_settings_of_the_role)
 {
-    for (auto const *const setting :
+    for (const auto *const setting :
          {"synchronous_commit = off", "default_transaction_isolation = serializable", "client_min_messages = error",
           "intervalstyle = sql_standard", "datestyle = 'SQL, DMY'", "timezone = 'Asia/Kathmandu'",
           "standard_conforming_strings = off", "client_encoding = LATIN1", "lc_messages = 'de_DE.UTF-8'"}) {
         try {
             server::ask(std::string{"ALTER ROLE postgres SET "} + setting);
-        } catch (pqxx::sql_error const &) {
+        } catch (const pqxx::sql_error &) {
             continue; // the locale is missing here, or PostgreSQL 19 refuses standard_conforming_strings = off
         }
         auto other = client(server::connection());
-        auto const tick = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+        const auto tick = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
         auto mine = other.try_acquire(name + " ß " + setting, {.at_most = 1min, .tick = tick});
         EXPECT_TRUE(mine) << setting;
         if (mine) {
             mine->extend(2h);
             EXPECT_GT(server::remaining(name + " ß " + setting), 1h) << setting;
             mine->release();
-            auto const why = message<shedlock::lock_lost>([&] { other.release(name + " ß " + setting, token{1}); });
+            const auto why = message<shedlock::lock_lost>([&] { other.release(name + " ß " + setting, token{1}); });
             EXPECT_NE(why.find("was not released"), std::string::npos) << setting << ": " << why;
         }
         server::ask("ALTER ROLE postgres RESET ALL");
@@ -475,7 +475,7 @@ struct tally {
 };
 
 template <typename Acquire, typename Pause>
-tally count_in_a_crowd(Acquire const &acquire, Pause const &between_read_and_write)
+tally count_in_a_crowd(const Acquire &acquire, const Pause &between_read_and_write)
 {
     std::atomic<int> counter = 0, done = 0;
     {
@@ -498,7 +498,7 @@ tally count_in_a_crowd(Acquire const &acquire, Pause const &between_read_and_wri
 
 TEST_F(client_test, one_at_a_time_among_many)
 {
-    auto const [counter, done] = count_in_a_crowd(
+    const auto [counter, done] = count_in_a_crowd(
         [&] {
             thread_local auto own = client(server::connection());
             auto mine = own.acquire(name, {.at_most = 1h}, 24h);
@@ -513,7 +513,7 @@ TEST_F(client_test, one_at_a_time_among_many)
 TEST_F(client_test, without_the_lock_updates_are_lost)
 {
     std::barrier all_have_read{8};
-    auto const [counter, done] = count_in_a_crowd([] { return 0; }, [&] { all_have_read.arrive_and_wait(); });
+    const auto [counter, done] = count_in_a_crowd([] { return 0; }, [&] { all_have_read.arrive_and_wait(); });
     EXPECT_EQ(done, 40);
     EXPECT_LT(counter, 40);
 }

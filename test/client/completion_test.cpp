@@ -15,18 +15,18 @@ shedlock::options const kept{.at_most = 1h, .keep_alive = true};
 class completion_test : public with_server {
 protected:
     // By SQL, as the holder of the token may do it.
-    void complete(shedlock::lock const &mine) const
+    void complete(const shedlock::lock &mine) const
     {
-        for (auto const &one : mine.names().list())
+        for (const auto &one : mine.names().list())
             server::ask("SELECT shedlock_complete_token(" + server::literal(one) + ", " +
                         std::to_string(number(mine.token())) + ")");
     }
 
     // Keep-alive learns that the lock is not ours any more, and drops it. No stop is requested and no event
     // is reported, neither then nor at the deadline nor after it.
-    void expect_dropped_in_silence(shedlock::lock const &mine, shedlock::clock::time_point deadline)
+    void expect_dropped_in_silence(const shedlock::lock &mine, shedlock::clock::time_point deadline)
     {
-        frozen_clock const clock;
+        const frozen_clock clock;
         advance_clock(21min);
         EXPECT_TRUE(server::comes_true([&] { return !mine.held(); }));
         EXPECT_LT(shedlock::clock::now(), deadline) << "keep-alive has learned of it";
@@ -42,7 +42,7 @@ protected:
 TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 {
     auto mine = locks.try_acquire(name, kept);
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     complete(*mine);
     expect_dropped_in_silence(*mine, deadline);
     EXPECT_EQ(server::state(name), "free");
@@ -55,9 +55,9 @@ TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 TEST_F(completion_test, keep_alive_drops_it_in_silence_although_it_was_acquired_again)
 {
     auto mine = locks.try_acquire(name, kept);
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     complete(*mine);
-    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    const auto next = locks.try_acquire(name, {.at_most = 1min});
     expect_dropped_in_silence(*mine, deadline);
     mine.reset();
     EXPECT_EQ(heard.texts(), "");
@@ -66,19 +66,19 @@ TEST_F(completion_test, keep_alive_drops_it_in_silence_although_it_was_acquired_
 
 TEST_F(completion_test, keep_alive_distinguishes_completed_lost_and_held_locks)
 {
-    auto const held = locks.try_acquire(name + " held", kept);
-    auto const completed = locks.try_acquire({name + " a", name + " b"}, kept);
-    auto const lost = locks.try_acquire(name + " lost", kept);
-    auto const failed = locks.try_acquire(name + " failed", kept);
-    auto const also_completed = locks.try_acquire(name + " also", kept);
+    const auto held = locks.try_acquire(name + " held", kept);
+    const auto completed = locks.try_acquire({name + " a", name + " b"}, kept);
+    const auto lost = locks.try_acquire(name + " lost", kept);
+    const auto failed = locks.try_acquire(name + " failed", kept);
+    const auto also_completed = locks.try_acquire(name + " also", kept);
     complete(*completed);
     locks.force_release(name + " lost");
     locks.release(name + " failed", failed->token(), shedlock::outcome::failed);
     complete(*also_completed);
     let_pass(21min);
-    for (auto const *const one : {&*lost, &*failed})
+    for (const auto *const one : {&*lost, &*failed})
         EXPECT_TRUE(server::comes_true([&] { return one->stop_token().stop_requested(); }));
-    for (auto const *const one : {&*completed, &*also_completed}) {
+    for (const auto *const one : {&*completed, &*also_completed}) {
         EXPECT_TRUE(server::comes_true([&] { return !one->held(); }));
         EXPECT_FALSE(one->stop_token().stop_requested()) << one->names().to_text();
     }
@@ -86,7 +86,7 @@ TEST_F(completion_test, keep_alive_distinguishes_completed_lost_and_held_locks)
         let_pass(21min);
     EXPECT_TRUE(held->held());
     EXPECT_EQ(heard.all().size(), 2u) << heard.texts();
-    for (auto const &one : heard.all()) {
+    for (const auto &one : heard.all()) {
         EXPECT_EQ(one.what, event::kind::lost) << one.text;
         EXPECT_NE(one.text.find(one.lock.list().front()), std::string::npos) << one.text;
         EXPECT_TRUE(one.lock.list() == lost->names().list() || one.lock.list() == failed->names().list()) << one.text;
@@ -95,12 +95,12 @@ TEST_F(completion_test, keep_alive_distinguishes_completed_lost_and_held_locks)
 
 TEST_F(completion_test, a_completed_lock_may_be_released_in_any_way)
 {
-    auto const completed = [&] {
+    const auto completed = [&] {
         auto mine = locks.try_acquire(name, {.at_most = 1min});
         complete(*mine);
         return mine;
     };
-    for (auto const how : {shedlock::outcome::done, shedlock::outcome::failed}) {
+    for (const auto how : {shedlock::outcome::done, shedlock::outcome::failed}) {
         EXPECT_NO_THROW(completed()->release(how));
         EXPECT_EQ(server::last_outcome(name), "done");
         EXPECT_NO_THROW(locks.release(name, completed()->detach(), how));
@@ -108,9 +108,9 @@ TEST_F(completion_test, a_completed_lock_may_be_released_in_any_way)
     }
     completed().reset();
     try {
-        auto const mine = completed();
+        const auto mine = completed();
         throw std::out_of_range{"work"};
-    } catch (std::out_of_range const &) {
+    } catch (const std::out_of_range &) {
     }
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_EQ(heard.texts(), "");
@@ -120,11 +120,11 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
     complete(*mine);
-    auto const state = [](std::function<void()> const &extend) -> std::string {
+    const auto state = [](const std::function<void()> &extend) -> std::string {
         try {
             extend();
             return "";
-        } catch (shedlock::lock_lost const &failure) {
+        } catch (const shedlock::lock_lost &failure) {
             return failure.sqlstate();
         }
     };
@@ -146,9 +146,9 @@ TEST_F(completion_test, a_completed_lock_cannot_be_extended)
 // each one.
 TEST_F(completion_test, of_several_names_only_those_not_completed_are_kept_and_released)
 {
-    auto const a = name + " a", b = name + " b", c = name + " c";
+    const auto a = name + " a", b = name + " b", c = name + " c";
     auto mine = locks.try_acquire({a, b, c}, kept);
-    auto const complete_one = [&](std::string const &one) {
+    const auto complete_one = [&](const std::string &one) {
         server::ask("SELECT shedlock_complete_token('" + one + "', " + std::to_string(number(mine->token())) + ")");
     };
     complete_one(b);
@@ -176,14 +176,14 @@ TEST_F(completion_test, of_several_names_only_those_not_completed_are_kept_and_r
 
 TEST_F(completion_test, of_several_names_one_that_is_lost_is_reported)
 {
-    auto const a = name + " a", b = name + " b", c = name + " c";
+    const auto a = name + " a", b = name + " b", c = name + " c";
     auto mine = locks.try_acquire({a, b, c}, {.at_most = 1min});
     server::ask("SELECT shedlock_complete_token('" + a + "', " + std::to_string(number(mine->token())) + ")");
     locks.force_release(b);
     try {
         locks.extend({a, b, c}, mine->token(), 1min);
         FAIL() << "lost";
-    } catch (shedlock::lock_lost const &lost) {
+    } catch (const shedlock::lock_lost &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001") << lost.what();
     }
     EXPECT_THROW(mine->release(), shedlock::lock_lost);
@@ -217,9 +217,9 @@ TEST_F(completion_test, run_is_true_when_its_work_has_completed_the_lock)
 
 TEST_F(completion_test, completes_by_a_statement_for_any_driver)
 {
-    table_of_work const table;
+    const table_of_work table;
     auto mine = locks.try_acquire({name, name + " '2'"}, {.at_most = 1min});
-    auto const statement = mine->complete_statement();
+    const auto statement = mine->complete_statement();
     EXPECT_EQ(statement.find('\n'), std::string::npos) << "one line, for logs: " << statement;
     EXPECT_EQ(table.do_with(statement + "; ROLLBACK; BEGIN"), "");
     EXPECT_EQ(server::state(name), "held");
@@ -231,7 +231,7 @@ TEST_F(completion_test, completes_by_a_statement_for_any_driver)
     EXPECT_EQ(table.rows(), "1");
 
     auto lost = locks.try_acquire(name, {.at_most = 1min});
-    auto const too_late = lost->complete_statement();
+    const auto too_late = lost->complete_statement();
     locks.force_release(name);
     EXPECT_EQ(table.do_with(too_late), "SL001");
     EXPECT_EQ(table.rows(), "1");
@@ -241,14 +241,14 @@ TEST_F(completion_test, is_inert_after_completed)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     server::ask("BEGIN; " + mine->complete_statement() + "; COMMIT");
-    auto const stop = mine->stop_token();
+    const auto stop = mine->stop_token();
     mine->completed();
     EXPECT_FALSE(mine->held());
     EXPECT_FALSE(stop.stop_requested());
     EXPECT_THROW((void) mine->token(), shedlock::usage_error);
     EXPECT_THROW((void) mine->complete_statement(), shedlock::usage_error);
     EXPECT_THROW((void) mine->tick(), shedlock::usage_error);
-    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    const auto next = locks.try_acquire(name, {.at_most = 1min});
     EXPECT_NO_THROW(mine->completed());
     EXPECT_NO_THROW(mine->release());
     mine.reset();
@@ -262,7 +262,7 @@ TEST_F(completion_test, is_inert_after_completed)
 
 TEST_F(completion_test, is_released_as_failed_when_its_transaction_has_not_committed)
 {
-    auto const rolled_back = [](shedlock::lock &lock) {
+    const auto rolled_back = [](shedlock::lock &lock) {
         server::ask("BEGIN; " + lock.complete_statement() + "; ROLLBACK");
     };
     auto mine = locks.try_acquire(name, {.at_most = 1min});
@@ -281,7 +281,7 @@ TEST_F(completion_test, is_released_as_failed_when_its_transaction_has_not_commi
 
 TEST_F(completion_test, need_not_know_of_the_commit)
 {
-    auto const committed = [](shedlock::lock &lock) {
+    const auto committed = [](shedlock::lock &lock) {
         server::ask("BEGIN; " + lock.complete_statement() + "; COMMIT");
     };
     auto mine = locks.try_acquire(name, {.at_most = 1min});
@@ -295,12 +295,12 @@ TEST_F(completion_test, need_not_know_of_the_commit)
 
 TEST_F(completion_test, keep_alive_goes_on_when_the_commit_has_failed)
 {
-    table_of_work const table;
+    const table_of_work table;
     server::ask("ALTER TABLE work ADD UNIQUE (number) DEFERRABLE INITIALLY DEFERRED");
     auto mine = locks.try_acquire(name, kept);
     EXPECT_EQ(table.do_with(std::string{table.work} + "; " + mine->complete_statement()), "23505");
     for (int i = 0; i < 4; ++i) {
-        auto const deadline = mine->deadline();
+        const auto deadline = mine->deadline();
         let_pass(21min);
         ASSERT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
         ASSERT_EQ(server::state(name), "held");
@@ -314,11 +314,11 @@ TEST_F(completion_test, keep_alive_goes_on_when_the_commit_has_failed)
 TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
 {
     auto mine = locks.try_acquire(name, kept);
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     (void) mine->complete_statement();
     // To the client this looks like a commit for a tick, followed by an acquisition for a later tick.
     locks.force_release(name);
-    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    const auto next = locks.try_acquire(name, {.at_most = 1min});
     expect_dropped_in_silence(*mine, deadline);
     mine.reset();
     EXPECT_EQ(heard.texts(), "");
@@ -333,7 +333,7 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
 
 TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
 {
-    auto const overtaken = [&](shedlock::options const &how, std::function<void(shedlock::lock &)> const &end) {
+    const auto overtaken = [&](const shedlock::options &how, const std::function<void(shedlock::lock &)> &end) {
         std::optional<shedlock::lock> next;
         return locks.run(name, how, [&](shedlock::lock &lock) {
             end(lock);
@@ -384,18 +384,18 @@ TEST_F(completion_test, a_commit_that_takes_long_is_not_reported_by_keep_alive)
 TEST_F(completion_test, tells_the_tick)
 {
     using std::chrono::sys_time, std::chrono::microseconds;
-    auto const stored = [&] {
+    const auto stored = [&] {
         return sys_time<microseconds>{
             microseconds{std::stoll(server::ask("SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock"
                                                 " WHERE name = '" +
                                                 name + "'"))}};
     };
     EXPECT_EQ(locks.try_acquire(name, {.at_most = 1min})->tick(), std::nullopt);
-    auto const now = std::chrono::floor<microseconds>(std::chrono::system_clock::now());
-    auto const given = locks.try_acquire(name, {.at_most = 1min, .tick = now})->tick();
+    const auto now = std::chrono::floor<microseconds>(std::chrono::system_clock::now());
+    const auto given = locks.try_acquire(name, {.at_most = 1min, .tick = now})->tick();
     EXPECT_EQ(given, now);
     EXPECT_EQ(stored(), now);
-    auto const computed = locks.try_acquire(name + " every", {.at_most = 1min, .every = 1h})->tick();
+    const auto computed = locks.try_acquire(name + " every", {.at_most = 1min, .every = 1h})->tick();
     ASSERT_TRUE(computed);
     EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('1 h')) * 1000000 = " +
                           std::to_string(computed->time_since_epoch().count())),
@@ -405,7 +405,7 @@ TEST_F(completion_test, tells_the_tick)
 TEST_F(completion_test, tells_the_tick_of_an_acquisition_whose_reply_was_lost)
 {
     using namespace std::chrono;
-    for (auto const every : {std::optional<microseconds>{1h}, std::optional<microseconds>{}}) {
+    for (const auto every : {std::optional<microseconds>{1h}, std::optional<microseconds>{}}) {
         proxy network;
         auto through = client(network.connection());
         (void) through.try_acquire(name + " to connect", {.at_most = 1s});
@@ -414,9 +414,9 @@ TEST_F(completion_test, tells_the_tick_of_an_acquisition_whose_reply_was_lost)
                                     [&] { return through.try_acquire(name, {.at_most = 1min, .every = every}); });
         EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
         network.cut();
-        auto const mine = acquiring.get();
+        const auto mine = acquiring.get();
         ASSERT_TRUE(mine);
-        auto const tick = mine->tick();
+        const auto tick = mine->tick();
         ASSERT_EQ(tick.has_value(), every.has_value());
         if (tick) {
             EXPECT_EQ(server::ask("SELECT extract(epoch FROM last_tick) * 1000000 = " +

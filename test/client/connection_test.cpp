@@ -20,22 +20,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-reply asked(connection &by, std::string const &sql, fields const &values = {})
+reply asked(connection &by, const std::string &sql, const fields &values = {})
 {
     return by.ask(sql, values, clock::now() + 1h, {});
 }
 
-std::string setting(std::string const &how, char const *name)
+std::string setting(const std::string &how, const char *name)
 {
     connection one{how, 1min, true};
     return asked(one, "SELECT pg_catalog.current_setting($1)", {name}).rows.at(0)[0].value();
 }
 
-template <typename Error> std::string message(connection &by, std::string const &sql)
+template <typename Error> std::string message(connection &by, const std::string &sql)
 {
     try {
         asked(by, sql);
-    } catch (Error const &failure) {
+    } catch (const Error &failure) {
         return failure.what();
     }
     return "no error of that type";
@@ -51,7 +51,7 @@ TEST(connection_test, puts_its_defaults_before_what_is_given)
     EXPECT_EQ(setting("", "client_encoding"), "UTF8");
     EXPECT_EQ(setting("postgres:///", "client_encoding"), "UTF8");
     EXPECT_EQ(setting("client_encoding=LATIN1", "client_encoding"), "UTF8") << "names are sent as UTF-8";
-    auto const read_only = std::string{"options='-c default_transaction_read_only=on'"};
+    const auto read_only = std::string{"options='-c default_transaction_read_only=on'"};
     EXPECT_THROW(setting(read_only, "application_name"), connection_error) << "it is for writing";
     EXPECT_NO_THROW(setting(read_only + " target_session_attrs=any", "application_name"));
     EXPECT_NO_THROW((connection{read_only, 1min, false}));
@@ -70,8 +70,8 @@ TEST(connection_test, leaves_to_the_environment_what_it_decides)
 
 TEST(connection_test, keeps_an_idle_connection_alive_unless_that_was_decided)
 {
-    auto const host = "host=localhost ";
-    auto const idle = [&](std::string const &more) {
+    const auto host = "host=localhost ";
+    const auto idle = [&](const std::string &more) {
         connection const one{host + more, 1min, true};
         int seconds = 0;
         socklen_t size = sizeof seconds;
@@ -87,7 +87,7 @@ TEST(connection_test, waits_for_a_silent_host)
 {
     proxy network;
     network.hold_newcomers();
-    auto const begin = clock::now();
+    const auto begin = clock::now();
     EXPECT_THROW((connection{network.connection(), 1s, true}), connection_error);
     EXPECT_GE(clock::now() - begin, 1s);
     network.cut();
@@ -95,7 +95,7 @@ TEST(connection_test, waits_for_a_silent_host)
 
 TEST(connection_test, leaves_to_a_service_file_what_it_decides)
 {
-    auto const file = std::filesystem::temp_directory_path() / ("shedlock." + std::to_string(::getpid()));
+    const auto file = std::filesystem::temp_directory_path() / ("shedlock." + std::to_string(::getpid()));
     std::ofstream{file} << "[reader]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=read-only\n"
                            "[any]\noptions=-c default_transaction_read_only=on\ntarget_session_attrs=any\n"
                            "[hurries]\nconnect_timeout=2\n";
@@ -120,7 +120,7 @@ TEST(connection_test, says_the_servers_words_in_one_line)
     EXPECT_EQ(message<error>(one, "DO $$ BEGIN RAISE 'no' USING DETAIL = 'Because.', HINT = 'Do it.'; END $$"),
               "no. Because. Do it");
     EXPECT_EQ(message<error>(one, "DO $$ BEGIN RAISE 'a\n\tb'; END $$"), "a. b");
-    auto const said = asked(one, "DO $$ BEGIN RAISE WARNING 'one'; RAISE WARNING 'two' USING HINT = 'Do it.'; END $$");
+    const auto said = asked(one, "DO $$ BEGIN RAISE WARNING 'one'; RAISE WARNING 'two' USING HINT = 'Do it.'; END $$");
     EXPECT_EQ(said.notice_text(), "one; two. Do it");
     EXPECT_EQ(asked(one, "SELECT 1").notice_text(), "") << "of this request only";
 }
@@ -128,7 +128,7 @@ TEST(connection_test, says_the_servers_words_in_one_line)
 TEST(connection_test, tells_null_from_empty)
 {
     connection one{"", 1min, true};
-    auto const rows = asked(one, "SELECT $1::text, $2::text, $2::text || 'x'", {std::nullopt, ""}).rows;
+    const auto rows = asked(one, "SELECT $1::text, $2::text, $2::text || 'x'", {std::nullopt, ""}).rows;
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0], (fields{std::nullopt, "", "x"}));
 }
@@ -153,7 +153,7 @@ TEST(connection_test, believes_no_rows_before_the_commit)
 TEST(connection_test, waits_no_longer_than_its_limit)
 {
     connection late{"", 1min, true};
-    auto const begin = clock::now();
+    const auto begin = clock::now();
     EXPECT_THROW(late.ask("SELECT pg_catalog.pg_sleep(3600)", {}, begin + 300ms, {}), reply_lost);
     connection stopped{"", 1min, true};
     std::stop_source stop;

@@ -7,11 +7,11 @@ namespace {
 
 std::string const database = "edition";
 
-std::string ask(std::string const &sql)
+std::string ask(const std::string &sql)
 {
     pqxx::connection direct{"dbname=" + database};
     pqxx::nontransaction transaction{direct};
-    auto const rows = transaction.exec(sql);
+    const auto rows = transaction.exec(sql);
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
 }
 
@@ -27,10 +27,10 @@ protected:
     }
     void TearDown() override { server::ask("DROP DATABASE IF EXISTS " + database + " WITH (FORCE)"); }
 
-    static void install_portable(std::string const &schema = "public")
+    static void install_portable(const std::string &schema = "public")
     {
         ask("CREATE SCHEMA IF NOT EXISTS \"" + schema + '"');
-        auto const psql = "psql -Xq -v ON_ERROR_STOP=1 -d " + database + " -c 'SET search_path = \"" + schema +
+        const auto psql = "psql -Xq -v ON_ERROR_STOP=1 -d " + database + " -c 'SET search_path = \"" + schema +
                           "\"' -f " SHEDLOCK_SOURCE "/extension/portable/shedlock.sql";
         ASSERT_EQ(std::system(psql.c_str()), 0);
     }
@@ -39,11 +39,11 @@ protected:
     std::string attempt(shedlock::edition *found = nullptr)
     try {
         auto mine = client("dbname=" + database);
-        bool const granted = mine.try_acquire(name, {.at_most = 1min}).has_value();
+        const bool granted = mine.try_acquire(name, {.at_most = 1min}).has_value();
         if (found)
             *found = mine.edition();
         return granted ? "granted" : "refused";
-    } catch (shedlock::usage_error const &failure) {
+    } catch (const shedlock::usage_error &failure) {
         return failure.what();
     }
 };
@@ -51,7 +51,7 @@ protected:
 TEST_F(edition_test, is_the_portable_one_if_its_schema_is_on_search_path)
 {
     install_portable("else where");
-    auto const text = attempt();
+    const auto text = attempt();
     EXPECT_NE(text.find("CREATE EXTENSION shedlock"), std::string::npos) << text;
     EXPECT_NE(text.find("must be on search_path, which is \"$user\", public"), std::string::npos) << text;
     ask("ALTER DATABASE " + database + " SET search_path = public, \"else where\"");
@@ -76,12 +76,12 @@ TEST_F(edition_test, is_the_extension_wherever_that_is)
 TEST_F(edition_test, is_of_no_use_in_another_version)
 {
     install_portable();
-    for (auto const &[version, advice] :
+    for (const auto &[version, advice] :
          {std::pair{"0.9", "run the shedlock.sql of a newer version"}, {"2.0", "install a newer client"}}) {
         ask("CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text) LANGUAGE sql IMMUTABLE"
             " AS $$ SELECT 'portable', '" +
             std::string{version} + "' $$");
-        auto const text = attempt();
+        const auto text = attempt();
         EXPECT_NE(text.find(advice), std::string::npos) << text;
     }
 }
@@ -98,7 +98,7 @@ TEST_F(edition_test, may_become_the_extension_while_clients_work)
         std::atomic<int> granted = 0;
         std::vector<std::jthread> crowd;
         for (int i = 0; i < 4; ++i)
-            crowd.emplace_back([&, i](std::stop_token const &stop) {
+            crowd.emplace_back([&, i](const std::stop_token &stop) {
                 while (!stop.stop_requested())
                     EXPECT_NO_THROW(granted += mine.run(name + std::to_string(i), {.at_most = 1min},
                                                         [](auto &lock) { lock.extend(2min); }));
@@ -112,7 +112,7 @@ TEST_F(edition_test, may_become_the_extension_while_clients_work)
         let_pass(mine, 21min);
     EXPECT_TRUE(held->held());
     EXPECT_FALSE(client("dbname=" + database).try_acquire(name, {.at_most = 1min}));
-    auto const token = std::to_string(number(held->token()));
+    const auto token = std::to_string(number(held->token()));
     EXPECT_EQ(ask("SELECT token FROM shedlock_locks WHERE name = '" + name + '\''), token);
     EXPECT_NO_THROW(held->release());
     EXPECT_EQ(heard.texts(), "");

@@ -11,7 +11,7 @@ protected:
 
     void TearDown() override
     {
-        for (auto const &one : heard.all()) {
+        for (const auto &one : heard.all()) {
             EXPECT_EQ(one.lock.list(), std::vector{name});
             EXPECT_NE(one.text.find(name), std::string::npos) << one.text;
             EXPECT_EQ(one.text.find('\n'), std::string::npos) << one.text;
@@ -19,7 +19,7 @@ protected:
         }
     }
 
-    void expect_told(event::kind what, std::string const &words = "")
+    void expect_told(event::kind what, const std::string &words = "")
     {
         EXPECT_TRUE(server::comes_true([&] { return heard.include(what); })) << heard.texts();
         EXPECT_NE(heard.texts().find(words), std::string::npos) << '"' << words << "\" in: " << heard.texts();
@@ -57,10 +57,10 @@ TEST_F(event_test, a_lock_that_keep_alive_could_not_extend_is_lost)
 TEST_F(event_test, a_lock_that_was_taken_over_is_not_reported_to_end_by_itself)
 {
     int losses = 0;
-    for (bool const keep_alive : {false, true}) {
+    for (const bool keep_alive : {false, true}) {
         auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = keep_alive});
         locks.force_release(name);
-        auto const next = locks.try_acquire(name, {.at_most = 1min});
+        const auto next = locks.try_acquire(name, {.at_most = 1min});
         if (keep_alive) {
             advance_clock(21min);
             EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
@@ -132,20 +132,20 @@ TEST_F(event_test, a_release_whose_reply_was_lost_is_unclear)
 
 TEST_F(event_test, a_terminated_connection_is_reported_in_the_servers_words)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1min});
+    const auto mine = locks.try_acquire(name, {.at_most = 1min});
     pqxx::connection other{server::connection()};
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // force_release waits for this
     auto forcing = std::async(std::launch::async, [&]() -> std::string {
         try {
             locks.force_release(name);
-        } catch (shedlock::connection_error const &failure) {
+        } catch (const shedlock::connection_error &failure) {
             return failure.what();
         }
         return "";
     });
     EXPECT_TRUE(server::comes_true([] { return server::terminate("shedlock_force_release") == 1; }));
-    auto const text = forcing.get();
+    const auto text = forcing.get();
     EXPECT_NE(text.find("terminating connection due to administrator command"), std::string::npos) << text;
     EXPECT_EQ(text.find("client encoding"), std::string::npos) << text;
 }
@@ -154,7 +154,7 @@ TEST_F(event_test, the_handler_may_use_the_client)
 {
     std::atomic<bool> is_done = false;
     std::optional<shedlock::client> busy;
-    busy.emplace(server::connection(), shedlock::client_settings{.timeout = 1min, .on_event = [&](event const &) {
+    busy.emplace(server::connection(), shedlock::client_settings{.timeout = 1min, .on_event = [&](const event &) {
                                                                      busy->force_release("nobody's");
                                                                      is_done = true;
                                                                  }});
@@ -176,7 +176,7 @@ TEST_F(event_test, is_a_line_on_stderr_by_default)
     locks.force_release(name);
     testing::internal::CaptureStderr();
     mine.reset();
-    auto const text = testing::internal::GetCapturedStderr();
+    const auto text = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(text.starts_with("shedlock: ")) << text;
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
     EXPECT_NE(text.find(name), std::string::npos) << text;

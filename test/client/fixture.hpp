@@ -29,22 +29,22 @@ inline std::int64_t number(token value)
 // A table for what the transactions of a test commit.
 class table_of_work {
 public:
-    static constexpr char const *work = "INSERT INTO work DEFAULT VALUES";
+    static constexpr const char *work = "INSERT INTO work DEFAULT VALUES";
 
     table_of_work() { server::ask("CREATE TABLE work (number int DEFAULT 0)"); }
     ~table_of_work() { server::ask("DROP TABLE work"); }
-    table_of_work(table_of_work const &) = delete;
-    table_of_work &operator=(table_of_work const &) = delete;
+    table_of_work(const table_of_work &) = delete;
+    table_of_work &operator=(const table_of_work &) = delete;
     [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM work"); }
 
     // Does the work and then executes this statement, in one transaction. Returns the SQLSTATE with which it failed, or
     // "".
-    [[nodiscard]] std::string do_with(std::string const &statement) const
+    [[nodiscard]] std::string do_with(const std::string &statement) const
     {
         try {
             server::ask(std::string{"BEGIN; "} + work + "; " + statement + "; COMMIT");
             return "";
-        } catch (pqxx::sql_error const &failure) {
+        } catch (const pqxx::sql_error &failure) {
             return std::string{failure.sqlstate()};
         }
     }
@@ -53,9 +53,9 @@ public:
 class events {
 public:
     // A client that was destroyed in a callback may call the handler after the end of the test.
-    [[nodiscard]] std::function<void(event const &)> handler()
+    [[nodiscard]] std::function<void(const event &)> handler()
     {
-        return [heard = heard_](event const &one) {
+        return [heard = heard_](const event &one) {
             std::lock_guard const hold{heard->mutex};
             heard->all.push_back(one);
         };
@@ -69,7 +69,7 @@ public:
     [[nodiscard]] std::string texts()
     {
         std::string lines;
-        for (auto const &one : all())
+        for (const auto &one : all())
             if (one.what != event::kind::not_reported)
                 lines += one.text + '\n';
         return lines;
@@ -91,7 +91,7 @@ protected:
     std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks = client(server::connection());
 
-    shedlock::client client(std::string const &connection, std::chrono::milliseconds timeout = 1min)
+    shedlock::client client(const std::string &connection, std::chrono::milliseconds timeout = 1min)
     {
         return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
     }
@@ -103,7 +103,7 @@ protected:
         auto kept = by.try_acquire(name + " is kept", {.at_most = 2 * time, .keep_alive = true});
         auto ends = by.try_acquire(name + " ends", {.at_most = time});
         ASSERT_TRUE(kept && ends);
-        auto const before = kept->deadline();
+        const auto before = kept->deadline();
         advance_clock(time);
         by.try_acquire(name + " wakes them", {.at_most = 1h}).value().release(); // they may sleep for up to a second
         EXPECT_TRUE(server::comes_true([&] {

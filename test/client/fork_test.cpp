@@ -15,16 +15,16 @@ constexpr bool may_have_threads_in_a_child = true;
 namespace {
 
 // What work returns in a child of this process. The result also shows if the child did not end normally.
-std::string in_child(std::function<std::string()> const &work)
+std::string in_child(const std::function<std::string()> &work)
 {
     int ends[2];
     if (::pipe(ends) != 0)
         return "no pipe";
-    auto const child = ::fork();
+    const auto child = ::fork();
     if (child == 0) {
         ::close(ends[0]);
         ::alarm(300);
-        auto const text = work() + "the end";
+        const auto text = work() + "the end";
         ::_exit(::write(ends[1], text.data(), text.size()) < 0);
     }
     ::close(ends[1]);
@@ -39,13 +39,13 @@ std::string in_child(std::function<std::string()> const &work)
                                                     : said + "... ended by " + std::to_string(status);
 }
 
-template <typename Work> std::string unless_refused(char const *what, Work const &work)
+template <typename Work> std::string unless_refused(const char *what, const Work &work)
 {
     try {
         work();
-    } catch (shedlock::usage_error const &) {
+    } catch (const shedlock::usage_error &) {
         return "";
-    } catch (std::exception const &failure) {
+    } catch (const std::exception &failure) {
         return std::string{what} + " threw: " + failure.what() + '\n';
     }
     return std::string{what} + " did something\n";
@@ -61,7 +61,7 @@ std::string unless_inert(shedlock::lock &lock)
            unless_refused("names", [&] { (void) lock.names(); }) + unless_refused("detach", [&] { lock.detach(); });
 }
 
-std::string unless_inert(shedlock::client &locks, std::string const &name)
+std::string unless_inert(shedlock::client &locks, const std::string &name)
 {
     shedlock::options const how{.at_most = 1min};
     return unless_refused("try_acquire", [&] { (void) locks.try_acquire(name, how); }) +
@@ -106,7 +106,7 @@ protected:
 TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
     expect_as_before(*mine, granted);
 }
@@ -114,10 +114,10 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone)
 TEST_F(fork_test, a_child_leaves_alone_a_lock_that_its_parent_keeps_alive)
 {
     auto mine = own->try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     EXPECT_EQ(in_child([&] { return all_unless_inert(mine); }), "");
     for (int i = 0; i < 3; ++i) {
-        auto const deadline = mine->deadline();
+        const auto deadline = mine->deadline();
         let_pass(*own, 21min);
         EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
     }
@@ -128,7 +128,7 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone_when_it_assigns_to_its_c
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
     auto second = own->try_acquire(name + " second", {.at_most = 1h});
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     EXPECT_EQ(in_child([&] {
                   advance_clock(1h); // the child's own
                   bool const is_stopped = second->stop_token().stop_requested();
@@ -145,7 +145,7 @@ TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_call_was_under_way)
     proxy network;
     own.emplace(client(network.connection(), 1h));
     auto mine = own->try_acquire(name, {.at_most = 1min, .keep_alive = true});
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     network.hold_replies();
     auto silent = std::async(std::launch::async,
                              [&] { EXPECT_TRUE(own->try_acquire(name + " 2", {.at_most = 1min})) << "in the end"; });
@@ -159,7 +159,7 @@ TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_call_was_under_way)
 TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_caller_was_waiting)
 {
     auto mine = own->try_acquire(name, {.at_most = 1min});
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     auto waiting = std::async(std::launch::async, [&] { return own->acquire(name, {.at_most = 1min}, 10min); });
     EXPECT_TRUE(server::comes_true(
         [&] { return server::ask("SELECT refused FROM shedlock_stats WHERE name = '" + name + "'") >= "1"; }));

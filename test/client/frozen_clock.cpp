@@ -22,10 +22,10 @@ struct state {
     std::atomic<int> stops = 0;
 };
 
-state *map(char const *path, int flags)
+state *map(const char *path, int flags)
 {
-    int const file = ::open(path, flags | O_CLOEXEC, 0600);
-    bool const is_there = file >= 0 && (!(flags & O_CREAT) || ::ftruncate(file, sizeof(state)) == 0);
+    const int file = ::open(path, flags | O_CLOEXEC, 0600);
+    const bool is_there = file >= 0 && (!(flags & O_CREAT) || ::ftruncate(file, sizeof(state)) == 0);
     void *const memory =
         is_there ? ::mmap(nullptr, sizeof(state), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     if (file >= 0)
@@ -37,7 +37,7 @@ state of_this_program;
 
 state *found()
 {
-    auto const *const file = std::getenv("SHEDLOCK_TEST_CLOCK");
+    const auto *const file = std::getenv("SHEDLOCK_TEST_CLOCK");
     auto *const shared = file ? map(file, O_RDWR) : nullptr;
     return shared ? shared : &of_this_program;
 }
@@ -85,14 +85,14 @@ void advance_clock(std::chrono::microseconds by)
 void pass_time(std::chrono::microseconds in_all)
 {
     constexpr std::chrono::milliseconds step{10};
-    frozen_clock const stands_still;
+    const frozen_clock stands_still;
     for (auto left = in_all; left > left.zero(); left -= step) {
         std::this_thread::sleep_for(step);
         advance_clock(std::min<std::chrono::microseconds>(step, left));
     }
 }
 
-void share_clock(std::string const &file, int slowness)
+void share_clock(const std::string &file, int slowness)
 {
     auto *const shared = map(file.c_str(), O_RDWR | O_CREAT);
     if (!shared)
@@ -106,7 +106,7 @@ extern "C" int clock_gettime(clockid_t which, timespec *now) noexcept
     if (which != CLOCK_BOOTTIME)
         return static_cast<int>(::syscall(SYS_clock_gettime, which, now));
     auto &mine = clock_state();
-    auto const time = mine.stops > 0 ? mine.stopped_at.load() : machine_time() + mine.ahead;
+    const auto time = mine.stops > 0 ? mine.stopped_at.load() : machine_time() + mine.ahead;
     *now = {time / second, time % second};
     return 0;
 }

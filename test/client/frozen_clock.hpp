@@ -11,8 +11,8 @@ class frozen_clock {
 public:
     frozen_clock();
     ~frozen_clock();
-    frozen_clock(frozen_clock const &) = delete;
-    frozen_clock &operator=(frozen_clock const &) = delete;
+    frozen_clock(const frozen_clock &) = delete;
+    frozen_clock &operator=(const frozen_clock &) = delete;
 };
 
 // Moves it forward. Threads of the client look at it at least once a second.
@@ -24,4 +24,4 @@ void pass_time(std::chrono::microseconds in_all);
 
 // From now on this program, and those that are started with LD_PRELOAD and with this file in SHEDLOCK_TEST_CLOCK, share
 // one clock. It is so much slower than the machine's that the five seconds of a request take nearly a minute.
-void share_clock(std::string const &file, int slowness = 10);
+void share_clock(const std::string &file, int slowness = 10);

@@ -11,15 +11,15 @@ using guard_test = with_server;
 
 namespace {
 
-constexpr char const *others_wait = "from the guard to the commit no other caller can have the lock";
+constexpr const char *others_wait = "from the guard to the commit no other caller can have the lock";
 
 // Lost already: the statement itself fails.
-void expect_lost(pqxx::work &transaction, std::string const &statement, char const *when)
+void expect_lost(pqxx::work &transaction, const std::string &statement, const char *when)
 {
     try {
         transaction.exec(statement);
         FAIL() << when;
-    } catch (pqxx::sql_error const &lost) {
+    } catch (const pqxx::sql_error &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001") << when;
     }
 }
@@ -28,7 +28,7 @@ void expect_lost(pqxx::work &transaction, std::string const &statement, char con
 
 TEST_F(guard_test, covers_a_transaction_until_its_commit)
 {
-    auto const mine = locks.try_acquire({name + " a", name + " b"}, {.at_most = 1min});
+    const auto mine = locks.try_acquire({name + " a", name + " b"}, {.at_most = 1min});
     pqxx::connection connection{server::connection()};
     {
         pqxx::work transaction{connection};
@@ -42,7 +42,7 @@ TEST_F(guard_test, covers_a_transaction_until_its_commit)
     try {
         transaction.commit();
         FAIL() << "one of them was released by force";
-    } catch (pqxx::sql_error const &lost) {
+    } catch (const pqxx::sql_error &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001");
     }
 }
@@ -92,32 +92,32 @@ TEST_F(guard_test, does_not_wait_for_other_calls_of_the_client)
 }
 
 // From PostgreSQL 19 on standard_conforming_strings is always on.
-bool can_be(char const *setting)
+bool can_be(const char *setting)
 {
     try {
         server::ask(std::string{"SET "} + setting);
         return true;
-    } catch (pqxx::sql_error const &) {
+    } catch (const pqxx::sql_error &) {
         return false;
     }
 }
 
 TEST_F(guard_test, finds_the_names_whatever_the_settings_of_the_connection)
 {
-    auto const strange = name + " 'ß\\u0041\\' \"b\" $$ %s 日本";
+    const auto strange = name + " 'ß\\u0041\\' \"b\" $$ %s 日本";
     server::ask("CREATE SCHEMA evil");
-    for (auto const *const function :
+    for (const auto *const function :
          {"guard_token(text, bigint)", "complete_token(text, bigint)", "complete_token(text[], bigint)"})
         server::ask(std::string{"CREATE FUNCTION evil.shedlock_"} + function + " RETURNS void LANGUAGE sql AS ''");
     std::optional<shedlock::lock> mine;
-    for (auto const *const setting :
+    for (const auto *const setting :
          {"client_encoding = LATIN1", "client_encoding = SQL_ASCII", "client_encoding = EUC_JP",
           "standard_conforming_strings = off", "search_path = evil, pg_catalog, public", "backslash_quote = off"}) {
         if (!can_be(setting))
             continue;
         mine = locks.try_acquire({strange, name + " {b,\\}", name}, {.at_most = 1min});
         ASSERT_TRUE(mine) << setting;
-        for (auto const &statement : {mine->guard_statement(), mine->complete_statement()}) {
+        for (const auto &statement : {mine->guard_statement(), mine->complete_statement()}) {
             pqxx::connection connection{server::connection()};
             pqxx::work transaction{connection};
             transaction.exec(std::string{"SET LOCAL "} + setting);
@@ -129,11 +129,11 @@ TEST_F(guard_test, finds_the_names_whatever_the_settings_of_the_connection)
     }
     mine = locks.try_acquire({strange, name}, {.at_most = 1min});
     locks.force_release(name);
-    for (auto const *const setting :
+    for (const auto *const setting :
          {"client_encoding = LATIN1", "standard_conforming_strings = off", "search_path = evil, pg_catalog, public"}) {
         if (!can_be(setting))
             continue;
-        for (auto const &statement : {mine->guard_statement(), mine->complete_statement()}) {
+        for (const auto &statement : {mine->guard_statement(), mine->complete_statement()}) {
             pqxx::connection connection{server::connection()};
             pqxx::work transaction{connection};
             transaction.exec(std::string{"SET LOCAL "} + setting);
@@ -150,7 +150,7 @@ TEST_F(guard_test, finds_the_extension_when_it_has_moved)
     server::ask("CREATE SCHEMA \"else where\"");
     server::ask("ALTER EXTENSION shedlock SET SCHEMA \"else where\"");
     EXPECT_FALSE(locks.try_acquire(name, {.at_most = 1min})) << "from now on the client knows";
-    for (auto const &statement : {mine->guard_statement(), mine->complete_statement()})
+    for (const auto &statement : {mine->guard_statement(), mine->complete_statement()})
         EXPECT_NO_THROW(server::ask(statement)) << statement;
     mine->completed();
     server::ask("ALTER EXTENSION shedlock SET SCHEMA public");
@@ -159,10 +159,10 @@ TEST_F(guard_test, finds_the_extension_when_it_has_moved)
 
 TEST_F(guard_test, is_a_statement_for_any_driver)
 {
-    auto const mine = locks.try_acquire({name, name + " '2'"}, {.at_most = 1min});
-    auto const statement = mine->guard_statement();
+    const auto mine = locks.try_acquire({name, name + " '2'"}, {.at_most = 1min});
+    const auto statement = mine->guard_statement();
     EXPECT_EQ(statement.find('\n'), std::string::npos) << "one line, for logs: " << statement;
-    table_of_work const table;
+    const table_of_work table;
     EXPECT_EQ(table.do_with(statement), "");
     EXPECT_EQ(table.rows(), "1");
     if (!server::is_portable()) { // in the portable edition no other caller can come in between
@@ -192,7 +192,7 @@ struct overtaken {
 
 TEST_F(guard_test, commits_the_work_and_the_release_together)
 {
-    table_of_work const table;
+    const table_of_work table;
     pqxx::connection connection{server::connection()};
     {
         auto mine = locks.try_acquire({name, name + " 2"}, {.at_most = 1min, .keep_alive = true});
@@ -222,7 +222,7 @@ TEST_F(guard_test, commits_the_work_and_the_release_together)
 
 TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
 {
-    table_of_work const table;
+    const table_of_work table;
     pqxx::connection connection{server::connection()};
     auto mine = locks.try_acquire(name, {.at_most = 1min});
     locks.force_release(name);
@@ -244,7 +244,7 @@ TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
         try {
             shedlock::commit(late, transaction);
             FAIL() << "lost before the commit";
-        } catch (shedlock::lock_lost const &lost) {
+        } catch (const shedlock::lock_lost &lost) {
             EXPECT_EQ(lost.sqlstate(), "SL001");
             EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
         }

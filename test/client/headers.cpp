@@ -9,13 +9,13 @@ void all_of_pqxx_hpp(pqxx::connection &db)
     how.every = 1h;
     shedlock::run(db, "a", how, [](pqxx::work &tx) { tx.exec("SELECT 1"); });
     shedlock::run(db, {"a", "b"}, how,
-                  [](pqxx::work &, shedlock::pqxx_lock const &) { return shedlock::outcome::done; });
+                  [](pqxx::work &, const shedlock::pqxx_lock &) { return shedlock::outcome::done; });
     shedlock::run<pqxx::robusttransaction<>>(db, std::string{"a"}, how, [](auto &) {});
     auto lock = shedlock::acquire(db, std::string_view{"a"}, how, 1min);
     lock->extend(1min, 1s);
     lock->release(shedlock::outcome::failed);
     pqxx::transaction<pqxx::isolation_level::serializable> tx{db};
-    auto const granted = shedlock::try_acquire(tx, std::vector<std::string>{"a"}, how);
+    const auto granted = shedlock::try_acquire(tx, std::vector<std::string>{"a"}, how);
     shedlock::guard(tx, "a", granted->token);
     shedlock::complete(tx, "a", granted->token);
     shedlock::pqxx_lock mine{db, "a", granted->token, granted->tick};

@@ -24,7 +24,7 @@ protected:
     }
 
     // Waits until keep-alive has extended it.
-    static void expect_extended(shedlock::lock const &one, shedlock::clock::time_point since)
+    static void expect_extended(const shedlock::lock &one, shedlock::clock::time_point since)
     {
         EXPECT_TRUE(server::comes_true([&] { return one.deadline() > since; })) << one.names().to_text();
         EXPECT_TRUE(one.held()) << one.names().to_text();
@@ -35,7 +35,7 @@ protected:
 
 TEST_F(keeper_test, gives_its_connection_back)
 {
-    frozen_clock const clock; // so that nothing is extended
+    const frozen_clock clock; // so that nothing is extended
     auto mine = own.try_acquire(name, {.at_most = 2s, .keep_alive = true});
     EXPECT_TRUE(server::comes_true([] { return connections() == "2"; }));
     mine.reset();
@@ -44,14 +44,14 @@ TEST_F(keeper_test, gives_its_connection_back)
 
 TEST_F(keeper_test, keeps_many_locks_over_one_connection)
 {
-    auto const before = threads();
+    const auto before = threads();
     std::vector<shedlock::lock> all;
     for (int i = 0; i < 30; ++i)
         all.push_back(*own.try_acquire(name + std::to_string(i), {.at_most = 1h, .keep_alive = true}));
     for (int i = 0; i < 4; ++i) {
-        auto const deadline = all.back().deadline();
+        const auto deadline = all.back().deadline();
         let_pass(own, 21min);
-        for (auto const &one : all)
+        for (const auto &one : all)
             expect_extended(one, deadline);
     }
     EXPECT_EQ(connections(), "2") << "the callers', and the keeper's";
@@ -68,24 +68,24 @@ TEST_F(keeper_test, one_that_is_stuck_does_not_endanger_the_others)
     pqxx::work row{other};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "0' FOR UPDATE");
     for (int i = 0; i < 3; ++i) { // an hour, and three minutes
-        auto const deadline = all[1].deadline();
+        const auto deadline = all[1].deadline();
         advance_clock(21min);
-        for (auto const &one : all)
+        for (const auto &one : all)
             if (&one != all.data())
                 expect_extended(one, deadline);
     }
     EXPECT_FALSE(all[0].held());
     EXPECT_TRUE(server::comes_true([&] { return all[0].stop_token().stop_requested(); }));
-    for (auto const &one : heard.all())
+    for (const auto &one : heard.all())
         EXPECT_EQ(one.lock.list(), std::vector{name + '0'}) << one.text;
 }
 
 // As docs/client.md says. On the portable edition the row is stuck until the commit.
 TEST_F(keeper_test, survives_a_guarded_transaction_of_half_a_lease)
 {
-    auto const mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const other = own.try_acquire(name + " other", {.at_most = 30min, .keep_alive = true});
-    auto const pass = [&](std::chrono::seconds time) {
+    const auto mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto other = own.try_acquire(name + " other", {.at_most = 30min, .keep_alive = true});
+    const auto pass = [&](std::chrono::seconds time) {
         auto const deadline = other->deadline();
         advance_clock(time);
         expect_extended(*other, deadline);
@@ -94,7 +94,7 @@ TEST_F(keeper_test, survives_a_guarded_transaction_of_half_a_lease)
     pqxx::connection connection;
     pqxx::work transaction{connection};
     transaction.exec(mine->guard_statement());
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     for (int i = 0; i < 3; ++i)
         pass(10min + 10s);
     if (server::is_portable())
@@ -105,18 +105,18 @@ TEST_F(keeper_test, survives_a_guarded_transaction_of_half_a_lease)
     expect_extended(*mine, deadline);
     pass(10min + 10s);
     EXPECT_TRUE(mine->held());
-    for (auto const &one : heard.all())
+    for (const auto &one : heard.all())
         EXPECT_EQ(one.lock.list(), std::vector{name}) << one.text;
     EXPECT_EQ(heard.include(event::kind::extend_failing), server::is_portable()) << heard.texts();
 }
 
 TEST_F(keeper_test, extends_several_names_as_one)
 {
-    auto const mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 1h, .keep_alive = true});
-    auto const deadline = mine->deadline();
+    const auto mine = own.try_acquire({name + " a", name + " b"}, {.at_most = 1h, .keep_alive = true});
+    const auto deadline = mine->deadline();
     let_pass(own, 21min);
     expect_extended(*mine, deadline);
-    auto const until = [&](std::string const &which) {
+    const auto until = [&](const std::string &which) {
         return "(SELECT lock_until FROM shedlock WHERE name = '" + name + which + "')";
     };
     EXPECT_EQ(server::ask("SELECT " + until(" a") + " = " + until(" b")), "t");
@@ -125,22 +125,22 @@ TEST_F(keeper_test, extends_several_names_as_one)
 // While there is no server, the client tries each lock again as often as its own lease requires.
 TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     proxy network;
     auto through = client(network.connection(), 24h);
-    auto const mine = through.try_acquire(name + " long", {.at_most = 15s, .keep_alive = true}); // due after 5 s
+    const auto mine = through.try_acquire(name + " long", {.at_most = 15s, .keep_alive = true}); // due after 5 s
     advance_clock(4850ms);
-    auto const brief = through.try_acquire(name + " brief", {.at_most = 6s, .keep_alive = true}); // due after 2 s
+    const auto brief = through.try_acquire(name + " brief", {.at_most = 6s, .keep_alive = true}); // due after 2 s
     ASSERT_TRUE(mine && brief);
     // The server's clock is not frozen; its leases must outlast the test.
     server::ask("UPDATE shedlock SET lock_until = lock_until + interval '1 h' WHERE name LIKE '" + name + "%'");
-    auto const until = brief->deadline();
+    const auto until = brief->deadline();
     network.cut();
     network.refuse_newcomers();
     advance_clock(2100ms);
     // Lets a ninth of the rest of the lease pass, which is more than keep-alive's pause. Does so again if keep-alive
     // had not begun to pause by then.
-    auto const comes_in_time = [&](std::function<bool()> const &condition) {
+    const auto comes_in_time = [&](const std::function<bool()> &condition) {
         for (auto patience = 1s; !condition() && patience < server::at_last; patience *= 2) {
             advance_clock((until - shedlock::clock::now()) / 9);
             auto const end = std::chrono::steady_clock::now() + patience;

@@ -10,12 +10,12 @@ using lease_test = with_server;
 
 TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     proxy network;
     auto slow = client(network.connection(), 24h);
     (void) slow.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
-    auto const asked = shedlock::clock::now();
+    const auto asked = shedlock::clock::now();
     auto acquiring = std::async(std::launch::async, [&] { return slow.try_acquire(name, {.at_most = 1h}); });
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
     advance_clock(10min);
@@ -25,7 +25,7 @@ TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
     EXPECT_EQ(mine->deadline(), trusted_until(asked, 1h)) << "a slow success must not stretch it";
 
     network.hold_replies();
-    auto const extending = shedlock::clock::now();
+    const auto extending = shedlock::clock::now();
     auto extended = std::async(std::launch::async, [&] { mine->extend(2h); });
     EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) > 90min; }));
     advance_clock(10min);
@@ -49,7 +49,7 @@ TEST_F(lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_l
     ASSERT_TRUE(mine->held());
     mine->extend(2h);
     EXPECT_GT(server::remaining(name), 1h);
-    auto const before = shedlock::clock::now();
+    const auto before = shedlock::clock::now();
     EXPECT_LE(mine->deadline(), before + 30min) << "it may arrive at any time";
     network.let_go();
     if (!server::connection().empty())
@@ -59,13 +59,13 @@ TEST_F(lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_l
 
 TEST_F(lease_test, ends_before_the_servers_lease_does)
 {
-    for (auto const at_most :
+    for (const auto at_most :
          {std::chrono::microseconds{2s}, std::chrono::microseconds{1min}, std::chrono::microseconds{1h}}) {
-        auto const before = shedlock::clock::now();
-        auto const mine = locks.try_acquire(name, {.at_most = at_most});
-        auto const theirs = server::remaining(name);
-        auto const now = shedlock::clock::now();
-        auto const margin = std::min<std::chrono::microseconds>(at_most / 10, 6s) + at_most / 1000;
+        const auto before = shedlock::clock::now();
+        const auto mine = locks.try_acquire(name, {.at_most = at_most});
+        const auto theirs = server::remaining(name);
+        const auto now = shedlock::clock::now();
+        const auto margin = std::min<std::chrono::microseconds>(at_most / 10, 6s) + at_most / 1000;
         EXPECT_LE(mine->deadline() + margin, now + theirs);
         EXPECT_GE(mine->deadline(), trusted_until(before, at_most));
     }
@@ -73,9 +73,9 @@ TEST_F(lease_test, ends_before_the_servers_lease_does)
 
 TEST_F(lease_test, requests_stop_at_its_end_without_keep_alive)
 {
-    frozen_clock const clock;
-    auto const mine = locks.try_acquire(name, {.at_most = 1h});
-    auto const stop = mine->stop_token();
+    const frozen_clock clock;
+    const auto mine = locks.try_acquire(name, {.at_most = 1h});
+    const auto stop = mine->stop_token();
     advance_clock(mine->deadline() - shedlock::clock::now() - 1us);
     EXPECT_TRUE(mine->held());
     EXPECT_FALSE(stop.stop_requested());
@@ -87,7 +87,7 @@ TEST_F(lease_test, requests_stop_at_its_end_without_keep_alive)
 TEST_F(lease_test, requests_no_stop_when_it_is_released)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h});
-    auto const stop = mine->stop_token();
+    const auto stop = mine->stop_token();
     mine->release();
     let_pass(1h);
     EXPECT_FALSE(stop.stop_requested());
@@ -98,7 +98,7 @@ TEST_F(lease_test, is_lost_or_released_but_not_both)
 {
     using namespace shedlock::internal;
     timer time;
-    grant const granted{token{1}, shedlock::clock::now(), false, std::nullopt};
+    const grant granted{token{1}, shedlock::clock::now(), false, std::nullopt};
     lease released{time, name, granted, 1h}, lost{time, name, granted, 1h}, late{time, name, granted, 1h};
     EXPECT_TRUE(released.end());
     EXPECT_FALSE(released.lose(sqlstate::lost));
@@ -116,8 +116,8 @@ TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to
 {
     auto patient = client(server::connection() + " application_name=patient", 24h);
     auto mine = patient.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const other = patient.try_acquire(name + " other", {.at_most = 1h, .keep_alive = true});
-    auto const deadline = other->deadline();
+    const auto other = patient.try_acquire(name + " other", {.at_most = 1h, .keep_alive = true});
+    const auto deadline = other->deadline();
     pqxx::connection another{server::connection()};
     pqxx::work row{another};
     row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE"); // extend waits for this
@@ -139,9 +139,9 @@ TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
 {
     shedlock::internal::timer time;
     shedlock::internal::lease mine{time, name, {token{1}, shedlock::clock::now(), false, {}}, 1h};
-    auto const until = mine.deadline();
+    const auto until = mine.deadline();
     EXPECT_THROW(mine.extend(1min,
-                             [](auto const &before) -> shedlock::clock::time_point {
+                             [](const auto &before) -> shedlock::clock::time_point {
                                  before();
                                  throw shedlock::internal::busy{"its row is locked"};
                              }),
@@ -149,7 +149,7 @@ TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
     EXPECT_EQ(mine.deadline(), until);
     EXPECT_EQ(mine.next().certain, 1h);
     std::unique_lock const by_keep_alive{mine.extending, std::try_to_lock};
-    EXPECT_THROW(mine.extend(1min, [](auto const &before) { return before(), shedlock::clock::now(); }),
+    EXPECT_THROW(mine.extend(1min, [](const auto &before) { return before(), shedlock::clock::now(); }),
                  shedlock::internal::busy);
     EXPECT_EQ(mine.deadline(), until);
 }
@@ -169,15 +169,15 @@ TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)
 
 TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     for (int i = 0; i < 6; ++i) {
-        auto const deadline = mine->deadline();
+        const auto deadline = mine->deadline();
         let_pass(21min);
         EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; })) << "when a third is over";
         ASSERT_TRUE(mine->held());
         ASSERT_EQ(server::state(name), "held");
     }
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     let_pass(15min);
     EXPECT_EQ(mine->deadline(), deadline) << "no sooner";
     EXPECT_FALSE(mine->stop_token().stop_requested());
@@ -188,7 +188,7 @@ TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
 {
     auto mine = locks.try_acquire(name, {.at_most = 24h, .keep_alive = true});
     mine->extend(1h); // otherwise the keeper would sleep for eight hours
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     let_pass(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
     EXPECT_LT(server::remaining(name), 2h);
@@ -197,9 +197,9 @@ TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
 
 TEST_F(lease_test, keep_alive_survives_killed_connections)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     for (int i = 0; i < 8; ++i) {
-        auto const deadline = mine->deadline();
+        const auto deadline = mine->deadline();
         server::ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                     " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
         let_pass(21min);
@@ -212,7 +212,7 @@ TEST_F(lease_test, keep_alive_survives_killed_connections)
 TEST_F(lease_test, keep_alive_survives_a_restart_of_the_server)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     ASSERT_EQ(std::system("pg_ctlcluster \"$PGVERSION\" regress restart -m immediate >/dev/null 2>&1"), 0);
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > deadline; }));
@@ -226,14 +226,14 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
 {
     proxy network;
     auto through = client(network.connection());
-    auto const mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const first = mine->deadline();
+    const auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto first = mine->deadline();
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->deadline() > first; })) << "it has been extended";
     network.hold_replies(); // the server is there, but its answers do not arrive
-    auto const deadline = mine->deadline();
+    const auto deadline = mine->deadline();
     advance_clock(21min);
-    frozen_clock const clock;
+    const frozen_clock clock;
     EXPECT_TRUE(mine->held());
     EXPECT_FALSE(mine->stop_token().stop_requested());
     advance_clock(deadline - shedlock::clock::now());
@@ -248,9 +248,9 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
 
 TEST_F(lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);
-    auto const next = locks.try_acquire(name, {.at_most = 1h});
+    const auto next = locks.try_acquire(name, {.at_most = 1h});
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     EXPECT_FALSE(mine->held());
@@ -280,7 +280,7 @@ TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
     auto through = client(network.connection(), 24h);
     auto connected = through.try_acquire(name + " before", {.at_most = 1h});
     network.hold_newcomers(); // the keeper's own connection will be one of these
-    auto const before = network.newcomers();
+    const auto before = network.newcomers();
     auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     ASSERT_TRUE(mine);
     advance_clock(21min);
@@ -296,8 +296,8 @@ TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
 TEST_F(lease_test, an_extend_that_the_server_refuses_changes_nothing)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
-    auto const before = mine->deadline();
-    for (auto const at_most : {-1h, 0h})
+    const auto before = mine->deadline();
+    for (const auto at_most : {-1h, 0h})
         EXPECT_THROW(mine->extend(at_most), shedlock::usage_error);
     EXPECT_THROW(mine->extend(10s, 20s), shedlock::usage_error) << "at_least is longer";
     EXPECT_EQ(mine->deadline(), before);

@@ -25,7 +25,7 @@ TEST_F(limit_test, a_short_job_needs_no_connection_for_keep_alive)
 {
     {
         auto brief = counted();
-        auto const mine = brief.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+        const auto mine = brief.try_acquire(name, {.at_most = 1h, .keep_alive = true});
         EXPECT_TRUE(mine);
     } // the destructor has ended the client's threads
     EXPECT_EQ(asked, 1);
@@ -34,16 +34,16 @@ TEST_F(limit_test, a_short_job_needs_no_connection_for_keep_alive)
 
 TEST_F(limit_test, a_short_lease_has_a_connection_for_keep_alive_at_once)
 {
-    frozen_clock const clock; // so nothing is extended
+    const frozen_clock clock; // so nothing is extended
     auto brief = counted();
-    auto const mine = brief.try_acquire(name, {.at_most = 2s, .keep_alive = true});
+    const auto mine = brief.try_acquire(name, {.at_most = 2s, .keep_alive = true});
     EXPECT_TRUE(server::comes_true([&] { return asked == 2; }));
 }
 
 TEST_F(limit_test, a_lock_that_ends_with_its_session_is_extended_on_it_and_lost_with_it)
 {
     auto one = counted();
-    auto const acquire = [&] {
+    const auto acquire = [&] {
         return tool_access::acquire(one, name, {.at_most = 1h, .keep_alive = true},
                                     {.end = clock::now(), .ends_with_session = true}, nullptr);
     };
@@ -54,7 +54,7 @@ TEST_F(limit_test, a_lock_that_ends_with_its_session_is_extended_on_it_and_lost_
     }
     auto mine = acquire();
     ASSERT_TRUE(mine);
-    auto const before = server::remaining(name);
+    const auto before = server::remaining(name);
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) > before; }));
     EXPECT_EQ(asked, 1) << "no other connection";
@@ -74,7 +74,7 @@ protected:
     {
         if (!server::connection().empty())
             GTEST_SKIP() << "the pooler's connections are not ours";
-        auto const *const password = std::getenv("PGPASSWORD");
+        const auto *const password = std::getenv("PGPASSWORD");
         server::ask("CREATE ROLE limited LOGIN CONNECTION LIMIT 1 PASSWORD " +
                     server::literal(password ? password : "limited"));
         server::ask("SELECT shedlock_grant('limited')");
@@ -95,14 +95,14 @@ protected:
     }
 
     // A lease that is due to be extended, because it began long ago.
-    std::shared_ptr<lease> due(std::string const &which)
+    std::shared_ptr<lease> due(const std::string &which)
     {
-        auto const number = server::ask("SELECT shedlock_acquire_token(" + server::literal(which) + ", '1 hour')");
+        const auto number = server::ask("SELECT shedlock_acquire_token(" + server::literal(which) + ", '1 hour')");
         return std::make_shared<lease>(time, shedlock::names{which},
                                        grant{token{std::stoll(number)}, clock::now() - 25min, false, {}}, 1h);
     }
 
-    static bool is_extended(lease const &one) { return one.deadline() > clock::now() + 50min; }
+    static bool is_extended(const lease &one) { return one.deadline() > clock::now() + 50min; }
 
     timer time;
     reporter report{shedlock::client_settings{.on_event = heard.handler()}};
@@ -110,11 +110,11 @@ protected:
 
 TEST_F(limited_test, keep_alive_uses_the_only_connection)
 {
-    auto const source = [] { return std::string{"user=limited"}; };
+    const auto source = [] { return std::string{"user=limited"}; };
     session shared{source, 1min};
     shared.ask("SELECT", {}); // opens the only connection that the role may have
     keeper keeping{source, shared, report};
-    auto const mine = due(name);
+    const auto mine = due(name);
     keeping.keep(mine);
     EXPECT_TRUE(server::comes_true([&] { return is_extended(*mine); })) << heard.texts();
     EXPECT_EQ(connections(), "1");
@@ -134,12 +134,12 @@ TEST_F(limited_test, keep_alive_uses_the_only_connection)
 // A call occupies the shared connection: it waits for an advisory lock, and never times out, as the clock is stopped.
 TEST_F(limited_test, keep_alive_does_not_wait_for_a_busy_shared_connection)
 {
-    frozen_clock const clock; // so keep-alive never gets to the time at which it asks for a connection of its own again
-    auto const source = [] { return std::string{"user=limited"}; };
+    const frozen_clock clock; // so keep-alive never gets to the time at which it asks for a connection of its own again
+    const auto source = [] { return std::string{"user=limited"}; };
     session shared{source, 1min};
     shared.ask("SELECT", {});
     keeper keeping{source, shared, report};
-    auto const first = due(name), second = due(name + " 2");
+    const auto first = due(name), second = due(name + " 2");
     keeping.keep(first);
     EXPECT_TRUE(server::comes_true([&] { return is_extended(*first); })) << heard.texts();
     EXPECT_EQ(connections(), "1");

@@ -20,7 +20,7 @@ TEST_F(lock_test, is_released_as_done_or_as_told)
 TEST_F(lock_test, is_released_as_failed_at_the_end_of_its_scope)
 {
     {
-        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        const auto mine = locks.try_acquire(name, {.at_most = 1min});
         EXPECT_EQ(server::state(name), "held");
     }
     EXPECT_EQ(server::state(name), "free");
@@ -85,19 +85,19 @@ TEST_F(lock_test, is_cancelled_between_calls_not_during_one)
 TEST_F(lock_test, is_not_reported_when_an_exception_ends_its_scope)
 {
     struct at_scope_exit {
-        std::function<void()> const work;
+        const std::function<void()> work;
         ~at_scope_exit() { work(); }
     };
     try {
-        auto const mine = locks.try_acquire(name, {.at_most = 1min});
-        at_scope_exit const log{[&] { locks.try_acquire(name + " log", {.at_most = 1min}).reset(); }};
+        const auto mine = locks.try_acquire(name, {.at_most = 1min});
+        const at_scope_exit log{[&] { locks.try_acquire(name + " log", {.at_most = 1min}).reset(); }};
         throw std::out_of_range{"work"};
-    } catch (std::out_of_range const &) {
-        auto const next = locks.try_acquire(name + " next", {.at_most = 1min});
+    } catch (const std::out_of_range &) {
+        const auto next = locks.try_acquire(name + " next", {.at_most = 1min});
     }
     EXPECT_EQ(server::last_outcome(name), "failed");
     std::string forgotten;
-    for (auto const &one : heard.all())
+    for (const auto &one : heard.all())
         forgotten += one.text.substr(0, one.text.find(" was")) + '\n';
     EXPECT_EQ(forgotten, "lock \"" + name + " log\"\nlock \"" + name + " next\"\n") << "no exception ended their scope";
 }
@@ -113,10 +113,10 @@ TEST_F(lock_test, is_not_reported_when_it_was_not_forgotten)
     EXPECT_TRUE(locks.force_release(name));
     {
         auto mine = locks.try_acquire(name, {.at_most = 1min});
-        auto const statement = mine->complete_statement();
+        const auto statement = mine->complete_statement();
     }
     {
-        auto const mine = locks.try_acquire(name, {.at_most = 1min});
+        const auto mine = locks.try_acquire(name, {.at_most = 1min});
         EXPECT_TRUE(locks.force_release(name));
     }
     EXPECT_EQ(heard.count(event::kind::not_reported), 0);
@@ -126,7 +126,7 @@ TEST_F(lock_test, is_not_reported_when_it_was_not_forgotten)
 TEST_F(lock_test, is_released_as_failed_when_its_work_should_have_stopped)
 {
     {
-        auto const mine = locks.try_acquire(name, {.at_most = 1h});
+        const auto mine = locks.try_acquire(name, {.at_most = 1h});
         advance_clock(1h); // the server still accepts a release
         EXPECT_FALSE(mine->held());
     }
@@ -151,7 +151,7 @@ void expect_inert(shedlock::lock &lock)
 TEST_F(lock_test, is_inert_when_moved_from)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
-    auto const other = std::move(*mine);
+    const auto other = std::move(*mine);
     EXPECT_TRUE(other.held());
     expect_inert(*mine);
     mine.reset();
@@ -174,9 +174,9 @@ TEST_F(lock_test, may_be_asked_while_it_is_released)
 {
     for (int i = 0; i < 20; ++i) {
         auto mine = locks.try_acquire(name, {.at_most = 1min});
-        auto const begin = shedlock::clock::now();
+        const auto begin = shedlock::clock::now();
         std::atomic<bool> was_held = false;
-        std::jthread const asking{[&](std::stop_token const &end) {
+        std::jthread const asking{[&](const std::stop_token &end) {
             while (!end.stop_requested())
                 if (mine->held() && mine->deadline() > begin && mine->stop_token().stop_possible())
                     was_held = true;
@@ -191,7 +191,7 @@ TEST_F(lock_test, release_twice_does_not_free_the_next_holders_lock)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
     mine->release();
-    auto const next = locks.try_acquire(name, {.at_most = 1min});
+    const auto next = locks.try_acquire(name, {.at_most = 1min});
     mine->release();
     mine.reset();
     EXPECT_EQ(server::state(name), "held");
@@ -202,13 +202,13 @@ TEST_F(lock_test, a_late_release_does_not_free_the_next_holders_lock)
 {
     auto late = locks.try_acquire(name, {.at_most = 1h});
     server::end_lease(name);
-    auto const next = locks.acquire(name, {.at_most = 1h}, 1h);
+    const auto next = locks.acquire(name, {.at_most = 1h}, 1h);
     advance_clock(1h);
     EXPECT_FALSE(late->held());
     try {
         late->release();
         FAIL() << "a loss must be reported";
-    } catch (shedlock::lock_lost const &lost) {
+    } catch (const shedlock::lock_lost &lost) {
         EXPECT_NE(std::string{lost.what()}.find("taken over"), std::string::npos) << lost.what();
         EXPECT_EQ(lost.sqlstate(), "SL001");
     }
@@ -249,7 +249,7 @@ TEST_F(lock_test, destructor_does_not_throw_or_dawdle_when_the_server_is_gone)
     auto mine = through.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     network.cut();
     network.refuse_newcomers();
-    frozen_clock const clock; // so that the wait does not end by time
+    const frozen_clock clock; // so that the wait does not end by time
     EXPECT_NO_THROW(mine.reset());
     EXPECT_NE(heard.texts().find("ends by itself"), std::string::npos) << heard.texts();
 }
@@ -281,7 +281,7 @@ TEST_F(lock_test, a_release_whose_reply_is_lost_is_not_reported_as_a_loss)
 TEST_F(lock_test, extends_from_now_and_learns_of_a_loss)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
-    auto const before = mine->deadline();
+    const auto before = mine->deadline();
     mine->extend(10h, 5h);
     EXPECT_GT(mine->deadline(), before + 9h);
     EXPECT_GT(server::remaining(name), 9h);

@@ -13,7 +13,7 @@ namespace {
 // A role that may use the locks, and log in with the password 'right'.
 class role {
 public:
-    explicit role(std::string const &name) : name_{name}
+    explicit role(const std::string &name) : name_{name}
     {
         server::ask("CREATE ROLE " + name + " LOGIN PASSWORD 'right'");
         server::ask("SELECT shedlock_grant('" + name + "')");
@@ -23,9 +23,9 @@ public:
         server::ask("DROP OWNED BY " + name_);
         server::ask("DROP ROLE " + name_);
     }
-    role(role const &) = delete;
-    role &operator=(role const &) = delete;
-    void alter(std::string const &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
+    role(const role &) = delete;
+    role &operator=(const role &) = delete;
+    void alter(const std::string &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
 
 private:
     std::string const name_;
@@ -37,7 +37,7 @@ class outage_test : public with_server {
 protected:
     std::stop_source stop;
 
-    std::future<bool> acquiring(shedlock::client &by, std::string const &what)
+    std::future<bool> acquiring(shedlock::client &by, const std::string &what)
     {
         return std::async(std::launch::async, [this, &by, what] {
             auto lock = by.acquire(what, {.at_most = 1min}, 1h, stop.get_token());
@@ -53,18 +53,18 @@ protected:
     std::vector<event::kind> kinds()
     {
         std::vector<event::kind> all;
-        for (auto const &one : heard.all())
+        for (const auto &one : heard.all())
             all.push_back(one.what);
         return all;
     }
     // The SQLSTATE of the error that an acquire reports although it may wait for an hour, or "none". It is 22023 if
     // libpq cannot parse the connection string.
-    std::string mistake_in(std::string const &connection)
+    std::string mistake_in(const std::string &connection)
     {
         auto wrong = client(connection);
         try {
             (void) wrong.acquire(name, {.at_most = 1min}, 1h);
-        } catch (shedlock::usage_error const &failure) {
+        } catch (const shedlock::usage_error &failure) {
             EXPECT_EQ(std::string{failure.what()}.find("LOCATION"), std::string::npos) << failure.what();
             return failure.sqlstate();
         }
@@ -92,7 +92,7 @@ TEST_F(outage_test, its_end_is_reported_after_its_beginning)
 {
     std::vector<event::kind> reported;
     std::optional<shedlock::internal::outage> away;
-    shedlock::internal::reporter const report{shedlock::client_settings{.on_event = [&](event const &one) {
+    shedlock::internal::reporter const report{shedlock::client_settings{.on_event = [&](const event &one) {
         if (one.what == event::kind::acquire_failing)
             std::async(std::launch::async, [&] { away->end("other"); }).get();
         reported.push_back(one.what);
@@ -133,7 +133,7 @@ TEST_F(outage_test, its_limit_includes_the_first_request)
     proxy network;
     network.hold_newcomers();
     auto silent = client(network.connection());
-    frozen_clock const clock;
+    const frozen_clock clock;
     auto acquiring = std::async(std::launch::async, [&] {
         auto const now = shedlock::clock::now();
         return shedlock::internal::tool_access::acquire(silent, name, {.at_most = 1h}, {now, stop.get_token(), 50s},
@@ -171,7 +171,7 @@ TEST_F(outage_test, a_string_that_cannot_be_parsed_is_an_error_at_once)
 
 TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
 {
-    role const known{"outage_known"};
+    const role known{"outage_known"};
     EXPECT_EQ(mistake_in("user=outage_known password=wrong"), "28P01");
     EXPECT_EQ(mistake_in("user=outage_known password='' passfile=/nowhere"), "28P01") << "there is no password";
     EXPECT_EQ(mistake_in("user=outage_known password=right dbname=':  57P03: not there'"), "3D000");
@@ -187,7 +187,7 @@ TEST_F(outage_test, what_the_server_rejects_for_good_is_an_error_at_once)
 
 TEST_F(outage_test, what_a_server_rejects_for_now_is_waited_for)
 {
-    role const known{"outage_limited"};
+    const role known{"outage_limited"};
     known.alter("CONNECTION LIMIT 0");
     auto limited = client("user=outage_limited password=right");
     auto waiting = acquiring(limited, name);
@@ -198,7 +198,7 @@ TEST_F(outage_test, what_a_server_rejects_for_now_is_waited_for)
 
 TEST_F(outage_test, credentials_that_were_right_may_be_right_again)
 {
-    role const known{"outage_proven"};
+    const role known{"outage_proven"};
     auto proven = client("user=outage_proven password=right");
     EXPECT_TRUE(proven.try_acquire(name, {.at_most = 1min}));
     known.alter("PASSWORD 'another'");
@@ -215,7 +215,7 @@ TEST_F(outage_test, credentials_that_were_right_may_be_right_again)
 
 TEST_F(outage_test, credentials_of_a_function_may_be_right_the_next_time)
 {
-    role const known{"outage_rotating"};
+    const role known{"outage_rotating"};
     std::atomic<bool> is_right = false;
     auto asking =
         shedlock::client{[&] { return "user=outage_rotating password=" + std::string{is_right ? "right" : "wrong"}; },
@@ -242,7 +242,7 @@ TEST(backoff_test, doubles_its_pauses_up_to_five_seconds)
 TEST(opening_test, reads_sqlstates_in_any_language)
 {
     using shedlock::internal::sqlstate_in;
-    auto const before = std::string{"connection to server at \"h\" (::1), port 5432 failed: "};
+    const auto before = std::string{"connection to server at \"h\" (::1), port 5432 failed: "};
     EXPECT_EQ(sqlstate_in(before + "FATAL:  28P01: password authentication failed\nLOCATION:  auth_failed, auth.c:1"),
               "28P01");
     EXPECT_EQ(sqlstate_in(before + "FATALE:  3D000: il database \"x\" non esiste\nPOSIZIONE: y"), "3D000");

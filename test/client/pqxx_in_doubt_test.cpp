@@ -13,7 +13,7 @@ namespace {
 // A table whose rows do something when they are committed.
 class table_of_work {
 public:
-    explicit table_of_work(std::string const &at_commit)
+    explicit table_of_work(const std::string &at_commit)
     {
         server::ask("CREATE TABLE doubtful (at timestamptz DEFAULT now())");
         server::ask("CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS "
@@ -23,8 +23,8 @@ public:
                     " FOR EACH ROW EXECUTE FUNCTION at_commit()");
     }
     ~table_of_work() { server::ask("DROP TABLE doubtful; DROP FUNCTION at_commit()"); }
-    table_of_work(table_of_work const &) = delete;
-    table_of_work &operator=(table_of_work const &) = delete;
+    table_of_work(const table_of_work &) = delete;
+    table_of_work &operator=(const table_of_work &) = delete;
     [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM doubtful"); }
     void do_no_more() const { server::ask("ALTER TABLE doubtful DISABLE TRIGGER at_commit"); }
 };
@@ -45,7 +45,7 @@ protected:
 
 TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
 {
-    table_of_work const table{"pg_advisory_xact_lock_shared(31)"};
+    const table_of_work table{"pg_advisory_xact_lock_shared(31)"};
     pqxx::connection other; // not through a pooler
     pqxx::nontransaction barrier{other};
     barrier.exec("SELECT pg_advisory_lock(31)");
@@ -72,7 +72,7 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
 
 TEST_F(pqxx_in_doubt_test, the_tick_is_due_again_if_it_was_not_committed)
 {
-    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    const table_of_work table{"pg_terminate_backend(pg_backend_pid())"};
     {
         pqxx::connection db{server::connection()};
         EXPECT_THROW(shedlock::run(db, name, once, work), pqxx::in_doubt_error);
@@ -87,9 +87,9 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_due_again_if_it_was_not_committed)
 
 TEST_F(pqxx_in_doubt_test, a_run_says_so_even_if_its_work_does_not)
 {
-    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    const table_of_work table{"pg_terminate_backend(pg_backend_pid())"};
     pqxx::connection db{server::connection()};
-    auto const swallows = [](pqxx::work &tx) {
+    const auto swallows = [](pqxx::work &tx) {
         work(tx);
         EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
     };
@@ -99,7 +99,7 @@ TEST_F(pqxx_in_doubt_test, a_run_says_so_even_if_its_work_does_not)
 
 TEST_F(pqxx_in_doubt_test, the_lock_is_not_inert)
 {
-    table_of_work const table{"pg_terminate_backend(pg_backend_pid())"};
+    const table_of_work table{"pg_terminate_backend(pg_backend_pid())"};
     pqxx::connection db{server::connection()};
     auto mine = shedlock::try_acquire(db, name, once);
     ASSERT_TRUE(mine);

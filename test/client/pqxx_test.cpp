@@ -25,8 +25,8 @@ class table_of_work {
 public:
     table_of_work() { server::ask("CREATE TABLE effect (at timestamptz DEFAULT now())"); }
     ~table_of_work() { server::ask("DROP TABLE effect"); }
-    table_of_work(table_of_work const &) = delete;
-    table_of_work &operator=(table_of_work const &) = delete;
+    table_of_work(const table_of_work &) = delete;
+    table_of_work &operator=(const table_of_work &) = delete;
     [[nodiscard]] std::string rows() const { return server::ask("SELECT count(*) FROM effect"); }
 };
 
@@ -62,7 +62,7 @@ public:
 class notices : pqxx::errorhandler {
 public:
     explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
-    bool operator()(char const text[]) noexcept override
+    bool operator()(const char text[]) noexcept override
     {
         all += text;
         return false;
@@ -77,8 +77,8 @@ public:
         connection_.set_notice_handler([this](pqxx::zview text) noexcept { all += text; });
     }
     ~notices() { connection_.set_notice_handler({}); }
-    notices(notices const &) = delete;
-    notices &operator=(notices const &) = delete;
+    notices(const notices &) = delete;
+    notices &operator=(const notices &) = delete;
     std::string all;
 
 private:
@@ -90,7 +90,7 @@ private:
 class barrier {
 public:
     barrier() { hold_.exec("SELECT pg_advisory_lock(31)"); }
-    static constexpr char const *wait = "SELECT pg_advisory_lock_shared(31), pg_advisory_unlock_shared(31)";
+    static constexpr const char *wait = "SELECT pg_advisory_lock_shared(31), pg_advisory_unlock_shared(31)";
     [[nodiscard]] static bool is_waited_for()
     {
         return server::comes_true([] {
@@ -104,17 +104,17 @@ private:
     pqxx::nontransaction hold_{connection_};
 };
 
-std::string state_of(std::function<void()> const &call)
+std::string state_of(const std::function<void()> &call)
 {
     try {
         call();
-    } catch (pqxx::sql_error const &failure) {
+    } catch (const pqxx::sql_error &failure) {
         return std::string{failure.sqlstate()};
     }
     return "none";
 }
 
-void set(pqxx::connection &connection, std::string const &setting)
+void set(pqxx::connection &connection, const std::string &setting)
 {
     pqxx::nontransaction{connection}.exec("SET " + setting);
 }
@@ -171,7 +171,7 @@ TEST_F(pqxx_test, acquires_several_all_or_none)
 
 TEST_F(pqxx_test, guards_each_of_several)
 {
-    for (auto const *const lost : {"1", "2"}) {
+    for (const auto *const lost : {"1", "2"}) {
         shedlock::names const both{name + lost + "1", name + lost + "2"};
         auto mine = shedlock::try_acquire(db, both, {.at_most = 1min});
         ASSERT_TRUE(mine);
@@ -201,7 +201,7 @@ TEST_F(pqxx_test, passes_its_options_on)
         EXPECT_LE(server::remaining(name), 2h);
     }
     EXPECT_EQ(server::state(name), "kept") << "for at_least";
-    auto const other = name + "2";
+    const auto other = name + "2";
     EXPECT_TRUE(shedlock::try_acquire(db, other, {.at_most = 1min}));
     EXPECT_EQ(server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(other)), "f");
     EXPECT_TRUE(shedlock::try_acquire(db, other, {.at_most = 1min, .ends_with_session = true}));
@@ -219,31 +219,31 @@ TEST_F(pqxx_test, acquires_once_per_tick)
     ASSERT_TRUE(again) << "its run has failed";
     again->release();
     EXPECT_FALSE(shedlock::try_acquire(db, name, {.at_most = 1min, .tick = noon, .retry = true}));
-    auto const precise = noon + 1us;
+    const auto precise = noon + 1us;
     EXPECT_EQ(shedlock::try_acquire(db, name, {.at_most = 1min, .tick = precise})->tick(), precise);
 }
 
 TEST_F(pqxx_test, has_the_server_compute_the_tick_of_a_period)
 {
-    auto const due = [] {
+    const auto due = [] {
         return server::ask("SELECT (extract(epoch FROM shedlock_tick('1 day', 'Asia/Kolkata')) * 1000000)::bigint");
     };
-    auto const before = due();
+    const auto before = due();
     shedlock::pqxx_options how{1min};
     how.every = 24h;
     how.zone = "Asia/Kolkata";
-    auto const mine = shedlock::try_acquire(db, name, how);
+    const auto mine = shedlock::try_acquire(db, name, how);
     ASSERT_TRUE(mine && mine->tick());
-    auto const tick = std::to_string(mine->tick()->time_since_epoch().count());
+    const auto tick = std::to_string(mine->tick()->time_since_epoch().count());
     EXPECT_TRUE(tick == before || tick == due()) << tick; // midnight may pass meanwhile
     how.zone.clear();
-    auto const in_utc = shedlock::try_acquire(db, name + "2", how);
+    const auto in_utc = shedlock::try_acquire(db, name + "2", how);
     EXPECT_EQ(in_utc->tick()->time_since_epoch() % 24h, 0s);
 }
 
 TEST_F(pqxx_test, waits_for_another_holder)
 {
-    auto const theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
+    const auto theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
     auto waiting = std::async(std::launch::async, [this] {
         pqxx::connection other{server::connection()};
         auto mine = shedlock::acquire(other, name, {.at_most = 1min}, 1h);
@@ -259,14 +259,14 @@ TEST_F(pqxx_test, waits_for_another_holder)
 
 TEST_F(pqxx_test, gives_up_when_the_wait_is_over)
 {
-    auto const theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
+    const auto theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
     pqxx::connection other{server::connection()};
     EXPECT_FALSE(shedlock::acquire(other, name, {.at_most = 1min}, 1ms));
 }
 
 TEST_F(pqxx_test, has_the_server_check_the_arguments)
 {
-    auto const acquire = [this](shedlock::names const &what, shedlock::pqxx_options const &how,
+    const auto acquire = [this](const shedlock::names &what, const shedlock::pqxx_options &how,
                                 std::chrono::microseconds wait = {}) {
         return state_of([&] { (void) shedlock::acquire(db, what, how, wait); });
     };
@@ -309,16 +309,16 @@ TEST_F(pqxx_test, ignores_no_option)
 TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
 {
     std::string const strange = "caf\u00e9 '\u00df\\u0041\\' \"b\" $$ %s \u65e5\u672c";
-    for (auto const *const setting :
+    for (const auto *const setting :
          {"client_encoding = LATIN1", "client_encoding = SQL_ASCII", "client_encoding = EUC_JP",
           "standard_conforming_strings = off", "backslash_quote = off", "IntervalStyle = sql_standard"}) {
         pqxx::connection odd{server::connection()};
         try {
             set(odd, setting);
-        } catch (pqxx::sql_error const &) { // PostgreSQL 19 refuses standard_conforming_strings = off
+        } catch (const pqxx::sql_error &) { // PostgreSQL 19 refuses standard_conforming_strings = off
             continue;
         }
-        for (std::string const &one :
+        for (const std::string &one :
              {std::string{"caf\u00e9"}, std::string{"back\\slash"}, std::string{"quo'te"}, strange}) {
             auto mine = shedlock::try_acquire(odd, one, {.at_most = 1min, .holder = one});
             ASSERT_TRUE(mine) << setting;
@@ -373,13 +373,13 @@ TEST_F(pqxx_test, tells_when_it_is_lost)
 {
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
-    notices const said{db};
+    const notices said{db};
     EXPECT_THROW(mine->extend(1min), shedlock::lock_lost);
     EXPECT_NE(said.all.find(name), std::string::npos) << "the server's warning";
     try {
         mine->release();
         FAIL() << "it is lost";
-    } catch (shedlock::lock_lost const &lost) {
+    } catch (const shedlock::lock_lost &lost) {
         EXPECT_EQ(lost.sqlstate(), "SL001");
         EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
     }
@@ -402,7 +402,7 @@ TEST_F(pqxx_test, is_inert_once_released)
 {
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     mine->release();
-    auto const next = shedlock::try_acquire(db, name, {.at_most = 1min});
+    const auto next = shedlock::try_acquire(db, name, {.at_most = 1min});
     EXPECT_EQ(mine->names().list(), std::vector{name});
     EXPECT_NO_THROW(mine->release());
     EXPECT_THROW(mine->extend(1min), shedlock::usage_error);
@@ -428,7 +428,7 @@ TEST_F(pqxx_test, moves)
 
 TEST_F(pqxx_test, can_be_made_from_a_token)
 {
-    auto const number =
+    const auto number =
         std::stoll(server::ask("SELECT shedlock_acquire_token(" + server::literal(name) + ", '1 min')"));
     pqxx_lock mine{db, name, shedlock::token{number}};
     mine.extend(2min);
@@ -454,7 +454,7 @@ TEST_F(pqxx_test, refuses_an_open_transaction)
 
 TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
 {
-    notices const said{db};
+    const notices said{db};
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     pqxx::work open{db};
     mine.reset();
@@ -466,7 +466,7 @@ TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
 
 TEST_F(pqxx_test, reports_that_nobody_released_it)
 {
-    notices const said{db};
+    const notices said{db};
     std::string const told = "lock \"" + name + "\" was destroyed without release(): its run was recorded as failed";
     (void) shedlock::try_acquire(db, name, {1min});
     EXPECT_EQ(said.all, told + '\n');
@@ -479,15 +479,15 @@ TEST_F(pqxx_test, reports_that_nobody_released_it)
 
 TEST_F(pqxx_test, does_not_report_what_was_not_forgotten)
 {
-    notices const said{db};
+    const notices said{db};
     try {
-        auto const mine = shedlock::try_acquire(db, name, {1min});
+        const auto mine = shedlock::try_acquire(db, name, {1min});
         throw std::out_of_range{"work"};
-    } catch (std::out_of_range const &) {
+    } catch (const std::out_of_range &) {
     }
     {
         auto mine = shedlock::try_acquire(db, name, {1min});
-        auto const statement = mine->complete_statement();
+        const auto statement = mine->complete_statement();
     }
     {
         auto mine = shedlock::try_acquire(db, name, {1min});
@@ -500,7 +500,7 @@ TEST_F(pqxx_test, does_not_report_what_was_not_forgotten)
 
 TEST_F(pqxx_test, does_not_throw_in_its_destructor_when_its_session_is_gone)
 {
-    auto const pid = session(db);
+    const auto pid = session(db);
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     server::ask("SELECT pg_terminate_backend(" + pid + ", 60000)");
     EXPECT_NO_THROW(mine.reset()); // libpqxx 6.4 connects again
@@ -510,7 +510,7 @@ TEST_F(pqxx_test, does_not_throw_in_its_destructor_when_its_session_is_gone)
 
 TEST_F(pqxx_test, commits_the_work_and_the_release_together)
 {
-    table_of_work const table;
+    const table_of_work table;
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     pqxx::work tx{db};
     insert(tx);
@@ -519,16 +519,16 @@ TEST_F(pqxx_test, commits_the_work_and_the_release_together)
     EXPECT_EQ(server::state(name), "free");
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_THROW(mine->extend(1min), shedlock::usage_error) << "it is inert";
-    notices const said{db};
+    const notices said{db};
     mine.reset();
     EXPECT_EQ(said.all, "");
 }
 
 TEST_F(pqxx_test, commits_on_another_connection_and_in_any_real_transaction)
 {
-    table_of_work const table;
+    const table_of_work table;
     pqxx::connection other{server::connection()};
-    auto const commits = [&](auto &&tx) {
+    const auto commits = [&](auto &&tx) {
         auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
         insert(tx);
         guard(*mine, tx);
@@ -544,18 +544,18 @@ TEST_F(pqxx_test, commits_on_another_connection_and_in_any_real_transaction)
 
 TEST_F(pqxx_test, commits_nothing_when_the_lock_is_lost)
 {
-    table_of_work const table;
+    const table_of_work table;
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     pqxx::connection other{server::connection()};
     server::ask("SELECT shedlock_force_release(" + server::literal(name) + ")");
-    auto const theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
+    const auto theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
     {
         pqxx::work tx{db};
         insert(tx);
         try {
             commit(*mine, tx);
             FAIL() << "it is lost";
-        } catch (shedlock::lock_lost const &lost) {
+        } catch (const shedlock::lock_lost &lost) {
             EXPECT_EQ(lost.sqlstate(), "SL001");
             EXPECT_NE(std::string{lost.what()}.find(name), std::string::npos) << lost.what();
         }
@@ -588,7 +588,7 @@ struct any_lock {
 TEST_F(pqxx_test, reports_a_loss_that_only_the_commit_finds)
 {
     ONLY_THE_EXTENSION("no other caller gets the lock between complete and commit");
-    table_of_work const table;
+    const table_of_work table;
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
     any_lock any{*mine};
     barrier between;
@@ -626,7 +626,7 @@ TEST_F(pqxx_test, leaves_other_errors_to_libpqxx)
 
 TEST_F(pqxx_test, leaves_errors_of_other_statements_to_libpqxx)
 {
-    auto const lost = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
+    const auto lost = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
     server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
     EXPECT_EQ(state_of([&] {
                   pqxx::work tx{db};
@@ -651,7 +651,7 @@ TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
         tx.commit();
     }
     ASSERT_TRUE(granted);
-    auto const id = granted->token;
+    const auto id = granted->token;
     EXPECT_EQ(std::to_string(granted->tick.value().time_since_epoch().count()),
               server::ask("SELECT (extract(epoch FROM last_tick) * 1000000)::bigint FROM shedlock_locks WHERE name = " +
                           server::literal(name)))
@@ -681,7 +681,7 @@ TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
 
 TEST_F(pqxx_test, runs_work_once_per_tick)
 {
-    table_of_work const table;
+    const table_of_work table;
     shedlock::pqxx_options how{1min};
     how.tick = noon;
     how.retry = true;
@@ -694,7 +694,7 @@ TEST_F(pqxx_test, runs_work_once_per_tick)
 TEST_F(pqxx_test, runs_nothing_when_refused)
 {
     pqxx::connection other{server::connection()};
-    auto const theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
+    const auto theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
     EXPECT_FALSE(shedlock::run(db, name, {1min}, [](pqxx::work &) { FAIL() << "another caller holds it"; }));
 }
 
@@ -702,7 +702,7 @@ TEST_F(pqxx_test, runs_work_of_every_shape)
 {
     std::unique_ptr<int> moved = std::make_unique<int>(1);
     EXPECT_TRUE(shedlock::run(db, name, {1min}, [moved = std::move(moved)](pqxx::work &) mutable { *moved = 2; }));
-    EXPECT_TRUE(shedlock::run(db, name, {1min}, [this](pqxx::work &tx, pqxx_lock const &lock) {
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [this](pqxx::work &tx, const pqxx_lock &lock) {
         EXPECT_EQ(lock.names().list(), std::vector{name});
         guard(lock, tx);
     }));
@@ -716,7 +716,7 @@ TEST_F(pqxx_test, runs_work_of_every_shape)
 
 TEST_F(pqxx_test, rolls_back_work_that_throws)
 {
-    table_of_work const table;
+    const table_of_work table;
     struct trouble {};
     EXPECT_THROW(shedlock::run(db, name, {1min},
                                [](pqxx::work &tx) {
@@ -741,12 +741,12 @@ TEST_F(pqxx_test, does_not_call_the_work_when_the_lock_was_lost_before)
 
 TEST_F(pqxx_test, reports_a_loss_that_the_work_finds)
 {
-    auto const lost = shedlock::try_acquire(db, name + "2", {1min});
+    const auto lost = shedlock::try_acquire(db, name + "2", {1min});
     server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
     try {
         shedlock::run(db, name, {1min}, [&](pqxx::work &tx) { tx.exec(lost->guard_statement()); });
         FAIL() << "it is lost";
-    } catch (shedlock::lock_lost const &failure) {
+    } catch (const shedlock::lock_lost &failure) {
         EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::sql_error);
     }
     EXPECT_EQ(server::last_outcome(name), "failed");
@@ -754,8 +754,8 @@ TEST_F(pqxx_test, reports_a_loss_that_the_work_finds)
 
 TEST_F(pqxx_test, runs_work_that_says_how_it_ended)
 {
-    table_of_work const table;
-    notices const said{db};
+    const table_of_work table;
+    const notices said{db};
     EXPECT_TRUE(shedlock::run(db, name, {1min}, [](pqxx::work &tx) {
         insert(tx);
         return outcome::failed;
@@ -774,11 +774,11 @@ TEST_F(pqxx_test, runs_work_that_says_how_it_ended)
 // Whoever commits the work releases the lock as done.
 TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
 {
-    table_of_work const table;
+    const table_of_work table;
     shedlock::pqxx_options how{1min};
     how.tick = noon;
     how.retry = true;
-    auto const runs = [&](auto const &work) {
+    const auto runs = [&](const auto &work) {
         bool const has_run = shedlock::run(db, name, how, work);
         EXPECT_EQ(server::last_outcome(name), "done");
         EXPECT_FALSE(shedlock::run(db, name, how, work)) << "the tick has had its run";
@@ -817,17 +817,17 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
 
 TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
 {
-    table_of_work const table;
-    auto const refuses = [&](auto const &work, bool libpqxx_knows) {
+    const table_of_work table;
+    const auto refuses = [&](const auto &work, bool libpqxx_knows) {
         try {
             shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
                 insert(tx);
                 work(tx);
             });
             ADD_FAILURE() << "the work is not committed";
-        } catch (shedlock::usage_error const &failure) {
+        } catch (const shedlock::usage_error &failure) {
             EXPECT_NE(std::string{failure.what()}.find("run"), std::string::npos) << failure.what();
-            EXPECT_EQ(dynamic_cast<std::nested_exception const *>(&failure) != nullptr, libpqxx_knows);
+            EXPECT_EQ(dynamic_cast<const std::nested_exception *>(&failure) != nullptr, libpqxx_knows);
             if (libpqxx_knows) {
                 EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::usage_error);
             }
@@ -860,7 +860,7 @@ TEST_F(pqxx_test, does_not_commit_work_that_has_swallowed_an_error)
     EXPECT_ANY_THROW(shedlock::run(db, name, {1min}, [](pqxx::work &tx) {
         try {
             tx.exec("SELECT 1 / 0");
-        } catch (pqxx::sql_error const &) {
+        } catch (const pqxx::sql_error &) {
         }
     })) << "libpqxx 6 has aborted it, later ones find it aborted";
     EXPECT_EQ(server::last_outcome(name), "failed");
@@ -878,7 +878,7 @@ TEST_F(pqxx_test, is_in_doubt_when_a_commit_returns_without_a_connection)
 
 TEST_F(pqxx_test, ends_the_idle_session_of_a_run_that_has_its_row_locked)
 {
-    auto const limit = [this] {
+    const auto limit = [this] {
         std::string shown;
         shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
             shown = tx.exec("SHOW idle_in_transaction_session_timeout")[0][0].c_str();
@@ -895,7 +895,7 @@ TEST_F(pqxx_test, ends_the_idle_session_of_a_run_that_has_its_row_locked)
 TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)
 {
     ONLY_THE_EXTENSION("the row is locked during the work");
-    table_of_work const table;
+    const table_of_work table;
     EXPECT_THROW(shedlock::run(db, name, {1min},
                                [this](pqxx::work &tx) {
                                    insert(tx);
@@ -908,7 +908,7 @@ TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)
 
 TEST_F(pqxx_test, ends_a_run_with_its_session_by_default)
 {
-    auto const ends = [this] {
+    const auto ends = [this] {
         return server::ask("SELECT ends_with_session FROM shedlock_locks WHERE name = " + server::literal(name));
     };
     shedlock::pqxx_options how{1min};
@@ -917,8 +917,8 @@ TEST_F(pqxx_test, ends_a_run_with_its_session_by_default)
     EXPECT_TRUE(shedlock::run(db, name, how, [&](pqxx::work &) { EXPECT_EQ(ends(), "f"); }));
     how.ends_with_session = true;
     pqxx::connection other{server::connection()};
-    auto const pid = session(other);
-    auto const theirs = shedlock::try_acquire(other, name, how);
+    const auto pid = session(other);
+    const auto theirs = shedlock::try_acquire(other, name, how);
     ASSERT_TRUE(theirs);
     server::ask("SELECT pg_terminate_backend(" + pid + ", 60000)");
     EXPECT_TRUE(shedlock::try_acquire(db, name, {1min})) << "its session is gone";

@@ -21,14 +21,14 @@ protected:
     shedlock::client through = client(network.connection(), 2h);
 
     // An acquire that is carried out, while its reply is held back.
-    pending acquire_without_reply(shedlock::options const &how = {.at_most = 1min})
+    pending acquire_without_reply(const shedlock::options &how = {.at_most = 1min})
     {
         (void) through.try_acquire(name + " to connect", {.at_most = 1s});
         network.hold_replies();
         return acquire_behind(through, how);
     }
 
-    pending acquire_behind(shedlock::client &by, shedlock::options const &how = {.at_most = 1min})
+    pending acquire_behind(shedlock::client &by, const shedlock::options &how = {.at_most = 1min})
     {
         return std::async(std::launch::async, [this, &by, how] { return by.try_acquire(name, how); });
     }
@@ -47,9 +47,9 @@ TEST_F(protocol_test, finds_out_that_it_was_granted)
 {
     auto acquiring = acquire_without_reply();
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     network.cut();
-    auto const mine = acquiring.get();
+    const auto mine = acquiring.get();
     ASSERT_TRUE(mine) << "it is ours";
     EXPECT_EQ(number(mine->token()), granted) << "by the very acquisition whose reply was lost";
     EXPECT_TRUE(mine->held());
@@ -60,14 +60,14 @@ TEST_F(protocol_test, finds_out_that_the_server_is_merely_silent)
     auto acquiring = acquire_without_reply();
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
     network.let_go();
-    auto const mine = acquiring.get();
+    const auto mine = acquiring.get();
     ASSERT_TRUE(mine);
     EXPECT_EQ(number(mine->token()), server::token(name));
 }
 
 TEST_F(protocol_test, finds_out_that_it_was_refused)
 {
-    auto const theirs = locks.try_acquire(name, {.at_most = 1min});
+    const auto theirs = locks.try_acquire(name, {.at_most = 1min});
     auto acquiring = acquire_without_reply();
     EXPECT_TRUE(is_refused_after_cut(acquiring));
     EXPECT_EQ(server::token(name), number(theirs->token()));
@@ -97,7 +97,7 @@ TEST_F(protocol_test, does_not_take_a_failed_run_for_the_end_of_a_tick)
 
 TEST_F(protocol_test, finds_out_that_another_of_its_locks_is_held)
 {
-    auto const theirs = locks.try_acquire(name + " 2", {.at_most = 1min});
+    const auto theirs = locks.try_acquire(name + " 2", {.at_most = 1min});
     (void) through.try_acquire(name + " to connect", {.at_most = 1s});
     network.hold_replies();
     auto acquiring = std::async(std::launch::async, [this] {
@@ -110,7 +110,7 @@ TEST_F(protocol_test, acquires_when_the_request_never_arrived)
 {
     (void) through.try_acquire(name + " to connect", {.at_most = 1s});
     network.cut();
-    auto const mine = through.try_acquire(name, {.at_most = 1min});
+    const auto mine = through.try_acquire(name, {.at_most = 1min});
     ASSERT_TRUE(mine);
     EXPECT_EQ(number(mine->token()), server::token(name));
 }
@@ -139,8 +139,8 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
 TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {
     auto quick = client(server::connection(), 10min);
-    auto const theirs = locks.try_acquire(name, {.at_most = 1h});
-    auto const usual = server::ask("SELECT pg_get_functiondef('shedlock_session_alive(text)'::regprocedure)");
+    const auto theirs = locks.try_acquire(name, {.at_most = 1h});
+    const auto usual = server::ask("SELECT pg_get_functiondef('shedlock_session_alive(text)'::regprocedure)");
     pqxx::connection other;
     pqxx::nontransaction holding{other};
     holding.exec("SELECT pg_advisory_lock(4711)");
@@ -196,7 +196,7 @@ TEST_F(protocol_test, trusts_the_shorter_lease_when_an_extend_may_have_shortened
 {
     auto mine = through.try_acquire(name, {.at_most = 48h});
     network.hold_replies();
-    auto const asked = shedlock::clock::now();
+    const auto asked = shedlock::clock::now();
     auto extending = std::async(std::launch::async, [&] { mine->extend(24h); });
     EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 25h; })) << "it has happened";
     EXPECT_THROW(as_time_passes(extending), shedlock::connection_error);
@@ -208,14 +208,14 @@ TEST_F(protocol_test, finds_out_also_when_its_query_of_the_rows_is_cancelled)
 {
     auto acquiring = acquire_without_reply();
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
-    auto const granted = server::token(name);
+    const auto granted = server::token(name);
     pqxx::connection other{server::connection()};
     pqxx::work table{other};
     table.exec("LOCK TABLE shedlock"); // its query waits for this
     network.cut();
     EXPECT_TRUE(server::comes_true([] { return server::cancel("shedlock_locks") == 1; }));
     table.abort();
-    auto const mine = acquiring.get();
+    const auto mine = acquiring.get();
     ASSERT_TRUE(mine);
     EXPECT_EQ(number(mine->token()), granted);
 }
@@ -223,7 +223,7 @@ TEST_F(protocol_test, finds_out_also_when_its_query_of_the_rows_is_cancelled)
 TEST_F(protocol_test, extends_and_releases_a_third_time_when_the_second_attempt_is_cancelled)
 {
     auto mine = through.try_acquire(name, {.at_most = 1min});
-    auto const cancelled_after_lost_reply = [&](char const *function, auto const &ask, auto const &is_done) {
+    const auto cancelled_after_lost_reply = [&](const char *function, const auto &ask, const auto &is_done) {
         network.hold_replies();
         auto asking = std::async(std::launch::async, ask);
         EXPECT_TRUE(server::comes_true(is_done));
@@ -246,7 +246,7 @@ TEST_F(protocol_test, is_in_doubt_when_the_row_is_busy_after_a_lost_reply)
 {
     auto quick = client(network.connection(), 10min);
     auto mine = quick.try_acquire(name, {.at_most = 48h});
-    for (auto const &ask : {std::function{[&] { mine->extend(40h); }}, std::function{[&] { mine->release(); }}}) {
+    for (const auto &ask : {std::function{[&] { mine->extend(40h); }}, std::function{[&] { mine->release(); }}}) {
         (void) quick.try_acquire(name + " to connect", {.at_most = 1s});
         network.hold_requests();
         auto asking = std::async(std::launch::async, ask);
@@ -278,7 +278,7 @@ TEST_F(protocol_test, is_in_doubt_when_the_server_stays_away_after_a_lost_reply)
 
 namespace {
 
-bool is_asked_for(std::string const &function)
+bool is_asked_for(const std::string &function)
 {
     return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
                        " AND query LIKE '%" +
@@ -288,7 +288,7 @@ bool is_asked_for(std::string const &function)
 // For half of its two hours the client tries to confirm the lock by an extend. For the rest it tries to release it.
 void expect_no_belief_in(pending &acquiring)
 {
-    for (auto const *const function : {"shedlock_extend_token", "shedlock_release_token"}) {
+    for (const auto *const function : {"shedlock_extend_token", "shedlock_release_token"}) {
         EXPECT_TRUE(server::comes_true([=] { return is_asked_for(function); })) << function;
         advance_clock(1h);
     }
@@ -323,7 +323,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_whil
 
 TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
 {
-    for (auto const end_wait : {server::cancel, server::terminate}) {
+    for (const auto end_wait : {server::cancel, server::terminate}) {
         auto patient = client(server::connection(), 1h);
         std::optional<server::missing_standby> missing{std::in_place};
         auto acquiring = acquire_behind(patient);
@@ -331,7 +331,7 @@ TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
         EXPECT_EQ(end_wait("shedlock_acquire_token"), 1);
         EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
         missing.reset();
-        auto const mine = acquiring.get();
+        const auto mine = acquiring.get();
         ASSERT_TRUE(mine);
         EXPECT_EQ(number(mine->token()), server::token(name));
     }
@@ -341,7 +341,7 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
 {
     auto quick = client(server::connection(), 1h);
     auto mine = quick.try_acquire(name, {.at_most = 24h});
-    auto const before = mine->deadline();
+    const auto before = mine->deadline();
     server::missing_standby const missing;
     std::atomic<bool> done = false, was_cancelled = false;
     std::jthread const cancelling{[&] {
@@ -384,7 +384,7 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
 TEST_F(protocol_test, what_was_granted_when_the_caller_had_given_up_is_released)
 {
     auto direct = client(""); // past a pooler, whose sessions cannot be cancelled
-    auto const state = [&] { return server::state(name) + server::last_outcome(name); };
+    const auto state = [&] { return server::state(name) + server::last_outcome(name); };
     {
         server::missing_standby const missing;
         auto asking = std::async(std::launch::async, [&] { (void) direct.try_acquire(name, {.at_most = 1h}); });

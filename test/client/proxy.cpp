@@ -21,7 +21,7 @@ int connect_to_server()
     addrinfo *found = nullptr;
     if (::getaddrinfo(server::host().c_str(), server::port().c_str(), &wanted, &found) != 0)
         throw std::runtime_error{"no address of the server"};
-    int const to_server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int to_server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ::connect(to_server, found->ai_addr, found->ai_addrlen); // if this fails, so does the first pass()
     ::freeaddrinfo(found);
     return to_server;
@@ -31,9 +31,9 @@ int connect_to_server()
 bool pass(int from, int to)
 {
     char bytes[65536];
-    auto const count = ::recv(from, bytes, sizeof bytes, 0);
+    const auto count = ::recv(from, bytes, sizeof bytes, 0);
     for (ssize_t done = 0; done < count;) { // a SIGSTOP may end a send() early
-        auto const sent = ::send(to, bytes + done, static_cast<std::size_t>(count - done), MSG_NOSIGNAL);
+        const auto sent = ::send(to, bytes + done, static_cast<std::size_t>(count - done), MSG_NOSIGNAL);
         if (sent <= 0)
             return false;
         done += sent;
@@ -59,7 +59,7 @@ proxy::proxy() : listener_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}
         ::getsockname(listener_, reinterpret_cast<sockaddr *>(&address), &size) != 0)
         throw std::runtime_error{"cannot listen"};
     port_ = ::ntohs(address.sin_port);
-    thread_ = std::jthread{[this](std::stop_token const &end) { work(end); }};
+    thread_ = std::jthread{[this](const std::stop_token &end) { work(end); }};
 }
 
 proxy::~proxy()
@@ -114,7 +114,7 @@ void proxy::cut()
 {
     std::lock_guard const hold{mutex_};
     newcomers_ = fate::pass;
-    for (auto const &one : pairs_) {
+    for (const auto &one : pairs_) {
         ::close(one.client);
         ::close(one.server);
     }
@@ -130,18 +130,18 @@ std::size_t proxy::connections()
 bool proxy::holds_a_request()
 {
     std::lock_guard const hold{mutex_};
-    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) { return one.late && has_sent(one.client); });
+    return std::any_of(pairs_.begin(), pairs_.end(), [](const pair &one) { return one.late && has_sent(one.client); });
 }
 
 bool proxy::holds_a_reply()
 {
     std::lock_guard const hold{mutex_};
-    return std::any_of(pairs_.begin(), pairs_.end(), [](pair const &one) { return one.held && has_sent(one.server); });
+    return std::any_of(pairs_.begin(), pairs_.end(), [](const pair &one) { return one.held && has_sent(one.server); });
 }
 
 void proxy::accept_one()
 {
-    int const client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (newcomers_ == fate::refuse) {
         ::close(client);
         ++refused_;
@@ -151,12 +151,12 @@ void proxy::accept_one()
     ++accepted_;
 }
 
-void proxy::work(std::stop_token const &end)
+void proxy::work(const std::stop_token &end)
 {
     while (!end.stop_requested()) {
         std::unique_lock hold{mutex_};
         std::vector<pollfd> all{{listener_, POLLIN, 0}};
-        for (auto const &one : pairs_) {
+        for (const auto &one : pairs_) {
             all.push_back({one.late ? -1 : one.client, POLLIN, 0});
             all.push_back({one.held ? -1 : one.server, POLLIN, 0});
         }
@@ -167,7 +167,7 @@ void proxy::work(std::stop_token const &end)
             continue;
         std::size_t i = 1;
         for (auto one = pairs_.begin(); one != pairs_.end(); i += 2) {
-            bool const alive = (one->late || all[i].revents == 0 || pass(one->client, one->server)) &&
+            const bool alive = (one->late || all[i].revents == 0 || pass(one->client, one->server)) &&
                                (one->held || all[i + 1].revents == 0 || pass(one->server, one->client));
             if (!alive) {
                 ::close(one->client);

@@ -12,8 +12,8 @@ class proxy {
 public:
     proxy(); // to the server under test
     ~proxy();
-    proxy(proxy const &) = delete;
-    proxy &operator=(proxy const &) = delete;
+    proxy(const proxy &) = delete;
+    proxy &operator=(const proxy &) = delete;
 
     [[nodiscard]] std::string connection() const; // through it
     [[nodiscard]] std::string port() const { return std::to_string(port_); }
@@ -40,7 +40,7 @@ private:
         bool held;         // its replies
         bool late = false; // its requests
     };
-    void work(std::stop_token const &);
+    void work(const std::stop_token &);
     void accept_one();
 
     int listener_;

@@ -8,18 +8,18 @@ using reason = shedlock::refusal::reason;
 namespace {
 
 // A time as the view shows it, in microseconds since 1970.
-std::optional<shedlock::refusal::time> shown(std::string const &what, std::string const &lock)
+std::optional<shedlock::refusal::time> shown(const std::string &what, const std::string &lock)
 {
-    auto const text = server::ask("SELECT (extract(epoch FROM " + what +
+    const auto text = server::ask("SELECT (extract(epoch FROM " + what +
                                   ") * 1000000)::bigint FROM shedlock_locks WHERE name = '" + lock + "'");
     if (text.empty())
         return std::nullopt;
     return shedlock::refusal::time{std::chrono::microseconds{std::stoll(text)}};
 }
 
-void expect_line(std::string const &line, std::initializer_list<std::string> parts)
+void expect_line(const std::string &line, std::initializer_list<std::string> parts)
 {
-    for (auto const &part : parts)
+    for (const auto &part : parts)
         EXPECT_NE(line.find(part), std::string::npos) << '"' << part << "\" in: " << line;
 }
 
@@ -29,7 +29,7 @@ class refusal_test : public with_server {
 protected:
     shedlock::client other = client(server::connection());
 
-    shedlock::refusal refused(shedlock::names const &what, shedlock::options const &how = {.at_most = 1min})
+    shedlock::refusal refused(const shedlock::names &what, const shedlock::options &how = {.at_most = 1min})
     {
         shedlock::refusal why;
         EXPECT_FALSE(locks.try_acquire(what, how, &why));
@@ -39,9 +39,9 @@ protected:
 
 TEST_F(refusal_test, names_the_holder)
 {
-    auto const held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
+    const auto held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
     std::this_thread::sleep_for(10ms);
-    auto const why = refused(name);
+    const auto why = refused(name);
     EXPECT_EQ(why.why, reason::held);
     EXPECT_EQ(why.name, name);
     EXPECT_TRUE(why.holder.ends_with(" web-2")) << why.holder;
@@ -55,7 +55,7 @@ TEST_F(refusal_test, names_the_holder)
 TEST_F(refusal_test, says_that_it_is_kept)
 {
     EXPECT_TRUE(other.run(name, {.at_most = 10min, .at_least = 5min, .holder = "web-2"}, [](shedlock::lock &) {}));
-    auto const why = refused(name);
+    const auto why = refused(name);
     EXPECT_EQ(why.why, reason::kept);
     EXPECT_TRUE(why.holder.ends_with(" web-2")) << why.holder;
     EXPECT_EQ(why.since, shown("locked_at", name));
@@ -66,7 +66,7 @@ TEST_F(refusal_test, says_that_it_is_kept)
 TEST_F(refusal_test, says_that_it_is_paused_and_why)
 {
     EXPECT_TRUE(other.pause(name, "the disk is being replaced"));
-    auto const why = refused(name);
+    const auto why = refused(name);
     EXPECT_EQ(why.why, reason::paused);
     EXPECT_NE(why.holder.find("the disk is being replaced"), std::string::npos) << why.holder;
     EXPECT_EQ(why.since, shown("locked_at", name));
@@ -79,7 +79,7 @@ TEST_F(refusal_test, says_that_the_tick_has_had_its_run)
 {
     shedlock::options const every_30_days{.at_most = 10min, .every = 720h, .holder = "web-2"};
     EXPECT_TRUE(other.run(name, every_30_days, [](shedlock::lock &) {}));
-    for (auto const &why : {refused(name, every_30_days), [&] {
+    for (const auto &why : {refused(name, every_30_days), [&] {
                                 shedlock::refusal waiting;
                                 EXPECT_FALSE(locks.acquire(name, every_30_days, 1h, {}, &waiting));
                                 return waiting;
@@ -93,8 +93,8 @@ TEST_F(refusal_test, says_that_the_tick_has_had_its_run)
 
 TEST_F(refusal_test, of_several_names_one_that_was_in_the_way)
 {
-    auto const held = other.try_acquire(name + " b", {.at_most = 10min, .holder = "web-2"});
-    auto const why = refused({name + " a", name + " b", name + " c"});
+    const auto held = other.try_acquire(name + " b", {.at_most = 10min, .holder = "web-2"});
+    const auto why = refused({name + " a", name + " b", name + " c"});
     EXPECT_EQ(why.why, reason::held);
     EXPECT_EQ(why.name, name + " b");
     EXPECT_TRUE(why.holder.ends_with(" web-2")) << why.holder;
@@ -104,10 +104,10 @@ TEST_F(refusal_test, of_several_names_one_that_was_in_the_way)
 TEST_F(refusal_test, says_that_it_is_not_decided)
 {
     pqxx::connection connection;
-    for (bool const is_new : {true, false}) {
+    for (const bool is_new : {true, false}) {
         pqxx::work undecided{connection};
         undecided.exec("SELECT shedlock_acquire('" + name + "', '1 min')");
-        auto const why = refused(name);
+        const auto why = refused(name);
         EXPECT_EQ(why.why, reason::undecided) << is_new;
         EXPECT_EQ(why.name, name);
         EXPECT_FALSE(why.until);
@@ -119,10 +119,10 @@ TEST_F(refusal_test, says_that_it_is_not_decided)
 
 TEST_F(refusal_test, is_given_when_the_wait_is_over_or_stopped)
 {
-    auto const held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
+    const auto held = other.try_acquire(name, {.at_most = 10min, .holder = "web-2"});
     std::stop_source stop;
     stop.request_stop();
-    for (auto const &token : {std::stop_token{}, stop.get_token()}) {
+    for (const auto &token : {std::stop_token{}, stop.get_token()}) {
         shedlock::refusal why;
         EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, token.stop_possible() ? 1h : 100ms, token, &why));
         EXPECT_EQ(why.why, reason::held);
@@ -132,15 +132,15 @@ TEST_F(refusal_test, is_given_when_the_wait_is_over_or_stopped)
 
 TEST_F(refusal_test, reports_unusual_names_and_holders)
 {
-    auto const strange = name + " '\"ß\\\n{,}";
-    auto const held = other.try_acquire(strange, {.at_most = 10min, .holder = "höst 'a' \\/tick1\nnext"});
-    auto const why = refused(strange);
+    const auto strange = name + " '\"ß\\\n{,}";
+    const auto held = other.try_acquire(strange, {.at_most = 10min, .holder = "höst 'a' \\/tick1\nnext"});
+    const auto why = refused(strange);
     EXPECT_EQ(why.name, strange);
     EXPECT_EQ(why.why, reason::held);
     expect_line(why.to_text(), {"höst"});
     server::ask("INSERT INTO shedlock VALUES ('" + name +
                 " java', now() AT TIME ZONE 'UTC' + '1 h', now() AT TIME ZONE 'UTC', 'a java host')");
-    auto const java = refused(name + " java");
+    const auto java = refused(name + " java");
     EXPECT_EQ(java.why, reason::held);
     EXPECT_EQ(java.holder, "a java host");
 }
@@ -148,7 +148,7 @@ TEST_F(refusal_test, reports_unusual_names_and_holders)
 // A caller that does not ask why does not pay for it: the view, which scans the table, is not queried.
 TEST_F(refusal_test, costs_nothing_unless_it_is_requested)
 {
-    auto const held = other.try_acquire(name, {.at_most = 10min});
+    const auto held = other.try_acquire(name, {.at_most = 10min});
     (void) locks.try_acquire(name, {.at_most = 1min});
     pqxx::connection connection;
     pqxx::work view{connection};
@@ -161,10 +161,10 @@ TEST_F(refusal_test, costs_nothing_unless_it_is_requested)
 
 TEST_F(refusal_test, reports_any_time_that_fits)
 {
-    for (auto const *year : {"2400", "9999", "294200", "294276"}) {
+    for (const auto *year : {"2400", "9999", "294200", "294276"}) {
         server::ask("INSERT INTO shedlock VALUES ('" + name + year + "', '" + year +
                     "-12-31', now() AT TIME ZONE 'UTC', 'by hand')");
-        auto const why = refused(name + year);
+        const auto why = refused(name + year);
         EXPECT_EQ(why.why, reason::held) << year;
         if (why.until)
             expect_line(why.to_text(), {std::string{"until "} + year + "-12-31 00:00:00 UTC"});

@@ -61,8 +61,8 @@ public:
         server::ask("DROP OWNED BY worker");
         server::ask("DROP ROLE worker");
     }
-    worker(worker const &) = delete;
-    worker &operator=(worker const &) = delete;
+    worker(const worker &) = delete;
+    worker &operator=(const worker &) = delete;
 
     static void shut_out()
     {
@@ -75,7 +75,7 @@ public:
 
 TEST_F(run_test, reports_a_loss_that_the_server_does_not_report)
 {
-    worker const worker;
+    const worker worker;
     auto evicted = client("user=worker password=w");
     std::promise<void> worked;
     auto running = std::async(std::launch::async, [&] {

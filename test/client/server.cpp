@@ -7,8 +7,8 @@
 #include <thread>
 
 // With AddressSanitizer: libpqxx 6.4 does not free a result if the session is terminated.
-extern "C" char const *__lsan_default_suppressions();
-extern "C" char const *__lsan_default_suppressions()
+extern "C" const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libpqxx\n";
 }
@@ -30,18 +30,18 @@ class database : public testing::Environment {
 
 [[maybe_unused]] auto *const environment = testing::AddGlobalTestEnvironment(new database);
 
-std::string variable(char const *name, char const *otherwise)
+std::string variable(const char *name, const char *otherwise)
 {
-    auto const *const value = std::getenv(name);
+    const auto *const value = std::getenv(name);
     return value ? value : otherwise;
 }
 
-std::string about(std::string const &what, std::string const &lock)
+std::string about(const std::string &what, const std::string &lock)
 {
     return ask("SELECT " + what + " FROM shedlock_locks WHERE name = " + literal(lock));
 }
 
-int signal(std::string const &function, std::string const &text)
+int signal(const std::string &function, const std::string &text)
 {
     return std::stoi(ask("SELECT count(" + function +
                          "(pid)) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()"
@@ -56,9 +56,9 @@ std::unique_ptr<pqxx::connection> connect()
     return direct;
 }
 
-std::string answer(pqxx::connection &from, std::string const &sql)
+std::string answer(pqxx::connection &from, const std::string &sql)
 {
-    auto const rows = pqxx::nontransaction{from}.exec(sql);
+    const auto rows = pqxx::nontransaction{from}.exec(sql);
     return rows.empty() || rows[0][0].is_null() ? "" : rows[0][0].c_str();
 }
 
@@ -70,8 +70,8 @@ class polling {
 public:
     polling() { polled = &connection_; }
     ~polling() { polled = outer_; }
-    polling(polling const &) = delete;
-    polling &operator=(polling const &) = delete;
+    polling(const polling &) = delete;
+    polling &operator=(const polling &) = delete;
 
 private:
     std::unique_ptr<pqxx::connection> connection_;
@@ -80,23 +80,23 @@ private:
 
 } // namespace
 
-std::string ask(std::string const &sql)
+std::string ask(const std::string &sql)
 {
     if (!polled)
         return answer(*connect(), sql);
     if (*polled)
         try {
             return answer(**polled, sql);
-        } catch (pqxx::broken_connection const &) { // the server was restarted, or the session terminated
+        } catch (const pqxx::broken_connection &) { // the server was restarted, or the session terminated
         }
     *polled = connect();
     return answer(**polled, sql);
 }
 
-std::string literal(std::string const &text)
+std::string literal(const std::string &text)
 {
     std::string literal = "'";
-    for (char const letter : text)
+    for (const char letter : text)
         literal += letter == '\'' ? std::string{"''"} : std::string{letter};
     return literal + "'";
 }
@@ -120,37 +120,37 @@ std::string port()
     return variable("SHEDLOCK_TEST_PORT", variable("PGPORT", "5432").c_str());
 }
 
-std::string state(std::string const &lock)
+std::string state(const std::string &lock)
 {
     return about("state", lock);
 }
-std::string holder(std::string const &lock)
+std::string holder(const std::string &lock)
 {
     return about("holder", lock);
 }
-std::string last_outcome(std::string const &lock)
+std::string last_outcome(const std::string &lock)
 {
     return about("last_outcome", lock);
 }
 
-std::int64_t token(std::string const &lock)
+std::int64_t token(const std::string &lock)
 {
-    auto const text = about("token", lock);
+    const auto text = about("token", lock);
     return text.empty() ? 0 : std::stoll(text);
 }
 
-std::chrono::microseconds remaining(std::string const &lock)
+std::chrono::microseconds remaining(const std::string &lock)
 {
-    auto const seconds = about("extract(epoch FROM remaining)", lock);
+    const auto seconds = about("extract(epoch FROM remaining)", lock);
     return std::chrono::microseconds{seconds.empty() ? 0 : static_cast<std::int64_t>(std::stod(seconds) * 1e6)};
 }
 
-void end_lease(std::string const &lock)
+void end_lease(const std::string &lock)
 {
     ask("UPDATE shedlock SET lock_until = clock_timestamp() AT TIME ZONE 'UTC' WHERE name = " + literal(lock));
 }
 
-bool was_refused(std::string const &lock)
+bool was_refused(const std::string &lock)
 {
     return ask("SELECT EXISTS (SELECT FROM pg_stat_activity a JOIN shedlock_locks l ON a.state_change > l.locked_at"
                " WHERE l.name = " +
@@ -159,11 +159,11 @@ bool was_refused(std::string const &lock)
                " AND a.query ~ 'shedlock_(acquire_token|locks)')") == "t";
 }
 
-int cancel(std::string const &text)
+int cancel(const std::string &text)
 {
     return signal("pg_cancel_backend", text);
 }
-int terminate(std::string const &text)
+int terminate(const std::string &text)
 {
     return signal("pg_terminate_backend", text);
 }
@@ -174,15 +174,15 @@ missing_standby::missing_standby()
     ask("SELECT pg_reload_conf()");
     // Commits wait only once the checkpointer, too, has read the configuration. So a session commits until it is seen
     // to wait.
-    auto const commits = std::async(std::launch::async, [] {
+    const auto commits = std::async(std::launch::async, [] {
         try {
             pqxx::connection own{"application_name=commits"};
             pqxx::nontransaction{own}.exec("DO $$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), "
                                            "pg_sleep(0.01); COMMIT; END LOOP; END $$");
-        } catch (pqxx::failure const &) { // it is terminated
+        } catch (const pqxx::failure &) { // it is terminated
         }
     });
-    auto const its = "FROM pg_stat_activity WHERE application_name = 'commits'"s;
+    const auto its = "FROM pg_stat_activity WHERE application_name = 'commits'"s;
     comes_true([&] { return ask("SELECT count(*) " + its + " AND wait_event = 'SyncRep'") == "1"; });
     ask("SELECT pg_terminate_backend(pid) " + its);
 }
@@ -193,10 +193,10 @@ missing_standby::~missing_standby()
     ask("SELECT pg_reload_conf()");
 }
 
-bool comes_true(std::function<bool()> const &condition)
+bool comes_true(const std::function<bool()> &condition)
 {
-    polling const over_one_connection;
-    for (auto const end = std::chrono::steady_clock::now() + at_last; std::chrono::steady_clock::now() < end;) {
+    const polling over_one_connection;
+    for (const auto end = std::chrono::steady_clock::now() + at_last; std::chrono::steady_clock::now() < end;) {
         if (condition())
             return true;
         std::this_thread::sleep_for(10ms);

@@ -10,8 +10,8 @@ namespace server {
 
 // The first field of the first row, or "" (also for NULL). Each time over a connection of its own, except within
 // comes_true().
-std::string ask(std::string const &sql);
-std::string literal(std::string const &text);
+std::string ask(const std::string &sql);
+std::string literal(const std::string &text);
 
 // Whether with-portable was used.
 bool is_portable();
@@ -21,37 +21,37 @@ std::string connection();
 std::string host();
 std::string port();
 
-std::string state(std::string const &lock); // of shedlock_locks
-std::string holder(std::string const &lock);
-std::string last_outcome(std::string const &lock);
-std::int64_t token(std::string const &lock);
-std::chrono::microseconds remaining(std::string const &lock); // 0: free
+std::string state(const std::string &lock); // of shedlock_locks
+std::string holder(const std::string &lock);
+std::string last_outcome(const std::string &lock);
+std::int64_t token(const std::string &lock);
+std::chrono::microseconds remaining(const std::string &lock); // 0: free
 
 // Ends the lock's lease by changing the row, as if at_most were over.
-void end_lease(std::string const &lock);
+void end_lease(const std::string &lock);
 
 // Whether a session that still exists has asked for a lock, or looked at shedlock_locks, since this lock was last
 // acquired, and is not asking now.
-bool was_refused(std::string const &lock);
+bool was_refused(const std::string &lock);
 
 // Cancel the statements of other sessions that contain this text and are running, or terminate their sessions. Return
 // how many there were.
-int cancel(std::string const &text);
-int terminate(std::string const &text);
+int cancel(const std::string &text);
+int terminate(const std::string &text);
 
 // While one of these lives, a commit waits for a synchronous standby that does not exist.
 class missing_standby {
 public:
     missing_standby();
     ~missing_standby();
-    missing_standby(missing_standby const &) = delete;
-    missing_standby &operator=(missing_standby const &) = delete;
+    missing_standby(const missing_standby &) = delete;
+    missing_standby &operator=(const missing_standby &) = delete;
 };
 
 // The longest wait for an event. No event takes that long, however busy the machine is.
 inline constexpr std::chrono::minutes at_last{5};
 
 // Polls until it is true. Returns false if it is not true within at_last.
-bool comes_true(std::function<bool()> const &condition);
+bool comes_true(const std::function<bool()> &condition);
 
 } // namespace server

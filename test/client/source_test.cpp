@@ -20,7 +20,7 @@ protected:
                                 {.timeout = timeout, .on_event = heard.handler()}};
     }
 
-    void supply(std::string const &connection)
+    void supply(const std::string &connection)
     {
         std::lock_guard const hold{mutex};
         where = connection;
@@ -57,7 +57,7 @@ TEST_F(source_test, leads_to_another_host_and_with_another_password)
         proxy network;
         supply(network.connection() + " user=rotating password=one");
         auto through = asking();
-        auto const mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+        const auto mine = through.try_acquire(name, {.at_most = 1h, .keep_alive = true});
         EXPECT_TRUE(mine);
         server::ask("ALTER ROLE rotating PASSWORD 'two'");
         supply("user=rotating password=two");
@@ -79,7 +79,7 @@ TEST_F(source_test, may_throw)
     try {
         (void) sealed.try_acquire(name, {.at_most = 1min});
         FAIL() << "there is no connection";
-    } catch (shedlock::connection_error const &failure) {
+    } catch (const shedlock::connection_error &failure) {
         EXPECT_NE(std::string{failure.what()}.find("the vault is sealed"), std::string::npos) << failure.what();
     }
 }
@@ -107,7 +107,7 @@ TEST_F(source_test, an_old_failure_is_not_reported_to_the_next_caller)
 TEST_F(source_test, may_be_slow_without_holding_up_callers)
 {
     std::promise<void> end;
-    auto const ended = end.get_future().share();
+    const auto ended = end.get_future().share();
     auto slow = shedlock::client{[ended] {
                                      ended.wait();
                                      return server::connection();
@@ -120,7 +120,7 @@ TEST_F(source_test, may_be_slow_without_holding_up_callers)
     EXPECT_TRUE(server::comes_true([&] {
         try {
             return slow.try_acquire(name, {.at_most = 1min}).has_value();
-        } catch (shedlock::connection_error const &) {
+        } catch (const shedlock::connection_error &) {
             return false; // the function has not returned yet
         }
     })) << "and then its string is used";

@@ -18,21 +18,21 @@ namespace {
 // Whether OpenSSL still works, which it does until it has cleaned up. True if there is no OpenSSL.
 bool openssl_works()
 {
-    using init = int (*)(std::uint64_t options, void const *settings);
-    auto const function = reinterpret_cast<init>(::dlsym(RTLD_DEFAULT, "OPENSSL_init_crypto"));
+    using init = int (*)(std::uint64_t options, const void *settings);
+    const auto function = reinterpret_cast<init>(::dlsym(RTLD_DEFAULT, "OPENSSL_init_crypto"));
     return !function || function(0, nullptr) == 1;
 }
 
 // Called when the function that supplies the connection string is destroyed, that is, together with the last part of
 // the client that holds it.
-auto const last_word = [](void *) { ::_exit(openssl_works() ? 0 : 1); };
+const auto last_word = [](void *) { ::_exit(openssl_works() ? 0 : 1); };
 
 bool opens_connection()
 {
     try {
         (void) shedlock::client{}.try_acquire("another", {.at_most = 1ms});
         return true;
-    } catch (shedlock::connection_error const &) {
+    } catch (const shedlock::connection_error &) {
         return false;
     }
 }
@@ -45,26 +45,26 @@ struct late {
     {
         if (!client)
             return;
-        bool const is_refused = !opens_connection();
+        const bool is_refused = !opens_connection();
         lock.reset();
         client.reset();
         ::_exit(is_refused ? 0 : 3);
     }
 } late;
 
-int exit_status(std::optional<shedlock::lock> const &lock)
+int exit_status(const std::optional<shedlock::lock> &lock)
 {
     return lock ? 0 : 2;
 }
 
-int run_static(char const *name)
+int run_static(const char *name)
 {
     static shedlock::client locks{[witness = std::shared_ptr<void>{nullptr, last_word}] { return std::string{}; },
                                   {.timeout = 1min}};
     return exit_status(locks.try_acquire(name, {.at_most = 1min, .keep_alive = true}));
 }
 
-int run_late(char const *name)
+int run_late(const char *name)
 {
     late.client.emplace("", shedlock::client_settings{.timeout = 1min});
     late.lock = late.client->try_acquire(name, {.at_most = 1min, .keep_alive = true});

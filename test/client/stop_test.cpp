@@ -10,10 +10,10 @@ namespace {
 // A stop callback that goes on until it is told to end.
 class slow {
 public:
-    explicit slow(shedlock::lock const &lock) : callback_{lock.stop_token(), [this] { work(); }} {}
+    explicit slow(const shedlock::lock &lock) : callback_{lock.stop_token(), [this] { work(); }} {}
     ~slow() { end(); }
-    slow(slow const &) = delete;
-    slow &operator=(slow const &) = delete;
+    slow(const slow &) = delete;
+    slow &operator=(const slow &) = delete;
 
     [[nodiscard]] bool has_begun()
     {
@@ -42,7 +42,7 @@ private:
     std::stop_callback<std::function<void()>> callback_; // the last: it uses the others
 };
 
-bool is_stopped(shedlock::lock const &lock)
+bool is_stopped(const shedlock::lock &lock)
 {
     return server::comes_true([&] { return lock.stop_token().stop_requested(); });
 }
@@ -51,14 +51,14 @@ bool is_stopped(shedlock::lock const &lock)
 
 TEST_F(stop_test, slow_callbacks_do_not_delay_the_stops_of_other_locks)
 {
-    frozen_clock const clock;
-    auto const first = locks.try_acquire(name + " 1", {.at_most = 1h});
-    auto const second = locks.try_acquire(name + " 2", {.at_most = 61min});
-    auto const third = locks.try_acquire(name + " 3", {.at_most = 3h});
+    const frozen_clock clock;
+    const auto first = locks.try_acquire(name + " 1", {.at_most = 1h});
+    const auto second = locks.try_acquire(name + " 2", {.at_most = 61min});
+    const auto third = locks.try_acquire(name + " 3", {.at_most = 3h});
     slow one{*first}, two{*second};
     advance_clock(61min);
     EXPECT_TRUE(server::comes_true([&] { return one.has_begun() && two.has_begun(); }));
-    auto const late = locks.try_acquire(name + " 4", {.at_most = 1h});
+    const auto late = locks.try_acquire(name + " 4", {.at_most = 1h});
     advance_clock(late->deadline() - shedlock::clock::now()); // which is before another caller may have the lock
     EXPECT_TRUE(is_stopped(*late));
     EXPECT_FALSE(third->stop_token().stop_requested());
@@ -69,14 +69,14 @@ TEST_F(stop_test, slow_callbacks_do_not_delay_the_stops_of_other_locks)
 
 TEST_F(stop_test, slow_callbacks_do_not_delay_keep_alive)
 {
-    auto const brief = locks.try_acquire(name + " 1", {.at_most = 20min});
-    auto const lost = locks.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
-    auto const kept = locks.try_acquire(name + " 3", {.at_most = 2h, .keep_alive = true});
+    const auto brief = locks.try_acquire(name + " 1", {.at_most = 20min});
+    const auto lost = locks.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
+    const auto kept = locks.try_acquire(name + " 3", {.at_most = 2h, .keep_alive = true});
     slow late{*brief}, by_keep_alive{*lost};
     locks.force_release(name + " 2");
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return late.has_begun() && by_keep_alive.has_begun(); }));
-    auto const deadline = kept->deadline();
+    const auto deadline = kept->deadline();
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return kept->deadline() > deadline; }));
     EXPECT_TRUE(kept->held());
@@ -90,7 +90,7 @@ TEST_F(stop_test, slow_callbacks_do_not_delay_keep_alive)
 TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h});
-    auto const stop = mine->stop_token();
+    const auto stop = mine->stop_token();
     slow late{*mine};
     advance_clock(1h);
     EXPECT_TRUE(server::comes_true([&] { return late.has_begun(); }));
@@ -100,7 +100,7 @@ TEST_F(stop_test, a_slow_callback_does_not_keep_its_own_lock_from_its_release)
 
 TEST_F(stop_test, a_callback_may_use_the_client)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1h});
+    const auto mine = locks.try_acquire(name, {.at_most = 1h});
     std::atomic<bool> acquired = false;
     std::stop_callback const when{mine->stop_token(),
                                   [&] { acquired = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
@@ -114,7 +114,7 @@ TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
     std::optional<shedlock::lock> mine = brief->try_acquire(name, {.at_most = 1h, .keep_alive = true});
     brief.reset(); // so that the lock is the last owner of the client's threads
     std::atomic<bool> is_gone = false;
-    auto const stop = mine->stop_token();
+    const auto stop = mine->stop_token();
     std::stop_callback const when{stop, [&] {
                                       mine.reset();
                                       is_gone = true;

@@ -13,7 +13,7 @@ namespace {
 // Locks all rows whose names match this LIKE pattern by SELECT ... FOR UPDATE, for as long as this object lives.
 class row_locks {
 public:
-    explicit row_locks(std::string const &like)
+    explicit row_locks(const std::string &like)
     {
         transaction_.exec("SELECT FROM shedlock WHERE name LIKE " + server::literal(like) + " FOR UPDATE");
     }
@@ -32,9 +32,9 @@ protected:
     timer time;
 
     // Leases of an hour, which are due to be extended.
-    std::vector<std::shared_ptr<lease>> due(std::string const &kind, int count, clock::duration left = 35min)
+    std::vector<std::shared_ptr<lease>> due(const std::string &kind, int count, clock::duration left = 35min)
     {
-        auto const tokens = server::ask("SELECT string_agg(shedlock_acquire_token(" + server::literal(name + kind) +
+        const auto tokens = server::ask("SELECT string_agg(shedlock_acquire_token(" + server::literal(name + kind) +
                                         " || i, '1 hour')::text, ' ' ORDER BY i) FROM generate_series(1, " +
                                         std::to_string(count) + ") i");
         std::istringstream list{tokens};
@@ -47,21 +47,21 @@ protected:
         return all;
     }
 
-    static bool are_extended(std::vector<std::shared_ptr<lease>> const &all)
+    static bool are_extended(const std::vector<std::shared_ptr<lease>> &all)
     {
-        return std::ranges::all_of(all, [](auto const &one) { return one->deadline() > clock::now() + 50min; });
+        return std::ranges::all_of(all, [](const auto &one) { return one->deadline() > clock::now() + 50min; });
     }
 
-    void keep(keeper &by, std::vector<std::shared_ptr<lease>> const &all)
+    void keep(keeper &by, const std::vector<std::shared_ptr<lease>> &all)
     {
-        for (auto const &one : all)
+        for (const auto &one : all)
             by.keep(one);
     }
 };
 
 TEST_F(kept_test, rows_that_are_locked_do_not_endanger_other_locks)
 {
-    auto const healthy = due(" healthy ", 250), stuck = due(" stuck ", 250);
+    const auto healthy = due(" healthy ", 250), stuck = due(" stuck ", 250);
     std::optional<row_locks> others{std::in_place, name + " stuck %"};
     session shared{[] { return server::connection(); }, 1min};
     keeper keeping{[] { return server::connection(); }, shared, report};
@@ -69,7 +69,7 @@ TEST_F(kept_test, rows_that_are_locked_do_not_endanger_other_locks)
     keep(keeping, healthy);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(healthy); }));
     EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 250; })) << heard.texts();
-    for (auto const &one : heard.all())
+    for (const auto &one : heard.all())
         EXPECT_TRUE(one.what == event::kind::extend_failing && one.lock.list().at(0).starts_with(name + " stuck "))
             << one.text;
     others.reset();
@@ -80,8 +80,8 @@ TEST_F(kept_test, rows_that_are_locked_do_not_endanger_other_locks)
 
 TEST_F(kept_test, a_lock_of_several_names_is_extended_when_all_its_rows_are_free)
 {
-    auto const mine = locks.try_acquire({name + " a", name + " b", name + " c"}, {.at_most = 1h});
-    auto const both = std::make_shared<lease>(time, mine->names(),
+    const auto mine = locks.try_acquire({name + " a", name + " b", name + " c"}, {.at_most = 1h});
+    const auto both = std::make_shared<lease>(time, mine->names(),
                                               grant{mine->token(), clock::now() - 25min, false, std::nullopt}, 1h);
     server::ask("SELECT shedlock_complete_token(" + server::literal(name + " a") + ", " +
                 std::to_string(number(mine->token())) + ")");
@@ -98,7 +98,7 @@ TEST_F(kept_test, a_lock_of_several_names_is_extended_when_all_its_rows_are_free
 
 TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
 {
-    auto const all = due(" ", 150);
+    const auto all = due(" ", 150);
     pqxx::connection connection;
     std::optional<pqxx::work> other{std::in_place, connection};
     other->exec("LOCK TABLE shedlock");
@@ -117,8 +117,8 @@ TEST_F(kept_test, a_lock_of_the_whole_table_is_one_event)
 TEST_F(kept_test, one_that_postgresql_cannot_extend_does_not_endanger_other_locks)
 {
     constexpr auto year = 365 * 24h + 5h + 49min;
-    auto const healthy = due(" ", 120), endless = due(" endless ", 1);
-    auto const broken = std::make_shared<lease>(
+    const auto healthy = due(" ", 120), endless = due(" endless ", 1);
+    const auto broken = std::make_shared<lease>(
         time, endless[0]->names, grant{endless[0]->token, clock::now() - 100000 * year, false, std::nullopt},
         292'265 * year); // beyond timestamp
     session shared{[] { return server::connection(); }, 1min};
@@ -145,10 +145,10 @@ protected:
     session shared{source, 1min};
     keeper keeping{source, shared, report};
 
-    void expect(std::vector<std::pair<event::kind, std::string>> const &wanted)
+    void expect(const std::vector<std::pair<event::kind, std::string>> &wanted)
     {
         EXPECT_TRUE(server::comes_true([&] { return heard.all().size() >= wanted.size(); })) << heard.texts();
-        auto const all = heard.all();
+        const auto all = heard.all();
         ASSERT_EQ(all.size(), wanted.size()) << heard.texts();
         for (std::size_t i = 0; i < all.size(); ++i) {
             EXPECT_EQ(all[i].what, wanted[i].first) << all[i].text;
@@ -159,10 +159,10 @@ protected:
 
 TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
 {
-    auto const all = due(" ", 250);
+    const auto all = due(" ", 250);
     network.refuse_newcomers();
     {
-        frozen_clock const clock;
+        const frozen_clock clock;
         std::lock_guard const hold{gate}; // until keep-alive has all of them, so that the event counts them all
         keep(keeping, all);
     }
@@ -175,7 +175,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
 
 TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_the_outage_ends)
 {
-    auto const some = due(" ", 3);
+    const auto some = due(" ", 3);
     network.refuse_newcomers();
     keep(keeping, some);
     expect({{event::kind::extend_failing, ""}});
@@ -191,8 +191,8 @@ TEST_F(keeping_outage_test, reports_each_lock_that_is_lost_before_the_outage_end
 // The application extends one of them itself, and gets no answer. Until that is settled, no recovery is reported.
 TEST_F(keeping_outage_test, reports_no_recovery_before_a_loss)
 {
-    frozen_clock const clock;
-    auto const some = due(" ", 2);
+    const frozen_clock clock;
+    const auto some = due(" ", 2);
     network.refuse_newcomers();
     keep(keeping, some);
     expect({{event::kind::extend_failing, "2 locks "}});
@@ -203,7 +203,7 @@ TEST_F(keeping_outage_test, reports_no_recovery_before_a_loss)
         advance_clock(100ms);
         return are_extended({some[0]});
     }));
-    auto const last = due(" last ", 1);
+    const auto last = due(" last ", 1);
     keep(keeping, last);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(last); })); // so the thread has looked again
     EXPECT_EQ(heard.count(event::kind::extend_recovered), 0) << heard.texts();
@@ -219,7 +219,7 @@ TEST_F(keeping_outage_test, reports_no_recovery_when_all_locks_are_lost)
     keep(keeping, due(" lost ", 2, 1s));
     EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == 2; })) << heard.texts();
     network.let_go();
-    auto const next = due(" next ", 1);
+    const auto next = due(" next ", 1);
     keep(keeping, next);
     EXPECT_TRUE(server::comes_true([&] { return are_extended(next); }));
     EXPECT_EQ(heard.count(event::kind::extend_recovered), 0) << heard.texts();
@@ -233,7 +233,7 @@ protected:
     shedlock::lock mine = *patient.try_acquire(name, {.at_most = 1h});
 
     // Other callers go on while the work waits for the end of the transaction that has locked the row.
-    void expect_others_to_go_on(std::function<void()> const &work)
+    void expect_others_to_go_on(const std::function<void()> &work)
     {
         std::optional<row_locks> other{std::in_place, name};
         auto waiting = std::async(std::launch::async, work);
@@ -262,15 +262,15 @@ TEST_F(blocked_test, has_no_request_under_way_when_it_gives_up)
     session one{[] { return server::connection(); }, 1min};
     one.ask("SELECT", {}); // opens the connection
     std::optional<row_locks> other{std::in_place, name};
-    frozen_clock const stopped;
-    auto const until = clock::now() + 8s; // it gives up when two of these seconds are left
+    const frozen_clock stopped;
+    const auto until = clock::now() + 8s; // it gives up when two of these seconds are left
     auto releasing =
         std::async(std::launch::async, [&] { release(one, mine.names(), mine.token(), outcome::done, until, until); });
     pass_time(6s);
     try {
         releasing.get();
         ADD_FAILURE() << "released";
-    } catch (busy const &failure) {
+    } catch (const busy &failure) {
         EXPECT_NE(std::string{failure.what()}.find(row_is_busy), std::string::npos) << failure.what();
     }
     other.reset();
@@ -279,10 +279,10 @@ TEST_F(blocked_test, has_no_request_under_way_when_it_gives_up)
 
 TEST_F(blocked_test, sends_nothing_that_might_not_be_answered_in_time)
 {
-    table_of_work const table;
+    const table_of_work table;
     session one{[] { return server::connection(); }, 1min};
-    frozen_clock const stopped;
-    auto const until = clock::now() + 1s;
+    const frozen_clock stopped;
+    const auto until = clock::now() + 1s;
     EXPECT_THROW(one.ask(table_of_work::work, {}, until, {}, [&] { advance_clock(800ms); }),
                  shedlock::connection_error);
     EXPECT_EQ(table.rows(), "0");
@@ -307,9 +307,9 @@ protected:
     }
 
     // Fails with this SQLSTATE while the table is locked, and nothing happens when it is not locked any more.
-    void expect_refusal(std::string const &connection, std::chrono::milliseconds timeout)
+    void expect_refusal(const std::string &connection, std::chrono::milliseconds timeout)
     {
-        frozen_clock const still; // only the server ends the wait
+        const frozen_clock still; // only the server ends the wait
         auto through = client(connection, timeout);
         auto asking = std::async(std::launch::async, [&] { (void) through.try_acquire(name, {.at_most = 1h}); });
         EXPECT_TRUE(server::comes_true([&] { return asking.wait_for(0s) == std::future_status::ready; }));
@@ -318,9 +318,9 @@ protected:
         try {
             asking.get();
             ADD_FAILURE() << "it was acquired";
-        } catch (in_doubt const &failure) {
+        } catch (const in_doubt &failure) {
             ADD_FAILURE() << failure.what();
-        } catch (connection_error const &failure) {
+        } catch (const connection_error &failure) {
             EXPECT_EQ(failure.sqlstate(), "55P03");
             EXPECT_NE(std::string{failure.what()}.find("locked the table"), std::string::npos) << failure.what();
         }
@@ -343,7 +343,7 @@ TEST_F(locked_table_test, is_cancelled_when_the_caller_has_given_up)
 {
     auto through = client(""); // past a pooler, whose sessions cannot be cancelled
     auto asking = std::async(std::launch::async, [&] { (void) through.try_acquire(name, {.at_most = 1h}); });
-    auto const waiting = [] {
+    const auto waiting = [] {
         return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = 'Lock' "
                            "AND query LIKE '%shedlock_acquire_token%' AND pid <> pg_backend_pid()");
     };

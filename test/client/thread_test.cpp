@@ -15,22 +15,22 @@ namespace {
 std::set<std::string> threads()
 {
     std::set<std::string> all;
-    for (auto const &task : std::filesystem::directory_iterator{"/proc/self/task"})
+    for (const auto &task : std::filesystem::directory_iterator{"/proc/self/task"})
         all.insert(task.path());
     return all;
 }
 
-auto const at_start = threads(); // the main one, and perhaps a sanitizer's
+const auto at_start = threads(); // the main one, and perhaps a sanitizer's
 
 // A sanitizer may unblock SIGSYS while it starts a thread, which inherits that.
 bool can_be_blocked(int signal)
 {
-    static bool const has_sanitizer = ::dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr;
+    static const bool has_sanitizer = ::dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr;
     return signal != SIGKILL && signal != SIGSTOP && !(has_sanitizer && signal == SIGSYS);
 }
 
 // The mask of a thread, unless that has ended.
-std::optional<std::uint64_t> blocked_by(std::string const &task)
+std::optional<std::uint64_t> blocked_by(const std::string &task)
 {
     std::ifstream status{task + "/status"};
     for (std::string line; std::getline(status, line);)
@@ -50,7 +50,7 @@ void take(int)
 
 TEST_F(thread_test, blocks_all_signals)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    const auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, 100ms));
     std::promise<void> end;
     shedlock::client slow{[ended = end.get_future().share()] {
@@ -60,8 +60,8 @@ TEST_F(thread_test, blocks_all_signals)
                           {.timeout = 100ms}}; // the client is still connecting when the call is over
     EXPECT_THROW((void) slow.try_acquire(name, {.at_most = 1min}), shedlock::connection_error);
     int seen = 0;
-    for (auto const &task : threads()) {
-        auto const mask = at_start.contains(task) ? std::nullopt : blocked_by(task);
+    for (const auto &task : threads()) {
+        const auto mask = at_start.contains(task) ? std::nullopt : blocked_by(task);
         seen += mask.has_value();
         for (int signal = 1; mask && signal < 32; ++signal)
             EXPECT_TRUE(!can_be_blocked(signal) || *mask >> (signal - 1) & 1) << signal << ' ' << task;
@@ -72,14 +72,14 @@ TEST_F(thread_test, blocks_all_signals)
 
 TEST_F(thread_test, lets_the_application_wait_for_a_signal)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
-    auto const before = std::signal(SIGUSR1, take);
+    const auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
+    const auto before = std::signal(SIGUSR1, take);
     sigset_t one, old;
     sigemptyset(&one);
     sigaddset(&one, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &one, &old); // after the client was made
     ::kill(::getpid(), SIGUSR1);
-    timespec const patience{10, 0};
+    const timespec patience{10, 0};
     EXPECT_EQ(sigtimedwait(&one, nullptr, &patience), SIGUSR1);
     EXPECT_FALSE(is_taken) << "by a thread that did not block it";
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
@@ -88,7 +88,7 @@ TEST_F(thread_test, lets_the_application_wait_for_a_signal)
 
 TEST_F(thread_test, blocks_signals_in_callbacks)
 {
-    auto const mine = locks.try_acquire(name, {.at_most = 1h});
+    const auto mine = locks.try_acquire(name, {.at_most = 1h});
     std::promise<bool> blocked;
     std::stop_callback const when{mine->stop_token(), [&] {
                                       sigset_t mask;

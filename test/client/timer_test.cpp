@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool comes_to_a_stop(std::stop_source const &source)
+bool comes_to_a_stop(const std::stop_source &source)
 {
     return server::comes_true([&] { return source.stop_requested(); });
 }
@@ -22,7 +22,7 @@ TEST(timer_test, requests_stops_when_it_is_time_and_not_before)
 {
     timer timer;
     std::stop_source soon, sooner, never;
-    auto const begin = clock::now();
+    const auto begin = clock::now();
     timer::alarm const later{timer, begin + 200ms, soon};
     timer::alarm const earlier{timer, begin + 100ms, sooner};
     timer::alarm const far{timer, clock::time_point::max(), never};
@@ -35,7 +35,7 @@ TEST(timer_test, requests_stops_when_it_is_time_and_not_before)
 
 TEST(timer_test, an_alarm_can_be_moved_and_taken_back)
 {
-    frozen_clock const still;
+    const frozen_clock still;
     timer timer;
     std::stop_source moved, gone;
     {
@@ -69,8 +69,8 @@ TEST(timer_test, sleep_ends_with_a_stop)
 
 TEST(timer_test, the_clock_is_the_one_that_goes_on_during_suspend)
 {
-    frozen_clock const still;
-    auto const before = clock::now();
+    const frozen_clock still;
+    const auto before = clock::now();
     advance_clock(1h); // CLOCK_BOOTTIME and no other
     EXPECT_EQ(clock::now(), before + 1h);
 }
@@ -80,7 +80,7 @@ TEST(timer_test, a_mutex_is_waited_for_until_a_time)
     timed_mutex one;
     std::unique_lock first{one, clock::now()};
     EXPECT_TRUE(first);
-    auto const begin = clock::now();
+    const auto begin = clock::now();
     EXPECT_FALSE((std::unique_lock{one, begin + 100ms}));
     EXPECT_GE(clock::now(), begin + 100ms);
     std::jthread const later{[&] {

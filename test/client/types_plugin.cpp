@@ -5,20 +5,20 @@
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // The lock is not held, so the library throws.
-EXPORTED bool catches(shedlock::client &locks, std::string const &name)
+EXPORTED bool catches(shedlock::client &locks, const std::string &name)
 try {
     locks.release(name, shedlock::token{1});
     return false;
-} catch (shedlock::lock_lost const &) {
+} catch (const shedlock::lock_lost &) {
     return true;
 }
 
-EXPORTED void throws(shedlock::client &, std::string const &name)
+EXPORTED void throws(shedlock::client &, const std::string &name)
 {
     throw shedlock::lock_lost{name, "SL001"};
 }
 
-EXPORTED std::type_info const *type()
+EXPORTED const std::type_info *type()
 {
     return &typeid(shedlock::lock_lost);
 }

@@ -9,7 +9,7 @@ class client;
 }
 
 extern "C" {
-using catches_lock_lost = bool(shedlock::client &, std::string const &name);
-using type_of_lock_lost = std::type_info const *();
-using throws_lock_lost = void(shedlock::client &, std::string const &name);
+using catches_lock_lost = bool(shedlock::client &, const std::string &name);
+using type_of_lock_lost = const std::type_info *();
+using throws_lock_lost = void(shedlock::client &, const std::string &name);
 }

@@ -28,9 +28,9 @@ public:
             throw std::runtime_error{::dlerror()};
     }
     ~plugin() { ::dlclose(library_); }
-    plugin(plugin const &) = delete;
-    plugin &operator=(plugin const &) = delete;
-    template <class Function> Function *find(char const *symbol) const
+    plugin(const plugin &) = delete;
+    plugin &operator=(const plugin &) = delete;
+    template <class Function> Function *find(const char *symbol) const
     {
         return reinterpret_cast<Function *>(::dlsym(library_, symbol));
     }
@@ -48,17 +48,17 @@ TEST_F(types_test, an_error_of_the_library_is_caught_by_its_type)
     try {
         locks.release(name, nobodys);
         FAIL() << "it is not held";
-    } catch (shedlock::error const &failure) {
+    } catch (const shedlock::error &failure) {
         EXPECT_EQ(failure.sqlstate(), "SL001");
-        EXPECT_EQ(dynamic_cast<shedlock::connection_error const *>(&failure), nullptr);
-        EXPECT_NE(dynamic_cast<shedlock::lock_lost const *>(&failure), nullptr);
+        EXPECT_EQ(dynamic_cast<const shedlock::connection_error *>(&failure), nullptr);
+        EXPECT_NE(dynamic_cast<const shedlock::lock_lost *>(&failure), nullptr);
         EXPECT_EQ(&typeid(failure), &typeid(shedlock::lock_lost)) << "not every C++ library compares the names";
     }
 }
 
 TEST_F(types_test, an_error_can_be_caught_in_a_plugin_and_thrown_out_of_one)
 {
-    plugin const loaded;
+    const plugin loaded;
     auto *const catches = loaded.find<catches_lock_lost>("catches");
     auto *const throws = loaded.find<throws_lock_lost>("throws");
     auto *const type = loaded.find<type_of_lock_lost>("type");
@@ -79,7 +79,7 @@ TEST_F(types_test, both_headers_lock_the_same_names_and_pqxx_uses_a_clients_lock
         EXPECT_NO_THROW(shedlock::guard(*mine, tx));
         tx.commit();
     }
-    auto const number = mine->detach();
+    const auto number = mine->detach();
     shedlock::pqxx_lock taken_over{db, name, number};
     taken_over.release();
     EXPECT_EQ(server::last_outcome(name), "done");

@@ -13,14 +13,14 @@ constexpr auto for_long = 10min;
 constexpr auto a_while = 3s;
 constexpr int few = 20;
 
-int attempts(std::string const &name)
+int attempts(const std::string &name)
 {
-    auto const count = server::ask("SELECT attempts FROM shedlock_stats WHERE name = '" + name + '\'');
+    const auto count = server::ask("SELECT attempts FROM shedlock_stats WHERE name = '" + name + '\'');
     return count.empty() ? 0 : std::stoi(count);
 }
 
 // How many sessions wait now.
-std::string sleepers(std::string const &application = "waits")
+std::string sleepers(const std::string &application = "waits")
 {
     return server::ask("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = '" +
                        application + "' AND query LIKE '%shedlock_wait_any%'");
@@ -33,9 +33,9 @@ std::string sleeper() // the pid of the only one
 }
 
 // How often the lock is asked for in that time.
-int attempts_in_a_while(std::string const &name)
+int attempts_in_a_while(const std::string &name)
 {
-    auto const before = attempts(name);
+    const auto before = attempts(name);
     pass_time(a_while);
     return attempts(name) - before;
 }
@@ -43,7 +43,7 @@ int attempts_in_a_while(std::string const &name)
 // Replaces the server's wait while this lives.
 class other_wait {
 public:
-    explicit other_wait(std::string const &body)
+    explicit other_wait(const std::string &body)
     {
         server::ask(
             "CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint)"
@@ -51,8 +51,8 @@ public:
             body + " END $$");
     }
     ~other_wait() { server::ask(found_); }
-    other_wait(other_wait const &) = delete;
-    other_wait &operator=(other_wait const &) = delete;
+    other_wait(const other_wait &) = delete;
+    other_wait &operator=(const other_wait &) = delete;
 
 private:
     std::string found_ = server::ask(
@@ -68,8 +68,8 @@ public:
         server::terminate("shedlock_wait_any");
         server::ask("ALTER EXTENSION shedlock DROP FUNCTION real_wait_any; DROP FUNCTION real_wait_any");
     }
-    endless_wait(endless_wait const &) = delete;
-    endless_wait &operator=(endless_wait const &) = delete;
+    endless_wait(const endless_wait &) = delete;
+    endless_wait &operator=(const endless_wait &) = delete;
 
 private:
     static std::string copied()
@@ -81,7 +81,7 @@ private:
         return "RETURN real_wait_any(names, which, '1 h', wait_id);";
     }
 
-    other_wait const instead_{copied()};
+    const other_wait instead_{copied()};
 };
 
 } // namespace
@@ -95,7 +95,7 @@ protected:
         ONLY_THE_EXTENSION("waiters are not woken, see asks_to_be_woken_once_a_second_at_most");
     }
 
-    std::future<std::optional<shedlock::lock>> wait_for(shedlock::names const &what,
+    std::future<std::optional<shedlock::lock>> wait_for(const shedlock::names &what,
                                                         std::chrono::milliseconds wait = for_long)
     {
         return std::async(std::launch::async,
@@ -103,7 +103,7 @@ protected:
     }
 
     // The connection of the callers, which is opened first, goes straight to the server.
-    shedlock::client client_that_waits_over(std::string const &connection)
+    shedlock::client client_that_waits_over(const std::string &connection)
     {
         auto count = std::make_shared<std::atomic<int>>();
         return shedlock::client{[=] { return (*count)++ == 0 ? "" : connection; },
@@ -114,7 +114,7 @@ protected:
     int attempts_of_a_crowd()
     {
         auto held = locks.try_acquire(name, {.at_most = 1h});
-        auto const before = attempts(name);
+        const auto before = attempts(name);
         std::vector<std::future<void>> crowd;
         for (int i = 0; i < 20; ++i)
             crowd.push_back(std::async(std::launch::async, [&] {
@@ -124,7 +124,7 @@ protected:
             }));
         EXPECT_TRUE(server::comes_true([&] { return attempts(name) >= before + 20; }));
         EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-        auto const asked = attempts(name);
+        const auto asked = attempts(name);
         held->release();
         for (auto &one : crowd)
             one.get();
@@ -185,7 +185,7 @@ TEST_F(waiting_test, many_callers_that_wait_for_one_name_use_one_session_and_ask
 
 TEST_F(waiting_test, many_callers_ask_one_after_the_other_even_without_the_servers_queue)
 {
-    other_wait const without_queue{
+    const other_wait without_queue{
         "FOR i IN 1..100 LOOP"
         " IF EXISTS (SELECT FROM shedlock_locks l WHERE l.name = names[1] AND state = 'free') THEN"
         " RETURN (SELECT array_agg(one ORDER BY one) FROM unnest(which) AS one); END IF;"
@@ -195,26 +195,26 @@ TEST_F(waiting_test, many_callers_ask_one_after_the_other_even_without_the_serve
 
 TEST_F(waiting_test, many_names_are_waited_for_in_one_session)
 {
-    auto const start = std::chrono::steady_clock::now();
+    const auto start = std::chrono::steady_clock::now();
     std::vector<shedlock::lock> held;
     std::vector<std::future<std::optional<shedlock::lock>>> crowd;
-    auto const each = [&](int i) { return name + ' ' + std::to_string(i); };
+    const auto each = [&](int i) { return name + ' ' + std::to_string(i); };
     own = client("application_name=waits options='-c track_functions=all'");
     for (int i = 0; i < 20; ++i)
         held.push_back(*locks.try_acquire(each(i), {.at_most = 1h}));
     for (int i = 0; i < 20; ++i)
         crowd.push_back(wait_for(each(i)));
     EXPECT_TRUE(server::comes_true([&] { return attempts(each(19)) > 1 && sleepers() == "1"; }));
-    auto const before = attempts(each(0));
+    const auto before = attempts(each(0));
     EXPECT_LE(attempts_in_a_while(each(19)), few);
     EXPECT_LE(attempts(each(0)) - before, few);
     for (int i = 19; i >= 0; --i) {
         held[i].release();
         EXPECT_TRUE(crowd[i].get());
     }
-    auto const slices = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
+    const auto slices = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
     own = client("application_name=waits"); // sessions report their statistics when they end
-    auto const calls = [] {
+    const auto calls = [] {
         return std::stoi(server::ask("SELECT sum(calls) FROM pg_stat_user_functions"
                                      " WHERE funcname IN ('shedlock_wait_any', 'shedlock_end_wait')"));
     };
@@ -228,10 +228,10 @@ TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
 {
     server::ask("DROP TABLE IF EXISTS slices; CREATE TABLE slices (number serial, names int)");
     server::ask("SELECT shedlock_stats_reset()"); // there are counters for only a thousand names
-    other_wait const records{
+    const other_wait records{
         "INSERT INTO slices (names) VALUES (cardinality(names)); PERFORM pg_sleep(0.1); RETURN '{}';"};
-    auto const last_slice = [] { return std::stoi(server::ask("SELECT COALESCE(max(number), 0) FROM slices")); };
-    auto const comes_slice_of = [](int names) {
+    const auto last_slice = [] { return std::stoi(server::ask("SELECT COALESCE(max(number), 0) FROM slices")); };
+    const auto comes_slice_of = [](int names) {
         return server::comes_true([&] {
             return server::ask("SELECT EXISTS (SELECT FROM slices WHERE names = " + std::to_string(names) + ")") == "t";
         });
@@ -251,7 +251,7 @@ TEST_F(waiting_test, asks_for_no_more_names_than_an_array_may_have)
         << "there is no room for these, so it asks";
     auto one = wait_for(many[3]);
     EXPECT_TRUE(comes_slice_of(999)) << "there is room for this one";
-    auto const now = last_slice();
+    const auto now = last_slice();
     EXPECT_TRUE(server::comes_true([&] { return last_slice() > now + 2; }));
     EXPECT_EQ(server::ask("SELECT max(names) FROM slices"), "999");
 
@@ -270,11 +270,11 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
     std::vector<std::string> many;
     for (int i = 0; i < 1001; ++i)
         many.push_back(name + ' ' + std::to_string(i));
-    for (auto const wait : {0ms, 60'000ms})
+    for (const auto wait : {0ms, 60'000ms})
         try {
             (void) locks.acquire(many, {.at_most = 1min}, wait);
             FAIL();
-        } catch (shedlock::usage_error const &failure) {
+        } catch (const shedlock::usage_error &failure) {
             EXPECT_EQ(failure.sqlstate(), "54000");
             EXPECT_NE(std::string{failure.what()}.find("name must not have more than 1000 elements"),
                       std::string::npos);
@@ -286,12 +286,12 @@ TEST_F(with_server, more_names_than_an_array_may_have_are_refused)
 TEST_F(waiting_test, a_caller_that_comes_later_is_woken_as_well)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
-    endless_wait const endless;
-    frozen_clock const clock; // otherwise a caller asks after ten seconds in any case
+    const endless_wait endless;
+    const frozen_clock clock; // otherwise a caller asks after ten seconds in any case
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     for (int i = 0; i < 5; ++i) {
-        auto const other = name + std::to_string(i);
+        const auto other = name + std::to_string(i);
         auto others = locks.try_acquire(other, {.at_most = 1h});
         auto later = wait_for(other);
         EXPECT_TRUE(server::comes_true([&] { return attempts(other) == 2; }));
@@ -306,8 +306,8 @@ TEST_F(waiting_test, a_caller_that_comes_later_is_woken_as_well)
 TEST_F(waiting_test, keeps_no_other_calls_waiting)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
-    endless_wait const endless;
-    frozen_clock const clock;
+    const endless_wait endless;
+    const frozen_clock clock;
     std::vector<std::future<std::optional<shedlock::lock>>> crowd;
     for (int i = 0; i < 20; ++i)
         crowd.push_back(wait_for(name, 24h));
@@ -323,11 +323,11 @@ TEST_F(waiting_test, keeps_no_other_calls_waiting)
 TEST_F(waiting_test, ends_at_once_when_a_stop_is_requested)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
-    endless_wait const endless;
-    for (auto const *const application : {"a", "b"}) {
+    const endless_wait endless;
+    for (const auto *const application : {"a", "b"}) {
         own = client(std::string{"application_name="} + application);
         stop = {};
-        frozen_clock const clock; // otherwise a caller asks after ten seconds in any case
+        const frozen_clock clock; // otherwise a caller asks after ten seconds in any case
         auto waiting = wait_for(name, 24h);
         EXPECT_TRUE(server::comes_true([&] { return sleepers(application) == "1"; }));
         stop.request_stop();
@@ -341,10 +341,10 @@ TEST_F(waiting_test, ends_when_its_time_is_over)
 {
     auto held = locks.try_acquire(name, {.at_most = 1h});
     auto other = locks.try_acquire(name + " other", {.at_most = 1h});
-    endless_wait const endless;
+    const endless_wait endless;
     auto longer = wait_for(name + " other", 24h);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    frozen_clock const clock;
+    const frozen_clock clock;
     auto waiting = wait_for(name, 1s);
     EXPECT_TRUE(server::comes_true([&] { return attempts(name) == 2; }));
     EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
@@ -377,7 +377,7 @@ TEST_F(waiting_test, pause_waits_on_the_server_too)
 
 TEST_F(waiting_test, survives_the_end_of_its_session)
 {
-    for (auto const &end : {server::cancel, server::terminate}) {
+    for (const auto &end : {server::cancel, server::terminate}) {
         auto held = locks.try_acquire(name, {.at_most = 1h});
         auto waiting = wait_for(name);
         EXPECT_TRUE(server::comes_true([&] { return end("shedlock_wait_any") >= 1; }));
@@ -392,7 +392,7 @@ TEST_F(waiting_test, waits_again_after_the_end_of_its_session)
     auto held = locks.try_acquire(name, {.at_most = 1h});
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
-    auto const before = sleeper();
+    const auto before = sleeper();
     server::terminate("shedlock_wait_any");
     EXPECT_TRUE(server::comes_true([&] { return !sleeper().empty() && sleeper() != before; })) << "another session";
     held->release();
@@ -421,7 +421,7 @@ TEST_F(waiting_test, survives_a_connection_that_falls_silent)
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
     network.hold_replies();
     held->release();
-    frozen_clock const clock;
+    const frozen_clock clock;
     advance_clock(6s + 1ms); // after a slice there is a second for the reply
     std::chrono::milliseconds patience = 1s;
     for (; waiting.wait_for(patience) != std::future_status::ready && patience < server::at_last; patience *= 2)
@@ -450,7 +450,7 @@ TEST_F(waiting_test, survives_a_server_that_is_away_for_a_while)
 
 TEST_F(waiting_test, finds_out_that_it_waits_on_another_server)
 {
-    other_wait const forgotten{"PERFORM pg_sleep(extract(epoch FROM wait)); RETURN '{}';"};
+    const other_wait forgotten{"PERFORM pg_sleep(extract(epoch FROM wait)); RETURN '{}';"};
     auto held = locks.try_acquire(name, {.at_most = 1min});
     auto waiting = wait_for(name);
     EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
@@ -464,11 +464,11 @@ TEST_F(waiting_test, finds_out_that_it_waits_on_another_server)
 // left, the last body sleeps for longer than it is asked to.
 TEST_F(waiting_test, asks_where_the_servers_wait_cannot_be_used)
 {
-    for (auto const *const body :
+    for (const auto *const body :
          {"RETURN NULL;", "RAISE insufficient_privilege;", "RETURN '{}';", "PERFORM pg_sleep(2.7); RETURN '{}';"}) {
-        other_wait const server_wait{body};
+        const other_wait server_wait{body};
         auto held = locks.try_acquire(name, {.at_most = 1h});
-        auto const before = attempts(name);
+        const auto before = attempts(name);
         auto waiting = wait_for(name);
         EXPECT_TRUE(server::comes_true([&] { return attempts(name) > before + few; })) << body;
         held->release();
@@ -478,7 +478,7 @@ TEST_F(waiting_test, asks_where_the_servers_wait_cannot_be_used)
 
 TEST_F(waiting_test, pauses_between_requests_if_it_is_woken_in_vain)
 {
-    other_wait const always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
+    const other_wait always{"RETURN array_agg(DISTINCT one ORDER BY one) FROM unnest(which) AS one;"};
     auto held = locks.try_acquire(name, {.at_most = 1h});
     EXPECT_FALSE(wait_for(name, a_while).get());
     EXPECT_LT(attempts(name), 100);
@@ -505,15 +505,15 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
 {
     if (!server::connection().empty())
         GTEST_SKIP() << "the sessions are the pooler's";
-    auto const calls = [](std::string const &function) {
+    const auto calls = [](const std::string &function) {
         auto const count =
             server::ask("SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = '" + function + '\'');
         return count.empty() ? 0 : std::stoi(count);
     };
-    other_wait const of_no_use{"RETURN NULL;"};
+    const other_wait of_no_use{"RETURN NULL;"};
     auto held = locks.try_acquire(name, {.at_most = 1min});
-    auto const asked = calls("shedlock_acquire_token"), slept = calls("shedlock_wait_any");
-    auto const start = std::chrono::steady_clock::now();
+    const auto asked = calls("shedlock_acquire_token"), slept = calls("shedlock_wait_any");
+    const auto start = std::chrono::steady_clock::now();
     {
         auto own = client("options='-c track_functions=all'");
         auto waiting = std::async(std::launch::async, [&] { return own.acquire(name, {.at_most = 1min}, for_long); });
@@ -521,7 +521,7 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
         held->release();
         EXPECT_TRUE(waiting.get());
     } // a session reports its statistics when it ends
-    auto const lasted = std::chrono::steady_clock::now() - start;
+    const auto lasted = std::chrono::steady_clock::now() - start;
     EXPECT_TRUE(server::comes_true([&] { return calls("shedlock_wait_any") > slept; }));
     EXPECT_LE(calls("shedlock_wait_any"), slept + 1 + lasted / 1s);
 }

@@ -6,66 +6,66 @@ namespace {
 #define JAVA_UPDATE                                                                                                    \
     "lock_until = " JAVA_NOW " + make_interval(secs => 600), locked_at = " JAVA_NOW ", locked_by = 'java'"
 
-operation const acquire{verb::acquire, "SELECT shedlock_acquire('{name}', '10 min')"};
-operation const acquire_token{verb::acquire, "SELECT shedlock_acquire_token('{name}', '10 min')", true};
-operation const acquire_both{verb::acquire, "SELECT shedlock_acquire_token(ARRAY['{name}', '{other}'], '10 min')", true,
+const operation acquire{verb::acquire, "SELECT shedlock_acquire('{name}', '10 min')"};
+const operation acquire_token{verb::acquire, "SELECT shedlock_acquire_token('{name}', '10 min')", true};
+const operation acquire_both{verb::acquire, "SELECT shedlock_acquire_token(ARRAY['{name}', '{other}'], '10 min')", true,
                              true};
-operation const acquire_tick{verb::acquire,
+const operation acquire_tick{verb::acquire,
                              "SELECT shedlock_acquire('{name}', '10 min', tick => '2026-01-01 UTC', retry => true)",
                              false, false, shedlock::instant{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}}};
-operation const fail{verb::release, "SELECT shedlock_release('{name}', done => false)", false, false, {}, false};
-operation const fail_token{
+const operation fail{verb::release, "SELECT shedlock_release('{name}', done => false)", false, false, {}, false};
+const operation fail_token{
     verb::release, "SELECT shedlock_release_token('{name}', {token}, done => false)", true, false, {}, false};
-operation const pause_name{verb::pause, "SELECT shedlock_pause('{name}')"};
-operation const extend{verb::extend, "SELECT shedlock_extend('{name}', '20 min')"};
-operation const extend_token{verb::extend, "SELECT shedlock_extend_token('{name}', {token}, '20 min')", true};
-operation const extend_both{verb::extend, "SELECT shedlock_extend_token(ARRAY['{name}', '{other}'], {token}, '20 min')",
+const operation pause_name{verb::pause, "SELECT shedlock_pause('{name}')"};
+const operation extend{verb::extend, "SELECT shedlock_extend('{name}', '20 min')"};
+const operation extend_token{verb::extend, "SELECT shedlock_extend_token('{name}', {token}, '20 min')", true};
+const operation extend_both{verb::extend, "SELECT shedlock_extend_token(ARRAY['{name}', '{other}'], {token}, '20 min')",
                             true, true};
-operation const release{verb::release, "SELECT shedlock_release('{name}')"};
-operation const release_token{verb::release, "SELECT shedlock_release_token('{name}', {token})", true};
-operation const release_both{verb::release, "SELECT shedlock_release_token(ARRAY['{name}', '{other}'], {token})", true,
+const operation release{verb::release, "SELECT shedlock_release('{name}')"};
+const operation release_token{verb::release, "SELECT shedlock_release_token('{name}', {token})", true};
+const operation release_both{verb::release, "SELECT shedlock_release_token(ARRAY['{name}', '{other}'], {token})", true,
                              true};
-operation const force_release{verb::force_release, "SELECT shedlock_force_release('{name}')"};
-operation const forget{verb::forget, "SELECT shedlock_forget('{name}')"};
-operation const resume{verb::resume, "SELECT shedlock_resume('{name}')"};
-operation const guard{verb::guard, "BEGIN; SELECT shedlock_guard('{name}'); COMMIT"};
-operation const guard_token{verb::guard, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); COMMIT", true};
-operation const guard_and_release{
+const operation force_release{verb::force_release, "SELECT shedlock_force_release('{name}')"};
+const operation forget{verb::forget, "SELECT shedlock_forget('{name}')"};
+const operation resume{verb::resume, "SELECT shedlock_resume('{name}')"};
+const operation guard{verb::guard, "BEGIN; SELECT shedlock_guard('{name}'); COMMIT"};
+const operation guard_token{verb::guard, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); COMMIT", true};
+const operation guard_and_release{
     verb::guard_and_release,
     "BEGIN; SELECT shedlock_guard_token('{name}', {token}); SELECT shedlock_release_token('{name}', {token}); COMMIT",
     true};
 // Without BEGIN and COMMIT, so that the transaction may also stay open after the call.
-operation const complete{verb::complete, "SELECT shedlock_complete('{name}')"};
-operation const complete_token{verb::complete, "SELECT shedlock_complete_token('{name}', {token})", true};
-operation const complete_both{verb::complete, "SELECT shedlock_complete_token(ARRAY['{other}', '{name}'], {token})",
+const operation complete{verb::complete, "SELECT shedlock_complete('{name}')"};
+const operation complete_token{verb::complete, "SELECT shedlock_complete_token('{name}', {token})", true};
+const operation complete_both{verb::complete, "SELECT shedlock_complete_token(ARRAY['{other}', '{name}'], {token})",
                               true, true};
-operation const guard_and_complete{
+const operation guard_and_complete{
     verb::complete, "BEGIN; SELECT shedlock_guard_token('{name}', {token}); " + complete_token.sql + "; COMMIT", true};
-operation const run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
+const operation run{verb::run, "CALL shedlock_run('{name}', 'SELECT 1', '10 min')"};
 
 // Exactly the statements that Java ShedLock 7 sends with usingDbTime(), except that the values are filled in.
-operation const java_acquire{verb::java_acquire,
+const operation java_acquire{verb::java_acquire,
                              "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES('{name}', " JAVA_NOW
                              " + make_interval(secs => 600), " JAVA_NOW ", 'java') ON CONFLICT (name) DO UPDATE "
                              "SET " JAVA_UPDATE " WHERE shedlock.name = '{name}' AND shedlock.lock_until <= " JAVA_NOW};
-operation const java_update{verb::java_update, "UPDATE shedlock SET " JAVA_UPDATE
+const operation java_update{verb::java_update, "UPDATE shedlock SET " JAVA_UPDATE
                                                " WHERE shedlock.name = '{name}' AND shedlock.lock_until <= " JAVA_NOW};
-operation const java_unlock{
+const operation java_unlock{
     verb::java_unlock, "UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => 0) > " JAVA_NOW
                        " THEN locked_at + make_interval(secs => 0) ELSE " JAVA_NOW " END "
                        "WHERE name = '{name}' AND locked_by = 'java'"};
-operation const java_extend{verb::java_extend, "UPDATE shedlock SET lock_until = " JAVA_NOW
+const operation java_extend{verb::java_extend, "UPDATE shedlock SET lock_until = " JAVA_NOW
                                                " + make_interval(secs => 600) WHERE name = '{name}' "
                                                "AND locked_by = 'java' AND lock_until > " JAVA_NOW};
 
-operation const erase{verb::by_hand, "DELETE FROM shedlock WHERE name = '{name}'"};
-operation const touch{verb::by_hand, "UPDATE shedlock SET lock_until = lock_until + '1 us' WHERE name = '{name}'"};
-operation const expire{verb::by_hand,
+const operation erase{verb::by_hand, "DELETE FROM shedlock WHERE name = '{name}'"};
+const operation touch{verb::by_hand, "UPDATE shedlock SET lock_until = lock_until + '1 us' WHERE name = '{name}'"};
+const operation expire{verb::by_hand,
                        "UPDATE shedlock SET lock_until = lock_until - interval '1 day', lock_at_least_until "
                        "= lock_at_least_until - interval '1 day' WHERE name = '{name}'"};
-operation const lock{verb::maintenance, "SELECT FROM shedlock WHERE name = '{name}' FOR UPDATE"};
-operation const vacuum{verb::maintenance, "VACUUM (INDEX_CLEANUP ON) shedlock"};
-operation const reindex{verb::maintenance, "REINDEX INDEX CONCURRENTLY shedlock_pkey"};
+const operation lock{verb::maintenance, "SELECT FROM shedlock WHERE name = '{name}' FOR UPDATE"};
+const operation vacuum{verb::maintenance, "VACUUM (INDEX_CLEANUP ON) shedlock"};
+const operation reindex{verb::maintenance, "REINDEX INDEX CONCURRENTLY shedlock_pkey"};
 
 operation repeatable_read(operation op)
 {
@@ -73,36 +73,36 @@ operation repeatable_read(operation op)
     return op;
 }
 
-step by_itself(operation const &op)
+step by_itself(const operation &op)
 {
     return {true, op.sql};
 }
-step by_another(operation const &op)
+step by_another(const operation &op)
 {
     return {false, op.sql};
 }
 
 } // namespace
 
-std::vector<stopped_operation> const &stopped_operations()
+const std::vector<stopped_operation> &stopped_operations()
 {
     // If the stopped session prepared the row itself, it remembers where the row is; otherwise it must look it up.
-    std::vector<step> const nothing;
-    std::vector<step> const released{by_itself(acquire), by_itself(release)};
-    std::vector<step> const released_by_another{by_another(acquire), by_another(release)};
-    std::vector<step> const released_by_java{by_another(java_acquire), by_another(java_unlock)};
-    std::vector<step> const failed{by_itself(acquire_tick), by_itself(fail)};
-    std::vector<step> const failed_for_another{by_another(acquire_tick), by_another(fail)};
-    std::vector<step> const held{by_itself(acquire)};
-    std::vector<step> const held_and_moved{by_itself(acquire), by_another(touch)};
-    std::vector<step> const held_by_another{by_another(acquire_token)};
+    const std::vector<step> nothing;
+    const std::vector<step> released{by_itself(acquire), by_itself(release)};
+    const std::vector<step> released_by_another{by_another(acquire), by_another(release)};
+    const std::vector<step> released_by_java{by_another(java_acquire), by_another(java_unlock)};
+    const std::vector<step> failed{by_itself(acquire_tick), by_itself(fail)};
+    const std::vector<step> failed_for_another{by_another(acquire_tick), by_another(fail)};
+    const std::vector<step> held{by_itself(acquire)};
+    const std::vector<step> held_and_moved{by_itself(acquire), by_another(touch)};
+    const std::vector<step> held_by_another{by_another(acquire_token)};
     // If no old snapshot is open, VACUUM frees the space in front of the row, where rows of earlier pairs were. If
     // updates also move the row, the index will list the row's next version first.
-    std::vector<step> const held_behind_space{by_another(acquire_token), by_another(vacuum)};
-    std::vector<step> const both_held{by_another(acquire_both)};
-    std::vector<step> const run_out{by_another(acquire_token), by_another(expire)};
-    std::vector<step> const paused{by_another(pause_name)};
-    static std::vector<stopped_operation> const all{
+    const std::vector<step> held_behind_space{by_another(acquire_token), by_another(vacuum)};
+    const std::vector<step> both_held{by_another(acquire_both)};
+    const std::vector<step> run_out{by_another(acquire_token), by_another(expire)};
+    const std::vector<step> paused{by_another(pause_name)};
+    static const std::vector<stopped_operation> all{
         {"acquire, no row", acquire, nothing},
         {"acquire, seen before", acquire, released},
         {"acquire, released by another", acquire, released_by_another},
@@ -160,9 +160,9 @@ std::vector<stopped_operation> const &stopped_operations()
     return all;
 }
 
-std::vector<other_operation> const &other_operations()
+const std::vector<other_operation> &other_operations()
 {
-    static std::vector<other_operation> const all{
+    static const std::vector<other_operation> all{
         {"acquire", {acquire}, ""},
         {"acquire token", {acquire_token}, ""},
         {"acquire array", {acquire_both}, ""},

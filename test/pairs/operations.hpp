@@ -23,5 +23,5 @@ struct other_operation {
     bool is_early = false; // its only step is open before the stopped operation begins, and ends while that is stopped
 };
 
-std::vector<stopped_operation> const &stopped_operations();
-std::vector<other_operation> const &other_operations();
+const std::vector<stopped_operation> &stopped_operations();
+const std::vector<other_operation> &other_operations();

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr auto patience = 2ms; // before looking whether a statement waits
 constexpr auto too_long = 180s;
 
-instant time_of(std::string const &microseconds)
+instant time_of(const std::string &microseconds)
 {
     if (microseconds.ends_with("infinity"))
         return microseconds.starts_with('-') ? shedlock::never : shedlock::forever;
@@ -39,16 +39,16 @@ bool never_waits(verb what)
     return is_acquire(what) || what == verb::forget;
 }
 
-bool has_changed_something(operation const &op, answer const &given)
+bool has_changed_something(const operation &op, const answer &given)
 {
-    bool const by_sql = op.what == verb::by_hand || op.what == verb::java_acquire || op.what == verb::java_update;
+    const bool by_sql = op.what == verb::by_hand || op.what == verb::java_acquire || op.what == verb::java_update;
     return by_sql ? given.affected > 0 : !given.value.empty() && given.value != "f";
 }
 
 // One table, and the sessions that use it.
 class arena {
 public:
-    arena(std::string const &database, bool has_old_snapshot)
+    arena(const std::string &database, bool has_old_snapshot)
         : stopped_{database}, other_{database}, observer_{database}, gate_{database}, old_{database},
           has_old_snapshot_{has_old_snapshot}
     {
@@ -66,7 +66,7 @@ public:
     }
 
     // The pause points that the operation reaches when it runs alone, without being stopped.
-    std::vector<std::string> points_of(stopped_operation const &stopped)
+    std::vector<std::string> points_of(const stopped_operation &stopped)
     {
         point_.clear();
         prepare(stopped);
@@ -89,7 +89,7 @@ public:
 
     // Returns a description of what is wrong, empty if nothing is, or nullopt if the operation did not reach this
     // point: how many index entries it meets depends on where in the page new versions found space.
-    std::optional<std::string> try_pair(stopped_operation const &stopped, int visit, other_operation const &other)
+    std::optional<std::string> try_pair(const stopped_operation &stopped, int visit, const other_operation &other)
     {
         prepare(stopped);
         if (other.is_early)
@@ -101,11 +101,11 @@ public:
             return std::nullopt;
         }
         // Whether the operation has written something depends only on the point, so it is looked up once per point.
-        if (auto const point = stopped_.points()[0] + std::to_string(visit); std::exchange(point_, point) != point)
+        if (const auto point = stopped_.points()[0] + std::to_string(visit); std::exchange(point_, point) != point)
             has_written_ = has_written();
         during_ = {look()};
         ran_.reset();
-        if (auto const &row = during_[0][0]; stopped.what.what == verb::run && row &&
+        if (const auto &row = during_[0][0]; stopped.what.what == verb::run && row &&
                                              row->locked_by.find(stopped_.mark() + "!") != std::string::npos &&
                                              row->times.locked_at > latest_[0])
             ran_ = row->times.locked_at;
@@ -139,7 +139,7 @@ private:
                     .empty();
     }
 
-    std::string let_run(stopped_operation const &stopped, other_operation const &other)
+    std::string let_run(const stopped_operation &stopped, const other_operation &other)
     {
         if (other.is_early) {
             other_.query(other.end);
@@ -151,7 +151,7 @@ private:
         }
         std::size_t i = 0;
         for (; i < other.steps.size(); i++) {
-            bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
+            const bool stays_open = i + 1 == other.steps.size() && !other.end.empty();
             other_.send((stays_open ? "BEGIN; " : "") + filled(other.steps[i].sql));
             if (!ends_without_waiting(other_))
                 return finish_while_other_waits(stopped, other, i);
@@ -169,15 +169,15 @@ private:
         return judge_stopped(stopped.what, false, {}, look()).problem;
     }
 
-    std::string finish_while_other_waits(stopped_operation const &stopped, other_operation const &other, std::size_t i)
+    std::string finish_while_other_waits(const stopped_operation &stopped, const other_operation &other, std::size_t i)
     {
-        auto const &waiting = other.steps[i];
-        bool const is_maintenance = waiting.what == verb::maintenance;
+        const auto &waiting = other.steps[i];
+        const bool is_maintenance = waiting.what == verb::maintenance;
         if (never_waits(waiting.what))
             return with(waiting, "waits");
         if (!is_maintenance && !has_written_)
             return with(waiting, "waits for a call that has not written anything");
-        bool const stays_open = i + 1 == other.steps.size() && !other.end.empty();
+        const bool stays_open = i + 1 == other.steps.size() && !other.end.empty();
         resume();
         if (!ends_without_waiting(stopped_))
             // A run may wait when it releases its lock: meanwhile the other operation may have locked or changed the
@@ -190,7 +190,7 @@ private:
         std::optional<state> after;
         if (is_maintenance)
             after = look();
-        auto const mine = stopped.what.what == verb::run && !is_maintenance
+        const auto mine = stopped.what.what == verb::run && !is_maintenance
                               ? verdict{}
                               : judge_stopped(stopped.what, false, {}, after);
         if (!mine.problem.empty())
@@ -202,14 +202,14 @@ private:
         }
         if (stopped.what.what == verb::run && !is_maintenance)
             return {}; // the other operation went on in the middle of a call with several transactions
-        auto const given = other_.result();
+        const auto given = other_.result();
         if (stays_open) {
             other_.ask(other.end);
             if (other.end == "ROLLBACK")
                 return {};
         }
-        std::vector<state> const during{during_.back(), mine.after};
-        auto const blur = is_maintenance ? shedlock::duration{} : given.ended - stopped_.result().begun;
+        const std::vector<state> during{during_.back(), mine.after};
+        const auto blur = is_maintenance ? shedlock::duration{} : given.ended - stopped_.result().begun;
         auto problem = judge_step(waiting, given, mine.after, during, true, blur);
         for (i++; problem.empty() && i < other.steps.size(); i++) {
             other_.ask(filled(other.steps[i].sql));
@@ -219,19 +219,19 @@ private:
     }
 
     // The call writes nothing before the commit, and its answer is that of the commit.
-    std::string finish_while_other_completes(operation const &stopped, other_operation const &other)
+    std::string finish_while_other_completes(const operation &stopped, const other_operation &other)
     {
-        auto const &last = other.steps.back();
+        const auto &last = other.steps.back();
         auto given = other_.result();
-        bool const has_failed = !given.error.empty();
+        const bool has_failed = !given.error.empty();
         resume();
         if (!ends_without_waiting(stopped_))
             return "waits for a transaction that has only called shedlock_complete";
-        auto const mine = judge_stopped(stopped, false, {}, look());
-        auto const committed = other_.ask(other.end);
+        const auto mine = judge_stopped(stopped, false, {}, look());
+        const auto committed = other_.ask(other.end);
         if (!mine.problem.empty())
             return mine.problem;
-        auto const final = look();
+        const auto final = look();
         if (describe(final) != describe(mine.after) && (has_failed || other.end == "ROLLBACK"))
             return with(last, "changes something, although it was rolled back");
         if (has_failed)
@@ -243,38 +243,38 @@ private:
         given.message = committed.message;
         given.detail = committed.detail;
         given.warnings = committed.warnings;
-        std::vector<state> const during{during_.back(), mine.after};
-        auto const judged = judge_other(last, given, mine.after, during, false, {}, final);
+        const std::vector<state> during{during_.back(), mine.after};
+        const auto judged = judge_other(last, given, mine.after, during, false, {}, final);
         return judged.problem.empty() ? "" : with(last, judged.problem);
     }
 
-    std::string finish_while_other_is_open(operation const &stopped, other_operation const &other)
+    std::string finish_while_other_is_open(const operation &stopped, const other_operation &other)
     {
-        auto const &last = other.steps.back();
+        const auto &last = other.steps.back();
         if (last.what == verb::complete)
             return finish_while_other_completes(stopped, other);
-        auto const given = other_.result();
-        auto const before = during_.back();
-        bool const is_kept = other.end == "COMMIT" && has_changed_something(last, given);
+        const auto given = other_.result();
+        const auto before = during_.back();
+        const bool is_kept = other.end == "COMMIT" && has_changed_something(last, given);
         resume();
         if (!ends_without_waiting(stopped_)) {
             if (never_waits(stopped.what) && !ran_) // a run that has begun may wait before it releases
                 return "waits";
-            auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {}, {});
+            const auto judged = judge_other(last, given, before, {&before, 1}, has_written_, {}, {});
             during_.push_back(is_kept ? judged.after : before);
             other_.ask(other.end);
             if (!stopped_.has_ended(too_long))
                 return "still waits after the other operation has ended";
-            auto const blur = stopped_.result().ended - stopped_.result().begun;
+            const auto blur = stopped_.result().ended - stopped_.result().begun;
             return !judged.problem.empty() ? with(last, judged.problem)
                                            : judge_stopped(stopped, true, blur, look()).problem;
         }
-        auto const mine = judge_stopped(stopped, true, {}, look());
+        const auto mine = judge_stopped(stopped, true, {}, look());
         other_.ask(other.end);
         if (!mine.problem.empty())
             return mine.problem;
-        auto const final = look();
-        auto const judged = judge_other(last, given, before, {&before, 1}, has_written_, {},
+        const auto final = look();
+        const auto judged = judge_other(last, given, before, {&before, 1}, has_written_, {},
                                         is_kept ? std::optional{final} : std::nullopt);
         if (!judged.problem.empty())
             return with(last, judged.problem);
@@ -289,7 +289,7 @@ private:
         if (!other_.is_busy())
             other_.leave_transaction();
         resume();
-        auto const deadline = std::chrono::steady_clock::now() + too_long;
+        const auto deadline = std::chrono::steady_clock::now() + too_long;
         while (stopped_.is_busy() || other_.is_busy()) {
             for (auto *const session : {&stopped_, &other_})
                 if (!session->is_busy() || session->has_ended(50ms))
@@ -303,46 +303,46 @@ private:
         open_snapshot();
     }
 
-    static std::string with(operation const &op, std::string const &problem) { return "(" + op.sql + ") " + problem; }
+    static std::string with(const operation &op, const std::string &problem) { return "(" + op.sql + ") " + problem; }
 
-    verdict judge_stopped(operation const &op, bool may_collide, shedlock::duration blur,
-                          std::optional<state> const &after)
+    verdict judge_stopped(const operation &op, bool may_collide, shedlock::duration blur,
+                          const std::optional<state> &after)
     {
         stopped_.leave_transaction();
-        circumstances const known{stopped_.mark(), token_, latest_, may_collide, blur, ran_};
+        const circumstances known{stopped_.mark(), token_, latest_, may_collide, blur, ran_};
         return judge(op, stopped_.result(), known, during_, during_.back(), after);
     }
 
-    verdict judge_other(operation const &op, answer const &given, state const &before, std::span<state const> during,
-                        bool may_collide, shedlock::duration blur, std::optional<state> const &after)
+    verdict judge_other(const operation &op, const answer &given, const state &before, std::span<const state> during,
+                        bool may_collide, shedlock::duration blur, const std::optional<state> &after)
     {
-        circumstances const known{other_.mark(), token_, latest_, may_collide, blur, {}};
+        const circumstances known{other_.mark(), token_, latest_, may_collide, blur, {}};
         return judge(op, given, known, during, before, after);
     }
 
-    std::string judge_step(operation const &op, answer const &given, state const &before, std::span<state const> during,
+    std::string judge_step(const operation &op, const answer &given, const state &before, std::span<const state> during,
                            bool may_collide, shedlock::duration blur)
     {
-        auto const after = look();
-        auto const judged = judge_other(op, given, before, during, may_collide, blur, after);
+        const auto after = look();
+        const auto judged = judge_other(op, given, before, during, may_collide, blur, after);
         during_.push_back(after);
         note(after);
         return judged.problem.empty() ? "" : with(op, judged.problem);
     }
 
     // With a new name, which no session has seen.
-    void prepare(stopped_operation const &stopped)
+    void prepare(const stopped_operation &stopped)
     {
         name_ = "n" + std::to_string(++run_);
-        for (auto const &[by_itself, sql] : stopped.before)
+        for (const auto &[by_itself, sql] : stopped.before)
             (by_itself ? stopped_ : observer_).query(filled(sql));
         latest_.fill(shedlock::never);
-        auto const rows = look();
+        const auto rows = look();
         note(rows);
         token_ = rows[0] ? rows[0]->times.locked_at : instant{shedlock::duration{1}};
     }
 
-    void start(stopped_operation const &stopped, int visit)
+    void start(const stopped_operation &stopped, int visit)
     {
         gate_.query("SELECT pg_advisory_lock(0, 1)");
         is_gate_closed_ = true;
@@ -365,7 +365,7 @@ private:
 
     bool ends_without_waiting(session &session)
     {
-        auto const deadline = std::chrono::steady_clock::now() + too_long;
+        const auto deadline = std::chrono::steady_clock::now() + too_long;
         for (int times_seen = 0; times_seen < 2;) {
             if (session.has_ended(patience))
                 return true;
@@ -376,18 +376,18 @@ private:
         return false;
     }
 
-    bool is_waiting(session const &session)
+    bool is_waiting(const session &session)
     {
         return observer_.query("EXECUTE waits (" + std::to_string(session.process()) + ")")[0][0] == "t";
     }
 
     std::string filled(std::string sql) const
     {
-        std::array<std::pair<std::string_view, std::string>, 3> const values{
+        const std::array<std::pair<std::string_view, std::string>, 3> values{
             {{"{name}", name_},
              {"{other}", name_ + "b"},
              {"{token}", std::to_string(token_.time_since_epoch().count())}}};
-        for (auto const &[place, value] : values)
+        for (const auto &[place, value] : values)
             for (auto at = sql.find(place); at != sql.npos; at = sql.find(place, at))
                 sql.replace(at, place.size(), value);
         return sql;
@@ -396,17 +396,17 @@ private:
     state look()
     {
         state found;
-        auto const if_any = [](std::string const &text) {
+        const auto if_any = [](const std::string &text) {
             return text.empty() ? std::nullopt : std::optional{time_of(text)};
         };
-        for (auto const &row : observer_.query(filled("EXECUTE look ('{name}', '{other}')")))
+        for (const auto &row : observer_.query(filled("EXECUTE look ('{name}', '{other}')")))
             found[row[0] == "t"] = {{time_of(row[1]), time_of(row[2]), if_any(row[3])},
                                     row[4],
                                     {if_any(row[5]), if_any(row[6]), if_any(row[7])}};
         return found;
     }
 
-    void note(state const &rows)
+    void note(const state &rows)
     {
         for (std::size_t i = 0; i < names; i++)
             if (rows[i])
@@ -414,14 +414,14 @@ private:
     }
 
     // Returns whether there were more or fewer rows than these. Does not use the index.
-    bool erase(state const &rows)
+    bool erase(const state &rows)
     {
-        auto const erased = observer_.ask(filled("EXECUTE erase ('{name}', '{other}')")).affected;
+        const auto erased = observer_.ask(filled("EXECUTE erase ('{name}', '{other}')")).affected;
         return erased != rows[0].has_value() + rows[1].has_value();
     }
 
     session stopped_, other_, observer_, gate_, old_;
-    bool const has_old_snapshot_;
+    const bool has_old_snapshot_;
     bool is_gate_closed_ = false;
     int run_ = 0;
     std::string name_;
@@ -433,7 +433,7 @@ private:
     std::optional<instant> ran_;
 };
 
-void make_database(std::string const &name, bool moves_rows)
+void make_database(const std::string &name, bool moves_rows)
 {
     session{"postgres"}.query("CREATE DATABASE " + name);
     session database{name};
@@ -451,30 +451,30 @@ struct choice {
     std::optional<std::size_t> left_out; // pairs whose number modulo 2 is this
 };
 
-std::optional<std::string> try_pair(arena &arena, stopped_operation const &stopped, int visit, std::string const &point,
-                                    other_operation const &other)
+std::optional<std::string> try_pair(arena &arena, const stopped_operation &stopped, int visit, const std::string &point,
+                                    const other_operation &other)
 try {
     return arena.try_pair(stopped, visit, other);
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     throw std::runtime_error(stopped.title + " | stopped at " + std::to_string(visit) + " (" + point + ") | " +
                              other.title + ": " + failure.what());
 }
 
-bool try_all(arena &arena, session &janitor, stopped_operation const &stopped, std::string const &table,
-             choice const &chosen)
+bool try_all(arena &arena, session &janitor, const stopped_operation &stopped, const std::string &table,
+             const choice &chosen)
 {
     int pairs = 0, broken = 0;
-    auto const points = arena.points_of(stopped);
+    const auto points = arena.points_of(stopped);
     if (points.empty())
         throw std::runtime_error(stopped.title + " reaches no pause point");
     for (std::size_t i = 0; i < points.size(); i++) {
         arena.renew_snapshot();
         auto number = i;
-        for (auto const &other : other_operations()) {
+        for (const auto &other : other_operations()) {
             if ((!chosen.other.empty() && other.title != chosen.other) || number++ % 2 == chosen.left_out)
                 continue;
-            auto const begun = std::chrono::steady_clock::now();
-            auto const problem = try_pair(arena, stopped, static_cast<int>(i + 1), points[i], other);
+            const auto begun = std::chrono::steady_clock::now();
+            const auto problem = try_pair(arena, stopped, static_cast<int>(i + 1), points[i], other);
             pairs += problem.has_value();
             broken += problem && !problem->empty();
             if (problem && (!problem->empty() || chosen.is_verbose))
@@ -494,15 +494,15 @@ bool try_all(arena &arena, session &janitor, stopped_operation const &stopped, s
 int main(int argc, char **argv)
 try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
-    bool const is_verbose = !arguments.empty() && arguments[0] == "-v";
+    const bool is_verbose = !arguments.empty() && arguments[0] == "-v";
     if (is_verbose)
         arguments.erase(arguments.begin());
     if (arguments.size() < 4)
         throw std::runtime_error("usage: pairs [-v] DATABASE hot|moving old|none all|half [STOPPED [OTHER]]");
     arguments.resize(6);
-    auto const &database = arguments[0];
-    bool const moves_rows = arguments[1] == "moving";
-    bool const has_old_snapshot = arguments[2] == "old";
+    const auto &database = arguments[0];
+    const bool moves_rows = arguments[1] == "moving";
+    const bool has_old_snapshot = arguments[2] == "old";
     std::optional<std::size_t> left_out;
     if (arguments[3] == "half")
         left_out = (moves_rows + has_old_snapshot) % 2;
@@ -511,14 +511,14 @@ try {
     bool is_good = true;
     arena arena{database, has_old_snapshot};
     session janitor{database};
-    for (auto const &stopped : stopped_operations())
+    for (const auto &stopped : stopped_operations())
         if (arguments[4].empty() || stopped.title == arguments[4])
             is_good &= try_all(arena, janitor, stopped,
                                (moves_rows ? "updates move rows" : "HOT updates") +
                                    std::string{has_old_snapshot ? ", old snapshot" : ""},
                                {arguments[4], arguments[5], is_verbose, left_out});
     return is_good ? 0 : 1;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cout << "not ok - " << failure.what() << std::endl;
     return 1;
 }

@@ -25,19 +25,19 @@ bool is_close(std::optional<instant> a, std::optional<instant> b, duration blur)
     return a.has_value() == b.has_value() && (!a || is_close(*a, *b, blur));
 }
 
-bool is_same(lease const &a, lease const &b, duration blur)
+bool is_same(const lease &a, const lease &b, duration blur)
 {
     return is_close(a.lock_until, b.lock_until, blur) && is_close(a.locked_at, b.locked_at, blur) &&
            is_close(a.lock_at_least_until, b.lock_at_least_until, blur);
 }
 
-bool is_same(history const &a, history const &b, duration blur)
+bool is_same(const history &a, const history &b, duration blur)
 {
     return is_close(a.last_tick, b.last_tick, blur) && is_close(a.last_done_tick, b.last_done_tick, blur) &&
            is_close(a.last_done_at, b.last_done_at, blur);
 }
 
-bool is_same(std::optional<record> const &a, std::optional<record> const &b, duration blur)
+bool is_same(const std::optional<record> &a, const std::optional<record> &b, duration blur)
 {
     return a.has_value() == b.has_value() &&
            (!a || (is_same(a->times, b->times, blur) && is_same(a->past, b->past, blur) &&
@@ -49,10 +49,10 @@ std::string number(instant t)
     return std::to_string(t.time_since_epoch().count());
 }
 
-origin origin_of(record const &row)
+origin origin_of(const record &row)
 {
     std::string_view text{row.locked_by};
-    if (auto const token = number(row.times.locked_at); text.ends_with(token))
+    if (const auto token = number(row.times.locked_at); text.ends_with(token))
         text.remove_suffix(token.size());
     else
         return {};
@@ -60,13 +60,13 @@ origin origin_of(record const &row)
         return {origin::kinds::token, {}};
     if (text.ends_with('*'))
         return {origin::kinds::administrator, {}};
-    auto const kind = text.ends_with('&') ? origin::kinds::token : origin::kinds::session;
-    bool const ends_with_session = !text.ends_with(':');
+    const auto kind = text.ends_with('&') ? origin::kinds::token : origin::kinds::session;
+    const bool ends_with_session = !text.ends_with(':');
     text.remove_suffix(1);
     return {kind, text.substr(text.find_last_of('/')), ends_with_session};
 }
 
-history past_of(std::optional<record> const &row)
+history past_of(const std::optional<record> &row)
 {
     return row ? shedlock::history_of(row->past, row->times, origin_of(*row)) : history{};
 }
@@ -74,8 +74,8 @@ history past_of(std::optional<record> const &row)
 // Judges one answer. Each check returns a description of what is wrong, or an empty string.
 class judgement {
 public:
-    judgement(operation const &op, answer const &given, circumstances const &known, std::span<state const> during,
-              state const &before, std::optional<state> const &after)
+    judgement(const operation &op, const answer &given, const circumstances &known, std::span<const state> during,
+              const state &before, const std::optional<state> &after)
         : op_{op}, given_{given}, known_{known}, during_{during}, before_{before}, after_{after}
     {
     }
@@ -92,7 +92,7 @@ public:
 private:
     std::string find_problem()
     {
-        bool const may_be_lost = op_.what == verb::guard || op_.what == verb::guard_and_release ||
+        const bool may_be_lost = op_.what == verb::guard || op_.what == verb::guard_and_release ||
                                  op_.what == verb::complete || op_.what == verb::run;
         if (!given_.error.empty() && !(given_.error == "SL001" && may_be_lost))
             return "fails with " + given_.error + ", " + given_.message;
@@ -135,8 +135,8 @@ private:
     std::size_t count() const { return op_.of_both ? names : 1; }
     bool says_yes() const { return !given_.value.empty() && given_.value != "f"; }
     // was_free: at some instant of the call. is_free: at every instant of it.
-    bool was_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.ended; }
-    bool is_free(std::optional<record> const &row) const { return !row || row->times.lock_until <= given_.begun; }
+    bool was_free(const std::optional<record> &row) const { return !row || row->times.lock_until <= given_.ended; }
+    bool is_free(const std::optional<record> &row) const { return !row || row->times.lock_until <= given_.begun; }
     bool is_in_call(instant t) const { return t >= given_.begun && t <= given_.ended; }
 
     shedlock::claim claim() const
@@ -145,7 +145,7 @@ private:
     }
 
     // Its tick is no longer due.
-    bool is_not_due(std::optional<record> const &row) const
+    bool is_not_due(const std::optional<record> &row) const
     {
         return row && shedlock::availability_of(row->times, given_.ended, {op_.tick, true}, past_of(row)) ==
                           shedlock::availability::not_due;
@@ -153,11 +153,11 @@ private:
 
     bool could_be_refused() const
     {
-        return known_.may_collide || std::ranges::any_of(during_, [&](state const &one) {
+        return known_.may_collide || std::ranges::any_of(during_, [&](const state &one) {
                    if (is_not_due(one[0]))
                        return true;
                    return !std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()),
-                                       [&](auto const &row) { return is_free(row); });
+                                       [&](const auto &row) { return is_free(row); });
                });
     }
 
@@ -179,19 +179,19 @@ private:
             return "is granted, although the lock is held";
         if (is_not_due(before_[i]))
             return "is granted, although its tick is not due";
-        bool const has_end = op_.what != verb::pause;
-        auto const last = has_end ? std::optional{duration{at_most}} : std::nullopt;
+        const bool has_end = op_.what != verb::pause;
+        const auto last = has_end ? std::optional{duration{at_most}} : std::nullopt;
         if (!after_) {
-            auto const token = op_.by_token ? known_token() : given_.ended;
+            const auto token = op_.by_token ? known_token() : given_.ended;
             expected_[i] = acquired_row(i, token, given_.ended, shedlock::granted(given_.ended, token, last, {}, unit));
             return {};
         }
-        auto const &row = (*after_)[i];
+        const auto &row = (*after_)[i];
         if (!row)
             return "is granted, but there is no row";
-        auto const token = row->times.locked_at;
-        auto const now = has_end ? row->times.lock_at_least_until.value_or(shedlock::never) : token;
-        auto const expected = acquired_row(i, token, now, shedlock::granted(now, token, last, {}, unit));
+        const auto token = row->times.locked_at;
+        const auto now = has_end ? row->times.lock_at_least_until.value_or(shedlock::never) : token;
+        const auto expected = acquired_row(i, token, now, shedlock::granted(now, token, last, {}, unit));
         if (!is_in_call(now) || !is_same(row->times, expected.times, {}))
             return "is granted, but its times are not those of this call";
         if (!is_same(row->past, expected.past, {}))
@@ -211,8 +211,8 @@ private:
     {
         if (op_.what == verb::pause)
             times.lock_at_least_until.reset();
-        auto const end = op_.what == verb::pause ? "*" : op_.by_token ? "#" : known_.mark + ":";
-        auto const past = past_of(before_[i]);
+        const auto end = op_.what == verb::pause ? "*" : op_.by_token ? "#" : known_.mark + ":";
+        const auto past = past_of(before_[i]);
         return {times, end + number(token),
                 op_.what == verb::pause ? past : shedlock::begun(past, op_.tick, now, unit)};
     }
@@ -220,11 +220,11 @@ private:
     instant known_token() const { return instant{duration{std::stoll(given_.value)}}; }
 
     // Why a release or an extend fails at that instant: the beginning of its DETAIL. Empty if it succeeds.
-    std::string_view reason(std::optional<record> const &row, instant now) const
+    std::string_view reason(const std::optional<record> &row, instant now) const
     {
         if (!row)
             return "Nobody ever acquired it, or its row has been deleted.";
-        auto const who = claim();
+        const auto who = claim();
         switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now, row->past)) {
         case standing::live:
             return "";
@@ -256,7 +256,7 @@ private:
     std::string changed()
     {
         for (std::size_t i = 0; i < count(); i++) {
-            if (auto const why_not = reason(before_[i], given_.begun); !why_not.empty())
+            if (const auto why_not = reason(before_[i], given_.begun); !why_not.empty())
                 return "answers true, although it should fail: " + std::string{why_not};
             if (op_.what == verb::extend)
                 expected_[i]->times = extended(i);
@@ -273,7 +273,7 @@ private:
     {
         if (!after_ || !(*after_)[i])
             return given_.ended;
-        auto const until = (*after_)[i]->times.lock_until;
+        const auto until = (*after_)[i]->times.lock_until;
         return op_.what == verb::extend ? until - at_most_of_extend : until;
     }
 
@@ -284,7 +284,7 @@ private:
     // (No lock here has an at_least, so lock_until is the time of the release.)
     void release_expected(std::size_t i)
     {
-        auto const now = instant_of_change(i);
+        const auto now = instant_of_change(i);
         expected_[i]->times = shedlock::released(before_[i]->times, now, op_.is_done, unit);
         if (op_.is_done)
             expected_[i]->past = shedlock::done(before_[i]->past, now);
@@ -292,24 +292,24 @@ private:
 
     bool was_ever(std::string_view detail) const
     {
-        return std::ranges::any_of(during_, [&](state const &one) {
-            return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](auto const &row) {
+        return std::ranges::any_of(during_, [&](const state &one) {
+            return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](const auto &row) {
                 return is_reason(detail, row, given_.begun) || is_reason(detail, row, given_.ended);
             });
         });
     }
 
-    bool is_reason(std::string_view detail, std::optional<record> const &row, instant now) const
+    bool is_reason(std::string_view detail, const std::optional<record> &row, instant now) const
     {
-        auto const why = reason(row, now);
+        const auto why = reason(row, now);
         return !why.empty() && detail.starts_with(why);
     }
 
     // Whether at some instant each lock was ours and live, or done.
     bool was_ever_done() const
     {
-        return std::ranges::any_of(during_, [&](state const &one) {
-            return std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](auto const &row) {
+        return std::ranges::any_of(during_, [&](const state &one) {
+            return std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](const auto &row) {
                 auto const why = reason(row, given_.ended);
                 return why.empty() || why == done_before || why == acquired_again;
             });
@@ -320,8 +320,8 @@ private:
     {
         if (given_.warnings.size() != 1)
             return "answers false, but not with exactly one WARNING";
-        auto const &[sqlstate, detail] = given_.warnings[0];
-        bool const is_done = detail == done_before || detail == acquired_again;
+        const auto &[sqlstate, detail] = given_.warnings[0];
+        const bool is_done = detail == done_before || detail == acquired_again;
         if (sqlstate != (is_done ? "SL002" : "SL001"))
             return "gives " + sqlstate + " for: " + detail;
         if (is_done && !was_ever_done())
@@ -331,8 +331,8 @@ private:
 
     std::string force_release()
     {
-        bool const was_absent = std::ranges::any_of(during_, [](state const &one) { return !one[0]; });
-        bool const is_unchanged = after_ && is_same((*after_)[0], before_[0], known_.blur);
+        const bool was_absent = std::ranges::any_of(during_, [](const state &one) { return !one[0]; });
+        const bool is_unchanged = after_ && is_same((*after_)[0], before_[0], known_.blur);
         if (!says_yes() && was_absent && (is_unchanged || !after_))
             return {};
         if (!before_[0])
@@ -341,7 +341,7 @@ private:
             return "leaves alone a row that existed at every instant";
         if (says_yes() ? is_free(before_[0]) : !was_free(before_[0]))
             return says_yes() ? "answers true, although it was not held" : "answers false, although it was held";
-        auto const now = instant_of_change(0);
+        const auto now = instant_of_change(0);
         expected_[0]->times = shedlock::freed(before_[0]->times, now, unit);
         expected_[0]->past = past_of(before_[0]);
         expected_[0]->locked_by =
@@ -351,7 +351,7 @@ private:
 
     std::string resume()
     {
-        auto const is_paused = [](state const &one) { return one[0] && shedlock::is_paused(one[0]->times); };
+        const auto is_paused = [](const state &one) { return one[0] && shedlock::is_paused(one[0]->times); };
         if (!says_yes())
             return std::ranges::all_of(during_, is_paused) ? "answers false, although it was paused all the time" : "";
         if (!is_paused(before_))
@@ -360,14 +360,14 @@ private:
         return is_in_call(instant_of_change(0)) ? "" : "wrote the time of another call";
     }
 
-    bool is_past(std::optional<record> const &row, instant now) const
+    bool is_past(const std::optional<record> &row, instant now) const
     {
         return row && shedlock::is_past(row->times, past_of(row), now, unit);
     }
 
     std::string forget()
     {
-        bool const must_be = !known_.may_collide && std::ranges::all_of(during_, [&](state const &one) {
+        const bool must_be = !known_.may_collide && std::ranges::all_of(during_, [&](const state &one) {
             return is_past(one[0], given_.begun);
         });
         if (!says_yes())
@@ -379,11 +379,11 @@ private:
     }
 
     // The latest acquisition is ours, whether its lease has ended or not.
-    bool is_guardable(std::optional<record> const &row) const
+    bool is_guardable(const std::optional<record> &row) const
     {
         if (!row)
             return false;
-        auto const from = origin_of(*row);
+        const auto from = origin_of(*row);
         return op_.by_token ? row->times.locked_at == known_.token && from.is_run() : from.session == known_.mark;
     }
 
@@ -391,8 +391,8 @@ private:
     {
         if (given_.error.empty())
             return is_guardable(before_[0]) ? "" : "passes, although the lock is lost";
-        bool const says_absent = given_.detail.find("row has been deleted") != std::string::npos;
-        bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
+        const bool says_absent = given_.detail.find("row has been deleted") != std::string::npos;
+        const bool is_true = std::ranges::any_of(during_, [&](const state &one) {
             bool const says_busy = given_.detail.starts_with("Another transaction is ");
             return says_busy ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
         });
@@ -400,11 +400,11 @@ private:
     }
 
     // Whether the lock is ours, as for a release, but even if its lease has ended.
-    bool is_own(std::optional<record> const &row) const
+    bool is_own(const std::optional<record> &row) const
     {
         if (!row || shedlock::is_paused(row->times))
             return false;
-        auto const from = origin_of(*row);
+        const auto from = origin_of(*row);
         return op_.by_token ? from.kind == origin::kinds::token && row->times.locked_at == known_.token
                             : from.kind == origin::kinds::session && from.session == known_.mark;
     }
@@ -427,8 +427,8 @@ private:
 
     std::string not_completed() const
     {
-        auto const &detail = given_.detail;
-        auto const is_true_of = [&](std::optional<record> const &row) {
+        const auto &detail = given_.detail;
+        const auto is_true_of = [&](const std::optional<record> &row) {
             if (detail.starts_with("Another transaction is "))
                 return known_.may_collide && is_free(row);
             if (detail.find("row has been deleted") != std::string::npos)
@@ -437,7 +437,7 @@ private:
                 return is_own(row) && shedlock::is_released(row->times);
             return row && !is_own(row);
         };
-        bool const is_true = std::ranges::any_of(during_, [&](state const &one) {
+        const bool is_true = std::ranges::any_of(during_, [&](const state &one) {
             return std::any_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), is_true_of);
         });
         return is_true ? "" : "gives a reason that was true at no instant: " + detail;
@@ -445,7 +445,7 @@ private:
 
     std::string run()
     {
-        bool const says_lost = !given_.error.empty();
+        const bool says_lost = !given_.error.empty();
         if (!says_lost && !says_yes())
             return could_be_refused() ? "" : "is refused, although the lock was free at every instant";
         if (known_.ran)
@@ -457,8 +457,8 @@ private:
         if (after_ && (!(*after_)[0] || !is_in_call((*after_)[0]->times.locked_at) ||
                        (*after_)[0]->times.locked_at <= known_.latest[0]))
             return "leaves no row of its own, or too small a token";
-        auto const token = after_ ? (*after_)[0]->times.locked_at : given_.ended;
-        auto const now = instant_of_change(0);
+        const auto token = after_ ? (*after_)[0]->times.locked_at : given_.ended;
+        const auto now = instant_of_change(0);
         expected_[0] = {{now, token, std::nullopt},
                         after_ ? (*after_)[0]->locked_by : known_.mark + "!" + number(token),
                         shedlock::done(shedlock::begun(past_of(before_[0]), {}, token, unit), now)};
@@ -470,13 +470,13 @@ private:
     // A run that was stopped after it had acquired, so that others met its lock.
     std::string run_ended(bool says_lost)
     {
-        auto const is_mine = [&](state const &one) {
+        const auto is_mine = [&](const state &one) {
             return one[0] && one[0]->times.locked_at == known_.ran && origin_of(*one[0]).session == known_.mark;
         };
-        auto const could_be_lost = [&](state const &one) {
+        const auto could_be_lost = [&](const state &one) {
             return !is_mine(one) || shedlock::is_released(one[0]->times) || (known_.may_collide && is_free(one[0]));
         };
-        if (auto const &first = during_.front(); is_mine(first) && shedlock::is_released(first[0]->times))
+        if (const auto &first = during_.front(); is_mine(first) && shedlock::is_released(first[0]->times))
             return says_lost ? "says that the lock is lost after its release" : "";
         if (says_lost)
             return std::ranges::any_of(during_, could_be_lost)
@@ -492,9 +492,9 @@ private:
 
     std::string java()
     {
-        bool const did = given_.affected == 1;
+        const bool did = given_.affected == 1;
         bool should = before_[0].has_value();
-        bool const free = did ? was_free(before_[0]) : is_free(before_[0]);
+        const bool free = did ? was_free(before_[0]) : is_free(before_[0]);
         if (op_.what == verb::java_acquire)
             should = free;
         else if (op_.what == verb::java_update)
@@ -532,16 +532,16 @@ private:
         return {};
     }
 
-    operation const &op_;
-    answer const &given_;
-    circumstances const &known_;
-    std::span<state const> during_;
-    state const &before_;
-    std::optional<state> const &after_;
+    const operation &op_;
+    const answer &given_;
+    const circumstances &known_;
+    std::span<const state> during_;
+    const state &before_;
+    const std::optional<state> &after_;
     state expected_{};
 };
 
-void write_time(std::ostream &out, char const *label, instant t)
+void write_time(std::ostream &out, const char *label, instant t)
 {
     out << label;
     if (t == shedlock::forever)
@@ -552,10 +552,10 @@ void write_time(std::ostream &out, char const *label, instant t)
 
 } // namespace
 
-std::string describe(state const &both)
+std::string describe(const state &both)
 {
     std::ostringstream out;
-    for (auto const &row : both) {
+    for (const auto &row : both) {
         out << '[';
         if (!row) {
             out << "no row]";
@@ -566,8 +566,8 @@ std::string describe(state const &both)
         if (row->times.lock_at_least_until)
             write_time(out, " at least ", *row->times.lock_at_least_until);
         out << " by " << row->locked_by;
-        auto const &past = row->past;
-        for (auto const &[label, time] : {std::pair{" last tick ", past.last_tick},
+        const auto &past = row->past;
+        for (const auto &[label, time] : {std::pair{" last tick ", past.last_tick},
                                           {" last done tick ", past.last_done_tick},
                                           {" last done at ", past.last_done_at}})
             if (time)
@@ -577,8 +577,8 @@ std::string describe(state const &both)
     return out.str();
 }
 
-verdict judge(operation const &op, answer const &given, circumstances const &known, std::span<state const> during,
-              state const &before, std::optional<state> const &after)
+verdict judge(const operation &op, const answer &given, const circumstances &known, std::span<const state> during,
+              const state &before, const std::optional<state> &after)
 {
     return judgement{op, given, known, during, before, after}.decide();
 }

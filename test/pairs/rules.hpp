@@ -46,7 +46,7 @@ struct record {
 constexpr std::size_t names = 2; // {name}, {other}
 using state = std::array<std::optional<record>, names>;
 
-std::string describe(state const &);
+std::string describe(const state &);
 
 // What is known apart from the states.
 struct circumstances {
@@ -65,8 +65,8 @@ struct verdict {
     std::string problem;
     state after; // as observed; otherwise as it must be, with times known only to within the duration of the call
 };
-verdict judge(operation const &, answer const &, circumstances const &, std::span<state const> during,
-              state const &before, std::optional<state> const &after);
+verdict judge(const operation &, const answer &, const circumstances &, std::span<const state> during,
+              const state &before, const std::optional<state> &after);
 
 constexpr std::chrono::minutes at_most{10}, at_most_of_extend{20};
 constexpr shedlock::duration unit{1};

@@ -14,15 +14,15 @@ shedlock::instant now()
     return std::chrono::floor<shedlock::duration>(std::chrono::system_clock::now());
 }
 
-std::string field(PGresult const *result, int code)
+std::string field(const PGresult *result, int code)
 {
-    char const *const value = PQresultErrorField(result, code);
+    const char *const value = PQresultErrorField(result, code);
     return value ? value : "";
 }
 
 } // namespace
 
-session::session(std::string const &database) : connection_(PQconnectdb(("dbname=" + database).c_str()), &PQfinish)
+session::session(const std::string &database) : connection_(PQconnectdb(("dbname=" + database).c_str()), &PQfinish)
 {
     if (PQstatus(connection_.get()) != CONNECTION_OK)
         throw std::runtime_error(PQerrorMessage(connection_.get()));
@@ -32,17 +32,17 @@ session::session(std::string const &database) : connection_(PQconnectdb(("dbname
                   "FROM pg_stat_activity WHERE pid = pg_backend_pid()")[0][0];
 }
 
-void session::hear(void *self, PGresult const *notice)
+void session::hear(void *self, const PGresult *notice)
 {
     auto &me = *static_cast<session *>(self);
-    auto const message = field(notice, PG_DIAG_MESSAGE_PRIMARY);
+    const auto message = field(notice, PG_DIAG_MESSAGE_PRIMARY);
     if (message.starts_with(point_prefix))
         me.points_.push_back(message.substr(point_prefix.size()));
     else if (field(notice, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING")
         me.answer_.warnings.push_back({field(notice, PG_DIAG_SQLSTATE), field(notice, PG_DIAG_MESSAGE_DETAIL)});
 }
 
-void session::send(std::string const &sql)
+void session::send(const std::string &sql)
 {
     points_.clear();
     rows_.clear();
@@ -52,7 +52,7 @@ void session::send(std::string const &sql)
         throw std::runtime_error(PQerrorMessage(connection_.get()));
 }
 
-void session::note(PGresult const *result)
+void session::note(const PGresult *result)
 {
     if (PQresultStatus(result) == PGRES_FATAL_ERROR) {
         answer_.error = field(result, PG_DIAG_SQLSTATE);
@@ -77,18 +77,18 @@ void session::note(PGresult const *result)
 
 bool session::has_ended(std::chrono::milliseconds patience)
 {
-    auto const points_before = points_.size();
-    auto const deadline = std::chrono::steady_clock::now() + patience;
+    const auto points_before = points_.size();
+    const auto deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
         while (!PQisBusy(connection_.get())) {
-            std::unique_ptr<PGresult, decltype(&PQclear)> const result{PQgetResult(connection_.get()), &PQclear};
+            const std::unique_ptr<PGresult, decltype(&PQclear)> result{PQgetResult(connection_.get()), &PQclear};
             if (!result) {
                 answer_.ended = now();
                 return true;
             }
             note(result.get());
         }
-        auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd wanted{PQsocket(connection_.get()), POLLIN, 0};
         if (points_.size() > points_before || left.count() <= 0 ||
             poll(&wanted, 1, static_cast<int>(left.count())) == 0)
@@ -98,7 +98,7 @@ bool session::has_ended(std::chrono::milliseconds patience)
     }
 }
 
-answer session::ask(std::string const &sql)
+answer session::ask(const std::string &sql)
 {
     send(sql);
     while (!has_ended(too_long))
@@ -107,9 +107,9 @@ answer session::ask(std::string const &sql)
     return answer_;
 }
 
-rows session::query(std::string const &sql)
+rows session::query(const std::string &sql)
 {
-    if (auto const given = ask(sql); !given.error.empty())
+    if (const auto given = ask(sql); !given.error.empty())
         throw std::runtime_error(sql + ": " + given.message);
     return rows_;
 }

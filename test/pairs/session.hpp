@@ -28,19 +28,19 @@ using rows = std::vector<std::vector<std::string>>;
 
 class session {
 public:
-    explicit session(std::string const &database);
+    explicit session(const std::string &database);
 
-    void send(std::string const &sql);
+    void send(const std::string &sql);
 
     // Whether the statement has ended. Waits up to `patience` for that or for the next pause point.
     bool has_ended(std::chrono::milliseconds patience);
-    std::vector<std::string> const &points() const { return points_; } // reached since the statement was sent
+    const std::vector<std::string> &points() const { return points_; } // reached since the statement was sent
 
     // Of a statement that has ended.
-    answer const &result() const { return answer_; }
+    const answer &result() const { return answer_; }
 
-    answer ask(std::string const &sql); // and waits for the answer
-    rows query(std::string const &sql); // which must work
+    answer ask(const std::string &sql); // and waits for the answer
+    rows query(const std::string &sql); // which must work
 
     bool is_busy() const { return PQtransactionStatus(connection_.get()) == PQTRANS_ACTIVE; }
     bool is_in_transaction() const { return PQtransactionStatus(connection_.get()) > PQTRANS_ACTIVE; }
@@ -48,11 +48,11 @@ public:
 
     int process() const { return PQbackendPID(connection_.get()); }
     // "/pid.start.server", in the locked_by of what this session acquires
-    std::string const &mark() const { return mark_; }
+    const std::string &mark() const { return mark_; }
 
 private:
-    static void hear(void *self, PGresult const *notice);
-    void note(PGresult const *result);
+    static void hear(void *self, const PGresult *notice);
+    void note(const PGresult *result);
 
     std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
     std::string mark_;

@@ -23,7 +23,7 @@ volatile std::sig_atomic_t ended_by = 0;
 std::vector<pid_t> children_of(pid_t process)
 {
     std::vector<pid_t> found;
-    auto const folder = "/proc/" + std::to_string(process) + "/task";
+    const auto folder = "/proc/" + std::to_string(process) + "/task";
     std::error_code gone;
     for (auto thread = std::filesystem::directory_iterator{folder, gone}; !gone && thread != end(thread);
          thread.increment(gone)) {
@@ -38,7 +38,7 @@ std::vector<pid_t> descendants()
 {
     auto found = children_of(::getpid());
     for (std::size_t i = 0; i < found.size(); ++i)
-        for (auto const child : children_of(found[i]))
+        for (const auto child : children_of(found[i]))
             found.push_back(child);
     return found;
 }
@@ -57,11 +57,11 @@ void reap(pid_t command, int &status)
 void stop_all(pid_t command, int &status)
 {
     std::map<pid_t, int> told;
-    auto const begin = std::chrono::steady_clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     for (auto left = descendants(); !left.empty(); left = descendants()) {
-        auto const since = std::chrono::steady_clock::now() - begin;
-        int const signal = since < 3s ? SIGTERM : since < 10s ? SIGQUIT : SIGKILL;
-        for (auto const process : left)
+        const auto since = std::chrono::steady_clock::now() - begin;
+        const int signal = since < 3s ? SIGTERM : since < 10s ? SIGQUIT : SIGKILL;
+        for (const auto process : left)
             if (std::exchange(told[process], signal) != signal) {
                 ::kill(process, signal);
                 ::kill(process, SIGCONT);
@@ -79,9 +79,9 @@ int main(int count, char **words)
         std::cerr << "contain COMMAND [ARG...]" << std::endl;
         return 2;
     }
-    for (auto const signal : {SIGINT, SIGTERM, SIGHUP})
+    for (const auto signal : {SIGINT, SIGTERM, SIGHUP})
         std::signal(signal, [](int which) { ended_by = which; });
-    auto const command = ::fork();
+    const auto command = ::fork();
     if (command == 0) {
         ::execvp(words[1], words + 1);
         std::cerr << words[1] << ": cannot be run" << std::endl;
@@ -93,7 +93,7 @@ int main(int count, char **words)
         reap(command, status);
     }
     stop_all(command, status);
-    if (int const signal = ended_by) {
+    if (const int signal = ended_by) {
         std::signal(signal, SIG_DFL);
         ::raise(signal);
     }

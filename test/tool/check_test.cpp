@@ -8,7 +8,7 @@ using namespace shedlock::test;
 
 namespace {
 
-void edit(std::string const &set)
+void edit(const std::string &set)
 {
     ask("UPDATE shedlock SET " + set + " WHERE name = " + literal(name()));
 }
@@ -19,12 +19,12 @@ void make_older()
     edit("last_done_at = last_done_at - interval '26 hours', last_done_tick = last_done_tick - interval '26 hours'");
 }
 
-void run_once(std::string const &lock = name(), char const *done = "true")
+void run_once(const std::string &lock = name(), const char *done = "true")
 {
     ask("SELECT shedlock_release_token(" + literal(lock) + ", " + acquire(lock, "1h") + ", " + done + ')');
 }
 
-void let_java_run(std::string const &ago, std::string const &until)
+void let_java_run(const std::string &ago, const std::string &until)
 {
     ask("INSERT INTO shedlock (name, locked_at, lock_until, locked_by) VALUES (" + literal(name()) +
         ", timezone('utc', now() - " + literal(ago) + "::interval), timezone('utc', now() - " + literal(until) +
@@ -32,14 +32,14 @@ void let_java_run(std::string const &ago, std::string const &until)
         "excluded.lock_until, locked_by = excluded.locked_by");
 }
 
-outcome check(words const &more)
+outcome check(const words &more)
 {
     words all{"shedlock", "check"};
     all.insert(all.end(), more.begin(), more.end());
     return run(all);
 }
 
-void expect(outcome const &seen, int status, std::string const &line)
+void expect(const outcome &seen, int status, const std::string &line)
 {
     EXPECT_EQ(seen.status, status);
     EXPECT_EQ(seen.err, "");
@@ -105,7 +105,7 @@ TEST(check, is_2_when_it_was_never_done_or_never_acquired)
     run_once(name(), "false");
     expect(check({name(), "--max-age", "25h"}), 2,
            "SHEDLOCK CRITICAL - " + name() + " was never done, and the last run failed\n");
-    auto const other = name() + ".2";
+    const auto other = name() + ".2";
     expect(check({other, "--max-age", "25h"}), 2,
            "SHEDLOCK CRITICAL - " + other + " has no row: never acquired, or forgotten\n");
     expect(check({other, "--max-held", "1h"}), 2,
@@ -153,13 +153,13 @@ TEST(check, is_3_when_it_was_done_or_acquired_in_the_future)
     run_once();
     edit("last_done_at = last_done_at + interval '1 minute'"); // clocks of two servers may differ that much
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 0);
-    for (auto const *instant : {"last_done_at + interval '1 year'", "'infinity'", "'294276-12-31 23:59:59.999999'"}) {
+    for (const auto *instant : {"last_done_at + interval '1 year'", "'infinity'", "'294276-12-31 23:59:59.999999'"}) {
         edit(std::string{"last_done_at = "} + instant);
         expect(check({name(), "--max-age", "25h"}), 3, "SHEDLOCK UNKNOWN - " + name() + " was done in the future\n");
     }
     run_once(name(), "false");
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 1);
-    for (auto const *instant : {"timezone('utc', now()) + interval '1 hour'", "'-infinity'"}) {
+    for (const auto *instant : {"timezone('utc', now()) + interval '1 hour'", "'-infinity'"}) {
         acquire();
         edit(std::string{"locked_at = "} + instant);
         expect(check({name(), "--max-held", "2h"}), 3,
@@ -185,7 +185,7 @@ TEST(check, is_3_while_a_run_or_a_pause_follows_a_Java_run_and_2_when_the_run_fa
     run_once();
     make_older();
     let_java_run("1 hour", "30 min");
-    auto const token = acquire();
+    const auto token = acquire();
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 3);
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
     expect(check({name(), "--max-age", "25h"}), 2,
@@ -196,14 +196,14 @@ TEST(check, is_3_while_a_run_or_a_pause_follows_a_Java_run_and_2_when_the_run_fa
 
 TEST(check, ends_with_the_worst_of_several)
 {
-    auto const never = name() + ".never", failed = name() + ".failed", java = name();
+    const auto never = name() + ".never", failed = name() + ".failed", java = name();
     run_once(name() + ".good");
     run_once(failed);
     run_once(failed, "false");
     let_java_run("1 hour", "30 min");
     EXPECT_EQ(check({name() + ".good", java, "--max-age", "25h"}).status, 3);
     EXPECT_EQ(check({name() + ".good", failed, java, "--max-age", "25h"}).status, 1);
-    auto const all = check({never, name() + ".good", failed, java, "--max-age", "25h"});
+    const auto all = check({never, name() + ".good", failed, java, "--max-age", "25h"});
     expect(all, 2,
            "SHEDLOCK CRITICAL - " + never + " has no row: never acquired, or forgotten; " + name() +
                ".good was done .*; " + failed + " was done .*, and the last run failed; " + java +
@@ -215,14 +215,14 @@ TEST(check, takes_both_limits)
     run_once();
     EXPECT_EQ(check({name(), "--max-age", "25h", "--max-held", "1h"}).status, 0);
     acquire();
-    auto const held = check({name(), "--max-age", "25h", "--max-held", "1ms"});
+    const auto held = check({name(), "--max-age", "25h", "--max-held", "1ms"});
     expect(held, 2, "SHEDLOCK CRITICAL - " + name() + " has been held for .* \\| '.*_age'=.* '.*_held'=.*\n");
 }
 
 TEST(check, is_3_with_bad_options)
 {
     run_once();
-    for (auto const &options : std::vector<words>{{name()},
+    for (const auto &options : std::vector<words>{{name()},
                                                   {"--max-age", "1h"},
                                                   {name(), "--max-age", "soon"},
                                                   {name(), "--max-age", "1h", "--bogus"},
@@ -241,15 +241,15 @@ TEST(check, is_3_without_a_server_and_without_shedlock)
 TEST(check, is_3_when_it_cannot_say_anything)
 {
     run_once();
-    for (auto const *const asked : {"\"$1\" --max-age 1h", "\"$1\" --max-age soon", "--help"})
-        for (auto const *const out : {">/dev/full", ">&-"})
+    for (const auto *const asked : {"\"$1\" --max-age 1h", "\"$1\" --max-age soon", "--help"})
+        for (const auto *const out : {">/dev/full", ">&-"})
             EXPECT_EQ(run(sh(std::string{"shedlock check "} + asked + out, {name()})).status, 3) << asked << out;
 }
 
 // A line break would begin another line, and | the performance data; a quote would end the label.
 TEST(check, keeps_its_line_in_one_piece)
 {
-    auto const lock = name() + " a|b=c'd\ne";
+    const auto lock = name() + " a|b=c'd\ne";
     run_once(lock);
     expect(check({lock, "--max-age", "25h"}), 0,
            "SHEDLOCK OK - " + name() + " a\\\\x7Cb\\\\x3Dc'd\\\\x0Ae was done " + times + " ago \\| '" + name() +
@@ -259,20 +259,20 @@ TEST(check, keeps_its_line_in_one_piece)
 TEST(check, is_3_without_the_privilege_to_read_and_needs_no_other)
 {
     run_once();
-    auto const role = "reader_" + std::to_string(::getpid());
+    const auto role = "reader_" + std::to_string(::getpid());
     ask("CREATE ROLE " + role + " LOGIN PASSWORD 'reader'");
-    words const as_role{"env", "PGUSER=" + role, "PGPASSWORD=reader"};
-    auto const with = [&](words all, words const &more) {
+    const words as_role{"env", "PGUSER=" + role, "PGPASSWORD=reader"};
+    const auto with = [&](words all, const words &more) {
         all.insert(all.end(), more.begin(), more.end());
         return all;
     };
-    words const asked{"shedlock", "check", name(), "--max-age", "25h"};
-    auto const before = run(with(as_role, asked));
+    const words asked{"shedlock", "check", name(), "--max-age", "25h"};
+    const auto before = run(with(as_role, asked));
     ask("SELECT shedlock_grant('" + role + "', read_only => true)");
-    auto const after = run(with(as_role, asked));
-    auto const list = run(with(as_role, {"shedlock", "list", name()}));
-    auto const metrics = run(with(as_role, {"shedlock", "metrics"}));
-    auto const refused = run(with(as_role, {"shedlock", "acquire", name(), "--at-most", "1m"}));
+    const auto after = run(with(as_role, asked));
+    const auto list = run(with(as_role, {"shedlock", "list", name()}));
+    const auto metrics = run(with(as_role, {"shedlock", "metrics"}));
+    const auto refused = run(with(as_role, {"shedlock", "acquire", name(), "--at-most", "1m"}));
     ask("SELECT shedlock_revoke('" + role + "')");
     ask("DROP ROLE " + role);
     expect(before, 3, "SHEDLOCK UNKNOWN - permission denied.*\n");

@@ -12,19 +12,19 @@ namespace {
 constexpr int crowd = 30;
 
 // Reads, pauses and writes: without exclusion, one process overwrites what another has written.
-words add_one(std::string const &rest)
+words add_one(const std::string &rest)
 {
     return sh("mkdir inside || echo overlap >>overlaps; n=$(cat counter); sleep " + rest +
               "; echo $((n + 1)) >counter; rmdir inside");
 }
 
-std::string content(char const *file)
+std::string content(const char *file)
 {
     std::ifstream stream{file};
     return {std::istreambuf_iterator<char>{stream}, {}};
 }
 
-std::vector<outcome> run_at_once(int count, words const &command)
+std::vector<outcome> run_at_once(int count, const words &command)
 {
     std::vector<std::unique_ptr<process>> processes;
     for (int i = 0; i < count; ++i)
@@ -35,10 +35,10 @@ std::vector<outcome> run_at_once(int count, words const &command)
     return seen;
 }
 
-int count_after(words const &command)
+int count_after(const words &command)
 {
     std::ofstream{"counter"} << "0\n";
-    for (auto const &seen : run_at_once(crowd, command))
+    for (const auto &seen : run_at_once(crowd, command))
         EXPECT_EQ(seen.status, 0) << seen.err;
     return std::stoi(content("counter"));
 }
@@ -62,7 +62,7 @@ TEST(crowd, does_interfere_without_the_lock)
 
 TEST(crowd, one_command_per_period)
 {
-    auto const seen = run_at_once(8, under_lock({"echo", "ran"}, an_hour({"--every", "30d"})));
-    EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](auto const &one) { return one.out == "ran\n"; }), 1);
-    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](auto const &one) { return one.status == 0; }));
+    const auto seen = run_at_once(8, under_lock({"echo", "ran"}, an_hour({"--every", "30d"})));
+    EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](const auto &one) { return one.out == "ran\n"; }), 1);
+    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](const auto &one) { return one.status == 0; }));
 }

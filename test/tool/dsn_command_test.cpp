@@ -12,32 +12,32 @@ using namespace shedlock::test;
 
 namespace {
 
-words with_dsn(std::string const &command, words more)
+words with_dsn(const std::string &command, words more)
 {
     words all{"shedlock", "--dsn-command", command};
     all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
-words running(std::string const &command, words more)
+words running(const std::string &command, words more)
 {
     words all{"run", name(), "--at-most", "1h"};
     all.insert(all.end(), more.begin(), more.end());
     return with_dsn(command, all);
 }
 
-std::string contents(std::string const &file)
+std::string contents(const std::string &file)
 {
     return run({"cat", file}).out;
 }
 
-auto lines(std::string const &text)
+auto lines(const std::string &text)
 {
     return std::count(text.begin(), text.end(), '\n');
 }
 
 // Until this file exists.
-words wait_for(std::string const &file)
+words wait_for(const std::string &file)
 {
     return sh("echo started; until [ -e " + file + " ]; do sleep 0.1; done");
 }
@@ -56,7 +56,7 @@ TEST(dsn_command, is_asked_for_each_connection_also_while_children_are_reaped)
 {
     // It ends later than its output, so that the process that reaps all children is usually the first to notice.
     auto command = running("echo asked >>asked; echo application_name=mine; exec >&-; sleep 0.1", {"--"});
-    auto const until_told = wait_for("go");
+    const auto until_told = wait_for("go");
     command.insert(command.end(), until_told.begin(), until_told.end());
     process working{command};
     EXPECT_TRUE(working.says("started"));
@@ -67,7 +67,7 @@ TEST(dsn_command, is_asked_for_each_connection_also_while_children_are_reaped)
         [] { return ask("SELECT remaining > '50 min' FROM shedlock_locks WHERE name = " + literal(name())) == "t"; }));
     EXPECT_EQ(lines(contents("asked")), 2);
     run({"touch", "go"});
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(ended.err, "");
 }
@@ -90,7 +90,7 @@ TEST(dsn_command, gets_nothing_of_ours)
 TEST(dsn_command, that_fails_is_like_a_server_that_cannot_be_reached)
 {
     std::string const command = "echo asked >>asked; test -e ready && echo application_name=mine";
-    auto const failed = run(running(command, {"--", "true"}));
+    const auto failed = run(running(command, {"--", "true"}));
     EXPECT_EQ(failed.status, 125);
     EXPECT_EQ(failed.err, "shedlock: there is no connection string: --dsn-command ended with status 1\n");
     process waiting{running(command, {"--wait-server", "1h", "--", "true"})};
@@ -104,9 +104,9 @@ TEST(dsn_command, that_fails_is_like_a_server_that_cannot_be_reached)
 
 TEST(dsn_command, is_never_quoted)
 {
-    for (auto const *const bad : {"secret", "", "postgresql://me:%zzsecret@localhost/x", "host=localhost secret",
+    for (const auto *const bad : {"secret", "", "postgresql://me:%zzsecret@localhost/x", "host=localhost secret",
                                   "password='secret", "\\000secret="}) {
-        auto const ended = run(with_dsn("printf '%b' \"" + std::string{bad} + "\"; echo more secret", {"version"}));
+        const auto ended = run(with_dsn("printf '%b' \"" + std::string{bad} + "\"; echo more secret", {"version"}));
         EXPECT_EQ(ended.status, 125) << bad;
         EXPECT_EQ(lines(ended.err), 1) << ended.err;
         EXPECT_EQ(ended.err.find("secret"), std::string::npos) << ended.err;
@@ -129,7 +129,7 @@ TEST(dsn_command, is_killed_with_its_group_when_the_time_is_over)
 
 TEST(dsn_command, excludes_dsn)
 {
-    auto const ended = run({"shedlock", "--dsn", "dbname=x", "--dsn-command", "echo dbname=x", "version"});
+    const auto ended = run({"shedlock", "--dsn", "dbname=x", "--dsn-command", "echo dbname=x", "version"});
     EXPECT_EQ(ended.status, 125);
     EXPECT_NE(ended.err.find("--dsn"), std::string::npos) << ended.err;
 }

@@ -11,16 +11,16 @@ using namespace shedlock::test;
 
 namespace {
 
-void expect_failure(words const &command, int status, std::string const &message)
+void expect_failure(const words &command, int status, const std::string &message)
 {
-    auto const seen = run(command);
+    const auto seen = run(command);
     EXPECT_EQ(seen.status, status) << testing::PrintToString(command);
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find(message), std::string::npos) << seen.err;
     EXPECT_TRUE(std::regex_match(seen.err, std::regex{"(shedlock: .*\n)+"})) << seen.err;
 }
 
-words with(words const &variables, words const &command)
+words with(const words &variables, const words &command)
 {
     words all{"env"};
     all.insert(all.end(), variables.begin(), variables.end());
@@ -29,7 +29,7 @@ words with(words const &variables, words const &command)
 }
 
 // Names the command without its path, but the tool with its own, because this PATH would not find the tool.
-words in_path(std::string const &path, std::string const &command)
+words in_path(const std::string &path, const std::string &command)
 {
     return sh("tool=$(command -v shedlock); PATH=$1 exec \"$tool\" run \"$2\" --at-most 1h -- \"$3\"",
               {path, name(), command});
@@ -44,10 +44,10 @@ public:
         ask("DROP OWNED BY " + name);
         ask("DROP ROLE " + name);
     }
-    role(role const &) = delete;
-    role &operator=(role const &) = delete;
+    role(const role &) = delete;
+    role &operator=(const role &) = delete;
 
-    [[nodiscard]] words runs(words const &command) const
+    [[nodiscard]] words runs(const words &command) const
     {
         return with({"PGUSER=" + name, "PGPASSWORD=secret"}, command);
     }
@@ -61,23 +61,23 @@ public:
 
 TEST(failure, a_command_that_is_not_there_is_127)
 {
-    for (auto const *command : {"no-such-command", "/no/such/command", "./true", ""})
+    for (const auto *command : {"no-such-command", "/no/such/command", "./true", ""})
         expect_failure(under_lock({command}), 127, std::string{"cannot run \""} + command + '"');
     expect_failure(in_path("/no/such/folder", "true"), 127, "true");
 }
 
 TEST(failure, a_command_that_is_no_program_is_126)
 {
-    for (auto const *command : {"/etc/passwd", "/etc"})
+    for (const auto *command : {"/etc/passwd", "/etc"})
         expect_failure(under_lock({command}), 126, command);
-    for (auto const *command : {"passwd", "apt"})
+    for (const auto *command : {"passwd", "apt"})
         expect_failure(in_path("/etc:/no/such/folder", command), 126, command);
 }
 
 // Otherwise a host on which the program is missing would use up the tick of the whole fleet.
 TEST(failure, a_command_that_is_not_there_costs_no_tick)
 {
-    auto const once_a_month = [](words const &command) { return under_lock(command, an_hour({"--every", "30d"})); };
+    const auto once_a_month = [](const words &command) { return under_lock(command, an_hour({"--every", "30d"})); };
     EXPECT_EQ(run(once_a_month({"/no/such/command"})).status, 127);
     EXPECT_EQ(run(once_a_month({"/etc/passwd"})).status, 126);
     EXPECT_EQ(state(), "") << "nothing was asked of the server";
@@ -91,7 +91,7 @@ TEST(failure, a_program_is_looked_for_as_the_shell_does)
     std::ofstream{"second/tool"} << "no program";
     std::ofstream{"tool"} << "#!/bin/sh\necho ran\n";
     std::filesystem::permissions("tool", std::filesystem::perms::owner_all);
-    for (auto const *path : {"first:second::/etc", "first:second:", ":", "", ".:first"})
+    for (const auto *path : {"first:second::/etc", "first:second:", ":", "", ".:first"})
         EXPECT_EQ(run(in_path(path, "tool")).out, "ran\n") << path;
 }
 
@@ -106,7 +106,7 @@ TEST(failure, a_program_that_looks_executable_but_cannot_be_started_is_127_and_f
 
 TEST(failure, bad_options_are_125)
 {
-    auto const with_options = [](words const &options) { return under_lock({"echo", "ran"}, options); };
+    const auto with_options = [](const words &options) { return under_lock({"echo", "ran"}, options); };
     expect_failure(with_options({}), 125, "--at-most");
     expect_failure(with_options({"--at-most", "10"}), 125, "--at-most");
     expect_failure(with_options({"--at-most", "soon"}), 125, "--at-most");
@@ -126,9 +126,9 @@ TEST(failure, bad_options_are_125)
 
 TEST(failure, a_bad_tick_is_125)
 {
-    for (auto const *tick : {"", "2026-11-22T10:00:00", "[a,b]"})
+    for (const auto *tick : {"", "2026-11-22T10:00:00", "[a,b]"})
         expect_failure(under_lock({"true"}, an_hour({"--tick", tick})), 125, std::string{"--tick: \""} + tick + '"');
-    for (auto const *tick : {"9999-12-31T23:59:59Z", "@99999999999"})
+    for (const auto *tick : {"9999-12-31T23:59:59Z", "@99999999999"})
         expect_failure(under_lock({"true"}, an_hour({"--tick", tick})), 125,
                        "tick must not be more than one minute ahead");
     EXPECT_EQ(state(), "");
@@ -172,8 +172,8 @@ TEST(failure, no_extension_is_125_and_says_how_to_create_it)
 
 TEST(failure, no_privilege_is_125_and_says_how_to_grant_it)
 {
-    role const user;
-    auto const command = user.runs(under_lock({"echo", "ran"}));
+    const role user;
+    const auto command = user.runs(under_lock({"echo", "ran"}));
     expect_failure(command, 125, "shedlock_grant");
     ask("SELECT shedlock_grant(" + literal(user.name) + ')');
     EXPECT_EQ(run(command).out, "ran\n");
@@ -193,16 +193,16 @@ TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
 
 TEST(failure, a_refused_connection_is_125_after_the_wait)
 {
-    role const user;
+    const role user;
     ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
-    auto const start = std::chrono::steady_clock::now();
+    const auto start = std::chrono::steady_clock::now();
     expect_failure(user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "50ms"}))), 125, "too many connections");
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{50});
 }
 
 TEST(failure, wait_also_waits_for_a_connection)
 {
-    role const user;
+    const role user;
     ask("SELECT shedlock_grant(" + literal(user.name) + ')');
     ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
     process tool{user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "1h"})))};
@@ -213,21 +213,21 @@ TEST(failure, wait_also_waits_for_a_connection)
 
 TEST(failure, keep_alive_continues_when_further_connections_are_refused)
 {
-    role const user;
+    const role user;
     ask("SELECT shedlock_grant(" + literal(user.name) + ')');
     process tool{user.runs(under_lock(sh("until [ -e go ]; do sleep 0.1; done; echo over")))};
-    auto const connections =
+    const auto connections =
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(user.name);
     ASSERT_TRUE(comes_true([&] { return ask(connections) == "1"; })); // keep-alive will have to use this connection
     ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
-    auto const until = [] { return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(name())); };
+    const auto until = [] { return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(name())); };
     for (int i = 0; i < 2; ++i) {
-        auto const before = until();
+        const auto before = until();
         advance_clock(std::chrono::minutes{21});
         EXPECT_TRUE(comes_true([&] { return until() > before; }));
     }
     std::ofstream{"go"};
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out, "over\n");
 }

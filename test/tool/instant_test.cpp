@@ -10,9 +10,9 @@ namespace {
 constexpr std::int64_t evening = 1795213800'000000;
 
 // Microseconds since 1970, or -1.
-std::int64_t read(std::string const &text)
+std::int64_t read(const std::string &text)
 {
-    auto const instant = to_instant(text);
+    const auto instant = to_instant(text);
     return instant ? instant->time_since_epoch().count() : -1;
 }
 
@@ -20,7 +20,7 @@ std::int64_t read(std::string const &text)
 
 TEST(instant, is_read_however_it_is_written)
 {
-    for (auto const *text :
+    for (const auto *text :
          {"2026-11-20T22:30:00Z", "2026-11-20t22:30z", "2026-11-20 22:30:00+00:00", "2026-11-20T22:30:00,000000+00",
           "2026-11-21T04:00:00+05:30", "2026-11-20T17:00-0530", "@1795213800", "@1795213800.0"})
         EXPECT_EQ(read(text), evening) << text;
@@ -38,7 +38,7 @@ TEST(instant, has_microseconds_and_no_more)
 
 TEST(instant, is_not_guessed)
 {
-    for (auto const *text : {"",
+    for (const auto *text : {"",
                              "now",
                              "2026-11-22",
                              "2026-11-22T10:00:00",

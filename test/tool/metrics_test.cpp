@@ -36,7 +36,7 @@ struct exposition {
 };
 
 // Prometheus must be able to read every line; every sample comes after the type of its metric, and only once.
-exposition read_metrics(std::string const &text)
+exposition read_metrics(const std::string &text)
 {
     std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
     std::regex const sample{
@@ -62,7 +62,7 @@ exposition read_metrics(std::string const &text)
 
 exposition metrics()
 {
-    auto const seen = run({"shedlock", "metrics"});
+    const auto seen = run({"shedlock", "metrics"});
     EXPECT_EQ(seen.status, 0) << seen.err;
     EXPECT_TRUE(seen.out.ends_with('\n'));
     return read_metrics(seen.out);
@@ -74,7 +74,7 @@ TEST(metrics, are_those_of_the_query_file)
 {
     if (is_portable())
         GTEST_SKIP() << "the portable edition has no counters";
-    auto const expected = types_in_the_query_file();
+    const auto expected = types_in_the_query_file();
     EXPECT_GT(expected.size(), 10U);
     EXPECT_EQ(metrics().type_of, expected);
 }
@@ -83,12 +83,12 @@ TEST(metrics, report_states_and_counters)
 {
     if (is_portable())
         GTEST_SKIP() << "the portable edition has no counters";
-    auto const token = acquire();
+    const auto token = acquire();
     EXPECT_EQ(acquire() + acquire(), "");
-    auto const of = [](auto const &seen, char const *metric) {
+    const auto of = [](const auto &seen, const char *metric) {
         return seen.values.at(metric + ("{name=\"" + name()) + "\"}");
     };
-    auto const held = metrics();
+    const auto held = metrics();
     EXPECT_EQ(of(held, "shedlock_lock_held"), "1");
     EXPECT_EQ(of(held, "shedlock_lock_paused"), "0");
     EXPECT_GT(std::stod(of(held, "shedlock_lock_remaining_seconds")), 3000);
@@ -96,7 +96,7 @@ TEST(metrics, report_states_and_counters)
     EXPECT_EQ(of(held, "shedlock_refused_total"), "2");
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", false)");
     EXPECT_EQ(run({"shedlock", "pause", name()}).status, 0);
-    auto const paused = metrics();
+    const auto paused = metrics();
     EXPECT_EQ(of(paused, "shedlock_lock_held"), "0");
     EXPECT_EQ(of(paused, "shedlock_lock_paused"), "1");
     EXPECT_EQ(of(paused, "shedlock_released_total"), "1");
@@ -106,19 +106,19 @@ TEST(metrics, report_states_and_counters)
 
 TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
 {
-    auto const sample = [](char const *metric, std::string const &labels = "") {
+    const auto sample = [](const char *metric, const std::string &labels = "") {
         auto const seen = metrics();
         auto const found = seen.values.find(metric + ("{name=\"" + name()) + '"' + labels + '}');
         return found == seen.values.end() ? "none" : found->second;
     };
-    auto const is_that_of_the_view = [&](char const *metric, std::string const &column) {
+    const auto is_that_of_the_view = [&](const char *metric, const std::string &column) {
         return ask("SELECT " + sample(metric) + " = extract(epoch FROM " + column +
                    ") FROM shedlock_locks WHERE name = " + literal(name()));
     };
-    auto const release = [](std::string const &token, char const *done) {
+    const auto release = [](const std::string &token, const char *done) {
         ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ", " + done + ')');
     };
-    auto const first = acquire();
+    const auto first = acquire();
     EXPECT_EQ(sample("shedlock_lock_last_done_timestamp_seconds"), "none");
     EXPECT_EQ(sample("shedlock_lock_last_outcome", ",outcome=\"done\""), "none");
     release(first, "true");
@@ -136,22 +136,22 @@ TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
 // An alert on the time since an infinite instant would never fire, or always.
 TEST(metrics, of_too_many_names_are_left_out_and_that_is_said)
 {
-    auto const total = static_cast<std::size_t>(std::stoul(metrics().values.at("shedlock_table_locks")));
-    for (auto const *const more : {" a", " b", " c"})
+    const auto total = static_cast<std::size_t>(std::stoul(metrics().values.at("shedlock_table_locks")));
+    for (const auto *const more : {" a", " b", " c"})
         ask("SELECT shedlock_acquire(" + literal(name() + more) + ", '1 h')");
-    auto const names = [](auto const &seen) {
+    const auto names = [](const auto &seen) {
         auto const shown = read_metrics(seen.out);
         EXPECT_EQ(seen.status, 0);
         return std::ranges::count_if(shown.values,
-                                     [](auto const &one) { return one.first.starts_with("shedlock_lock_held{"); });
+                                     [](const auto &one) { return one.first.starts_with("shedlock_lock_held{"); });
     };
-    auto const some = run({"shedlock", "metrics", "--max-names", "2"});
+    const auto some = run({"shedlock", "metrics", "--max-names", "2"});
     EXPECT_EQ(names(some), 2);
     EXPECT_EQ(read_metrics(some.out).values.at("shedlock_table_locks"), std::to_string(total + 3));
     EXPECT_TRUE(some.err.starts_with("shedlock: there are " + std::to_string(total + 3) +
                                      " locks; the first 2 are printed (--max-names)\n"))
         << some.err;
-    auto const all = run({"shedlock", "metrics", "--max-names", std::to_string(total + 3)});
+    const auto all = run({"shedlock", "metrics", "--max-names", std::to_string(total + 3)});
     EXPECT_EQ(names(all), static_cast<std::ptrdiff_t>(total) + 3);
     EXPECT_EQ(run({"shedlock", "metrics", "--max-names", "0"}).status, 125);
 }
@@ -161,8 +161,8 @@ TEST(metrics, have_no_instant_that_is_infinite)
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
     ask("UPDATE shedlock SET last_done_at = 'infinity', last_tick = '-infinity', locked_at = 'infinity' WHERE name = " +
         literal(name()));
-    auto const seen = metrics().values;
-    auto const of = "{name=\"" + name() + "\"}";
+    const auto seen = metrics().values;
+    const auto of = "{name=\"" + name() + "\"}";
     EXPECT_EQ(seen.count("shedlock_lock_last_done_timestamp_seconds" + of), 0U);
     EXPECT_EQ(seen.count("shedlock_lock_last_tick_timestamp_seconds" + of), 0U);
     EXPECT_EQ(seen.at("shedlock_lock_acquired_timestamp_seconds" + of), "0");
@@ -179,8 +179,8 @@ TEST(metrics, spell_control_characters_out_and_keep_names_apart)
 {
     acquire(name() + " \u202Ea\t");
     acquire(name() + " \\xE2\\x80\\xAEa\\x09");
-    auto const seen = metrics();
-    auto const sample = "shedlock_lock_held{name=\"" + name();
+    const auto seen = metrics();
+    const auto sample = "shedlock_lock_held{name=\"" + name();
     EXPECT_EQ(seen.values.count(sample + " \\\\xE2\\\\x80\\\\xAEa\\\\x09\"}"), 1U);
     EXPECT_EQ(seen.values.count(sample + " \\\\x5CxE2\\\\x5Cx80\\\\x5CxAEa\\\\x5Cx09\"}"), 1U);
 }
@@ -188,8 +188,8 @@ TEST(metrics, spell_control_characters_out_and_keep_names_apart)
 // There are no counters: the library was not loaded when the server started, or this is the portable edition.
 TEST(metrics, without_counters_have_a_remark_instead)
 {
-    for (auto const *code : {"55000", "0A000"}) {
-        auto const bare = "bare_" + std::to_string(::getpid());
+    for (const auto *code : {"55000", "0A000"}) {
+        const auto bare = "bare_" + std::to_string(::getpid());
         ask("CREATE DATABASE " + bare);
         run({"psql", "-Xq", "-d", bare, "-c", "CREATE EXTENSION shedlock", "-c", "SELECT shedlock_acquire('one', '1m')",
              "-c", "CREATE OR REPLACE VIEW shedlock_stats AS SELECT s.* FROM shedlock_stats_rows() s", "-c",
@@ -198,10 +198,10 @@ TEST(metrics, without_counters_have_a_remark_instead)
              " OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval)"
              " RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN RAISE 'no counters here' USING ERRCODE = '" +
                  std::string{code} + "'; END $$"});
-        auto const seen = run({"env", "PGDATABASE=" + bare, "shedlock", "metrics"});
+        const auto seen = run({"env", "PGDATABASE=" + bare, "shedlock", "metrics"});
         ask("DROP DATABASE " + bare + " WITH (FORCE)");
         EXPECT_EQ(seen.status, 0) << seen.err;
-        auto const shown = read_metrics(seen.out);
+        const auto shown = read_metrics(seen.out);
         EXPECT_EQ(shown.values.at("shedlock_lock_held{name=\"one\"}"), "1");
         ASSERT_EQ(shown.remarks.size(), 1U);
         EXPECT_NE(shown.remarks[0].find("no counters here"), std::string::npos);

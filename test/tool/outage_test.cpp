@@ -10,14 +10,14 @@ using namespace shedlock::test;
 
 namespace {
 
-words through(proxy const &network, words more)
+words through(const proxy &network, words more)
 {
     words all{"shedlock", "--dsn", network.connection(), "run", name(), "--at-most"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
 }
 
-int count_of(std::string const &text, std::string const &what)
+int count_of(const std::string &text, const std::string &what)
 {
     int count = 0;
     for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1))
@@ -34,7 +34,7 @@ TEST(outage, wait_reports_once_that_there_is_no_server_and_once_that_there_is)
     process waiting{through(network, {"1m", "--wait", "1h", "--", "true"})};
     EXPECT_TRUE(comes_true([&] { return network.refused() > 4; }));
     network.let_go();
-    auto const ended = waiting.wait();
+    const auto ended = waiting.wait();
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(count_of(ended.err, "\n"), 2) << ended.err;
     EXPECT_EQ(last_outcome(), "done");
@@ -72,7 +72,7 @@ TEST(outage, wait_without_a_server_is_ended_by_a_signal)
 
 TEST(outage, is_not_waited_for_when_the_password_is_wrong)
 {
-    auto const ended = run({"shedlock", "--dsn", "user=nobody_of_that_name password=wrong", "run", name(), "--at-most",
+    const auto ended = run({"shedlock", "--dsn", "user=nobody_of_that_name password=wrong", "run", name(), "--at-most",
                             "1m", "--wait", "1h", "--", "true"});
     EXPECT_EQ(ended.status, 125);
     EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
@@ -110,7 +110,7 @@ TEST_F(after_the_work, retry_records_it_as_soon_as_the_server_is_back)
     lose_the_server(working);
     await_a_failed_release(working);
     network.let_go();
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 0) << ended.err;
     EXPECT_EQ(last_outcome(), "done");
 }
@@ -121,7 +121,7 @@ TEST_F(after_the_work, retry_gives_up_at_a_signal_and_says_that_it_will_run_agai
     lose_the_server(working);
     await_a_failed_release(working);
     working.signal(SIGTERM);
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 123);
     EXPECT_EQ(count_of(ended.err, "will run again"), 1) << ended.err;
 }
@@ -140,7 +140,7 @@ TEST_F(after_the_work, retry_does_not_say_not_recorded_when_only_the_reply_was_l
         return working.err().find("trying until the lease ends") != std::string::npos;
     }));
     working.signal(SIGTERM);
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 123);
     EXPECT_EQ(count_of(ended.err, "not known whether that was recorded"), 2) << ended.err;
     EXPECT_EQ(count_of(ended.err, "not recorded"), 0) << ended.err;
@@ -163,7 +163,7 @@ TEST_F(after_the_work, without_retry_the_status_is_the_commands)
         advance_clock(std::chrono::seconds{1});
         return working.err().find("not released") != std::string::npos;
     }));
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(count_of(ended.err, "not released"), 1) << ended.err;
 }
@@ -174,7 +174,7 @@ TEST_F(after_the_work, with_a_lock_that_ends_with_its_session_is_stopped_when_th
     EXPECT_TRUE(working.says("started"));
     EXPECT_EQ(state(), "held");
     network.cut();
-    auto const ended = working.wait();
+    const auto ended = working.wait();
     EXPECT_EQ(ended.status, 124);
     EXPECT_EQ(count_of(ended.err, "\n"), 2) << ended.err;
     EXPECT_TRUE(comes_true([] { return state() == "free"; }));
@@ -193,17 +193,17 @@ TEST(outage, does_not_concern_a_lock_that_ends_with_its_session_and_is_released_
 
 TEST(tick_test, is_in_the_commands_environment)
 {
-    auto const tick =
+    const auto tick =
         run(under_lock({"printenv", "SHEDLOCK_TICK"}, {"--at-most", "1m", "--tick", "2026-01-02T03:04:05+01:00"}));
     EXPECT_EQ(tick.out, "2026-01-02T02:04:05Z\n") << tick.err;
-    auto const fraction =
+    const auto fraction =
         run(under_lock({"printenv", "SHEDLOCK_TICK"}, {"--at-most", "1m", "--tick", "@1767319446.25"}));
     EXPECT_EQ(fraction.out, "2026-01-02T02:04:06.250000Z\n") << fraction.err;
 }
 
 TEST(tick_test, is_not_that_of_a_run_around_it)
 {
-    auto const inner = run({"env", "SHEDLOCK_TICK=2026-01-02T02:04:05Z", "shedlock", "run", name(), "--at-most", "1m",
+    const auto inner = run({"env", "SHEDLOCK_TICK=2026-01-02T02:04:05Z", "shedlock", "run", name(), "--at-most", "1m",
                             "--", "printenv", "SHEDLOCK_TICK"});
     EXPECT_EQ(inner.out, "");
     EXPECT_EQ(inner.status, 1) << "printenv has not found it";
@@ -211,7 +211,7 @@ TEST(tick_test, is_not_that_of_a_run_around_it)
 
 TEST(tick_test, may_be_a_local_day)
 {
-    auto const day = [](std::string const &zone) {
+    const auto day = [](const std::string &zone) {
         return run({"shedlock", "run", name() + zone, "--at-most", "1m", "--every", "1d", "--zone", zone, "--",
                     "printenv", "SHEDLOCK_TICK"})
             .out;
@@ -224,7 +224,7 @@ TEST(tick_test, may_be_a_local_day)
 
 TEST(help_test, shows_where_the_command_goes)
 {
-    auto const help = run({"shedlock", "run", "--help"});
+    const auto help = run({"shedlock", "run", "--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_NE(help.out.find("Usage: shedlock run [OPTIONS] NAME... -- COMMAND ARG...\n"), std::string::npos)
         << help.out;

@@ -20,9 +20,9 @@ using server::comes_true;
 
 namespace {
 
-int file_with(std::string const &content)
+int file_with(const std::string &content)
 {
-    int const file = ::memfd_create("test", MFD_CLOEXEC);
+    const int file = ::memfd_create("test", MFD_CLOEXEC);
     for (std::size_t done = 0; done < content.size();)
         done +=
             static_cast<std::size_t>(std::max<ssize_t>(::write(file, content.data() + done, content.size() - done), 0));
@@ -39,7 +39,7 @@ std::string content_of(int file)
     return content;
 }
 
-[[noreturn]] void become(words const &command)
+[[noreturn]] void become(const words &command)
 {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigset_t none;
@@ -48,7 +48,7 @@ std::string content_of(int file)
     for (int number = 1; number < NSIG; ++number) // a shell starts background commands with some signals ignored
         std::signal(number, SIG_DFL);
     std::vector<char *> pointers;
-    for (auto const &word : command)
+    for (const auto &word : command)
         pointers.push_back(const_cast<char *>(word.c_str()));
     pointers.push_back(nullptr);
     ::execvp(pointers[0], pointers.data());
@@ -60,7 +60,7 @@ char state_of(pid_t pid)
 {
     std::ifstream about{"/proc/" + std::to_string(pid) + "/stat"};
     std::string const line{std::istreambuf_iterator<char>{about}, {}};
-    auto const end_of_name = line.rfind(") ");
+    const auto end_of_name = line.rfind(") ");
     return end_of_name == std::string::npos ? '-' : line[end_of_name + 2];
 }
 
@@ -71,10 +71,10 @@ int status_of(int status)
 
 } // namespace
 
-process::process(words const &command, std::string const &input)
+process::process(const words &command, const std::string &input)
     : out_{file_with({})}, err_{file_with({})}, command_{command}
 {
-    int const in = file_with(input);
+    const int in = file_with(input);
     pid_ = ::fork();
     if (pid_ == 0) {
         ::setsid();
@@ -86,9 +86,9 @@ process::process(words const &command, std::string const &input)
     ::close(in);
 }
 
-process::process(in_terminal, words const &command) : command_{command}
+process::process(in_terminal, const words &command) : command_{command}
 {
-    winsize const size{24, 80, 0, 0};
+    const winsize size{24, 80, 0, 0};
     pid_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
     if (pid_ == 0)
         become(command);
@@ -102,7 +102,7 @@ process::~process()
         ::kill(pid_, SIGKILL);
         ::waitpid(pid_, nullptr, 0);
     }
-    for (int const descriptor : {terminal_, out_, err_})
+    for (const int descriptor : {terminal_, out_, err_})
         if (descriptor >= 0)
             ::close(descriptor);
 }
@@ -134,7 +134,7 @@ std::string process::err() const
 
 bool process::says(std::string_view text)
 {
-    bool const said = comes_true([&] { return out().find(text) != std::string::npos; });
+    const bool said = comes_true([&] { return out().find(text) != std::string::npos; });
     EXPECT_TRUE(said) << command_.front() << " does not say \"" << text << "\" but: " << out() << err();
     return said;
 }
@@ -142,7 +142,7 @@ bool process::says(std::string_view text)
 outcome process::wait()
 {
     int status = 0;
-    bool const over = comes_true([&] {
+    const bool over = comes_true([&] {
         out(); // otherwise the terminal would be full
         return ::waitpid(pid_, &status, WNOHANG) == pid_;
     });
@@ -153,12 +153,12 @@ outcome process::wait()
     return {status_of(status), out(), err()};
 }
 
-outcome run(words const &command, std::string const &input)
+outcome run(const words &command, const std::string &input)
 {
     return process{command, input}.wait();
 }
 
-words sh(std::string const &script, words const &arguments)
+words sh(const std::string &script, const words &arguments)
 {
     words all{"sh", "-c", script, "sh"};
     all.insert(all.end(), arguments.begin(), arguments.end());
@@ -191,7 +191,7 @@ void adopt_orphans()
 
 void end_children()
 {
-    auto const self = std::to_string(::getpid());
+    const auto self = std::to_string(::getpid());
     for (bool some = true; some;) {
         some = false;
         std::ifstream children{"/proc/self/task/" + self + "/children"};

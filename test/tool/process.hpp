@@ -24,11 +24,11 @@ inline constexpr struct in_terminal {
 // where `out` is everything that the terminal shows.
 class process {
 public:
-    explicit process(words const &, std::string const &input = {});
-    process(in_terminal, words const &);
+    explicit process(const words &, const std::string &input = {});
+    process(in_terminal, const words &);
     ~process(); // kills it
-    process(process const &) = delete;
-    process &operator=(process const &) = delete;
+    process(const process &) = delete;
+    process &operator=(const process &) = delete;
 
     [[nodiscard]] pid_t pid() const { return pid_; }
     void signal(int number) const;
@@ -52,9 +52,9 @@ private:
     words command_;
 };
 
-outcome run(words const &, std::string const &input = {});
+outcome run(const words &, const std::string &input = {});
 
-words sh(std::string const &script, words const &arguments = {});
+words sh(const std::string &script, const words &arguments = {});
 
 bool is_running(pid_t);
 bool is_stopped(pid_t);

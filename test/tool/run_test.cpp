@@ -13,12 +13,12 @@ using namespace shedlock::test;
 
 namespace {
 
-words const say_ran{"echo", "ran"};
+const words say_ran{"echo", "ran"};
 // What the command itself sees of its lock.
-words const ask_state = sh("psql -AtXc \"SELECT state FROM shedlock_locks WHERE name = '$SHEDLOCK_NAME'\"");
+const words ask_state = sh("psql -AtXc \"SELECT state FROM shedlock_locks WHERE name = '$SHEDLOCK_NAME'\"");
 
 // The server's time at which its lease ends.
-std::string until(std::string const &lock)
+std::string until(const std::string &lock)
 {
     return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(lock));
 }
@@ -38,7 +38,7 @@ std::string noise(std::size_t size)
 
 TEST(run, passes_on_the_exit_status_of_the_command)
 {
-    for (int const status : {0, 3, 255})
+    for (const int status : {0, 3, 255})
         EXPECT_EQ(run(under_lock(sh("exit " + std::to_string(status)))).status, status);
 }
 
@@ -50,8 +50,8 @@ TEST(run, says_128_plus_n_when_signal_n_killed_the_command)
 
 TEST(run, leaves_stdin_stdout_and_stderr_to_the_command)
 {
-    auto const bytes = noise(3'000'000);
-    auto const seen = run(under_lock(sh("cat; echo trouble >&2")), bytes);
+    const auto bytes = noise(3'000'000);
+    const auto seen = run(under_lock(sh("cat; echo trouble >&2")), bytes);
     EXPECT_EQ(seen.status, 0);
     EXPECT_TRUE(seen.out == bytes);
     EXPECT_EQ(seen.err, "trouble\n");
@@ -59,26 +59,26 @@ TEST(run, leaves_stdin_stdout_and_stderr_to_the_command)
 
 TEST(run, works_between_pipes)
 {
-    auto const bytes = noise(3'000'000);
+    const auto bytes = noise(3'000'000);
     EXPECT_TRUE(run(sh("cat | shedlock run \"$1\" --at-most 1h -- cat | cat", {name()}), bytes).out == bytes);
 }
 
 TEST(run, leaves_the_arguments_to_the_command)
 {
-    words const odd{"[a,b]", "",           "--at-most", "list",  "--", "-v",  "--help",
+    const words odd{"[a,b]", "",           "--at-most", "list",  "--", "-v",  "--help",
                     "a  b",  "two\nlines", "*",         "$HOME", "\\", "\"'", "é"};
     words command{"printf", "%s\\0"};
     command.insert(command.end(), odd.begin(), odd.end());
     std::string expected;
-    for (auto const &word : odd)
+    for (const auto &word : odd)
         expected += word + '\0';
     EXPECT_EQ(run(under_lock(command)).out, expected);
 }
 
 TEST(run, is_not_misled_by_odd_names)
 {
-    for (auto const *lock : {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a", "%s"}) {
-        auto const seen =
+    for (const auto *lock : {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a", "%s"}) {
+        const auto seen =
             run({"shedlock", "run", lock, "--at-most", "1h", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
         EXPECT_EQ(seen.out, lock) << seen.err;
         EXPECT_EQ(state(lock), "free");
@@ -87,24 +87,24 @@ TEST(run, is_not_misled_by_odd_names)
 
 TEST(run, is_not_misled_by_several_odd_names)
 {
-    words const odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{,}{", "%%", "\1", "\1[", "@", "a=b", ":"};
+    const words odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{,}{", "%%", "\1", "\1[", "@", "a=b", ":"};
     words command{"shedlock", "run"};
     command.insert(command.end(), odd.begin(), odd.end());
     command.insert(command.end(), {"--at-most", "1h", "--", "sh", "-c", "printf '%s\n' \"$SHEDLOCK_NAME\""});
     std::string expected;
-    for (auto const &one : odd)
+    for (const auto &one : odd)
         expected += one + '\n';
-    auto const seen = run(command);
+    const auto seen = run(command);
     EXPECT_EQ(seen.out, expected) << seen.err;
 }
 
 TEST(run, takes_a_name_that_begins_with_a_dash)
 {
-    auto const seen =
+    const auto seen =
         run({"shedlock", "run", "--name=-v", "--at-most", "1h", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
     EXPECT_EQ(seen.out, "-v") << seen.err;
     EXPECT_EQ(state("-v"), "free");
-    auto const both =
+    const auto both =
         run({"shedlock", "run", "a", "--name=--", "--at-most", "1h", "--", "sh", "-c", "echo \"$SHEDLOCK_NAME\""});
     EXPECT_EQ(both.out, "a\n--\n") << both.err;
 }
@@ -112,13 +112,13 @@ TEST(run, takes_a_name_that_begins_with_a_dash)
 // The outer run would count as done, although nothing was done.
 TEST(run, refuses_a_lock_that_it_runs_under)
 {
-    auto const nested = [](words inner, words const &with = {}) {
+    const auto nested = [](words inner, const words &with = {}) {
         inner.insert(inner.begin(), {"shedlock", "run"});
         inner.insert(inner.end(), {"--at-most", "1h", "--every", "1h", "--", "echo", "worked"});
         inner.insert(inner.begin(), with.begin(), with.end());
         return inner;
     };
-    auto const expect_refused = [](outcome const &seen) {
+    const auto expect_refused = [](const outcome &seen) {
         EXPECT_EQ(seen.status, 125) << seen.err;
         EXPECT_EQ(seen.out, "");
         EXPECT_NE(seen.err.find("is held by the run that this command is part of"), std::string::npos) << seen.err;
@@ -131,15 +131,15 @@ TEST(run, refuses_a_lock_that_it_runs_under)
     // An inner run of another lock replaces SHEDLOCK_TOKEN.
     words outer{"shedlock", "run", name() + " between", "--at-most", "1h", "--"};
     outer.insert(outer.end(), {"sh", "-c", "exec \"$@\"", "sh"});
-    auto const inner = nested({name() + " between"});
+    const auto inner = nested({name() + " between"});
     auto middle = under_lock(inner);
     outer.insert(outer.end(), middle.begin(), middle.end());
     expect_refused(run(outer));
 
     // The environment of a run that is over does not matter, nor what somebody else has put there.
     EXPECT_EQ(run(nested({name() + " new"}, {"env", "SHEDLOCK_ANCESTORS=1795815614333293 x"})).out, "worked\n");
-    auto const theirs = ask("SELECT shedlock_acquire_token('" + name() + " held', '1 h')");
-    auto const refused =
+    const auto theirs = ask("SELECT shedlock_acquire_token('" + name() + " held', '1 h')");
+    const auto refused =
         run(nested({name() + " held"}, {"env", "SHEDLOCK_ANCESTORS=" + std::to_string(std::stoll(theirs) + 1)}));
     EXPECT_EQ(refused.status, 0) << refused.err;
     EXPECT_EQ(refused.out, "");
@@ -150,11 +150,11 @@ TEST(run, gives_the_command_the_environment_of_the_tool_and_three_variables)
     auto command = under_lock(sh("printf '%s|' \"$OURS\" \"$SHEDLOCK_NAME\" \"$SHEDLOCK_TOKEN\" \"$SHEDLOCK_UNTIL\""),
                               {"--at-most", "10m"});
     command.insert(command.begin(), {"env", "OURS=yes", "SHEDLOCK_TOKEN=stale"});
-    auto const out = run(command).out;
-    auto const token = ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()));
-    auto const expected = "yes|" + name() + '|' + token + '|';
+    const auto out = run(command).out;
+    const auto token = ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()));
+    const auto expected = "yes|" + name() + '|' + token + '|';
     ASSERT_EQ(out.substr(0, expected.size()), expected);
-    auto const until = out.substr(expected.size(), out.size() - expected.size() - 1);
+    const auto until = out.substr(expected.size(), out.size() - expected.size() - 1);
     EXPECT_EQ(
         ask("SELECT timestamptz " + literal(until) + " BETWEEN now() + interval '9 min' AND now() + interval '10 min'"),
         "t");
@@ -162,8 +162,8 @@ TEST(run, gives_the_command_the_environment_of_the_tool_and_three_variables)
 
 TEST(run, gives_an_inner_command_the_variables_of_the_inner_lock_only)
 {
-    auto const inner = name() + ".inner";
-    auto const out =
+    const auto inner = name() + ".inner";
+    const auto out =
         run(under_lock({"shedlock", "run", inner, "--at-most", "1h", "--", "sh", "-c", "env | grep ^SHEDLOCK_NAME"}))
             .out;
     EXPECT_EQ(out, "SHEDLOCK_NAME=" + inner + '\n');
@@ -172,7 +172,7 @@ TEST(run, gives_an_inner_command_the_variables_of_the_inner_lock_only)
 TEST(run, leaves_blocked_and_ignored_signals_as_they_were)
 {
     // Only 1 to 31, because 32 and 33 are the C library's own.
-    words const command = {"bash", "-c",
+    const words command = {"bash", "-c",
                            "while read key value; do case $key in SigBlk: | SigIgn:)"
                            " echo $key $((16#$value & 0x7fffffff));; esac; done </proc/self/status"};
     EXPECT_EQ(run(under_lock(command)).out, run(command).out);
@@ -212,9 +212,9 @@ TEST(run, works_with_stdin_closed)
 // A file that is opened gets the number of one that was closed: a connection must not become stderr.
 TEST(run, works_with_stdin_stdout_and_stderr_closed)
 {
-    auto const broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
-    auto const before = ask(broken);
-    auto const run_closed = [](std::string const &command) {
+    const auto broken = "SELECT sum(sessions_fatal) FROM pg_stat_database";
+    const auto before = ask(broken);
+    const auto run_closed = [](const std::string &command) {
         return run(sh("exec shedlock run \"$1\" --at-most 1h -- " + command + " <&- >&- 2>&-", {name()})).status;
     };
     EXPECT_EQ(run_closed("sh -c 'test -e /proc/$$/fd/1 || exit 7'"), 7);
@@ -227,14 +227,14 @@ TEST(run, works_with_stdin_stdout_and_stderr_closed)
 namespace {
 
 // Whether the tool has OpenSSL read its configuration, which it does when it is initialised.
-bool initialises_openssl(std::string const &dsn)
+bool initialises_openssl(const std::string &dsn)
 {
     std::ofstream{"openssl.cnf"} << "\n";
-    int const watch = ::inotify_init1(IN_NONBLOCK);
+    const int watch = ::inotify_init1(IN_NONBLOCK);
     ::inotify_add_watch(watch, "openssl.cnf", IN_OPEN);
     run({"env", "OPENSSL_CONF=openssl.cnf", "shedlock", "--dsn", dsn, "run", name(), "--at-most", "1h", "--", "true"});
     char events[4096];
-    bool const was_opened = ::read(watch, events, sizeof events) > 0;
+    const bool was_opened = ::read(watch, events, sizeof events) > 0;
     ::close(watch);
     return was_opened;
 }
@@ -252,7 +252,7 @@ TEST(run, does_not_initialise_openssl_over_a_unix_socket)
 
 TEST(run, takes_the_database_from_dsn)
 {
-    auto const through = [](std::string const &dsn) {
+    const auto through = [](const std::string &dsn) {
         return run(sh("dsn=\"" + dsn + "\"; PGPORT=1 exec shedlock run \"$1\" --dsn \"$dsn\" --at-most 1h -- echo ran",
                       {name()}));
     };
@@ -276,12 +276,12 @@ TEST(run, releases_when_the_command_failed)
 
 TEST(run, records_whether_the_work_was_done)
 {
-    std::vector<std::pair<words, std::string>> const expected{{{"true"}, "done"},
+    const std::vector<std::pair<words, std::string>> expected{{{"true"}, "done"},
                                                               {{"false"}, "failed"},
                                                               {sh("kill -KILL $$"), "failed"},
                                                               {{bad_program()}, "failed"},
                                                               {{"true"}, "done"}};
-    for (auto const &[command, how] : expected) {
+    for (const auto &[command, how] : expected) {
         run(under_lock(command));
         EXPECT_EQ(last_outcome(), how) << testing::PrintToString(command);
     }
@@ -301,19 +301,19 @@ TEST(run, treats_a_command_that_was_told_to_stop_as_failed)
 
 namespace {
 
-std::string psql(std::string const &sql)
+std::string psql(const std::string &sql)
 {
     return "psql -qAtX -v ON_ERROR_STOP=1 -c \"" + sql + "\" >/dev/null || exit 99; ";
 }
-auto const complete = psql("SELECT shedlock_complete_token('$SHEDLOCK_NAME', $SHEDLOCK_TOKEN)");
-auto const acquire_again = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min')");
+const auto complete = psql("SELECT shedlock_complete_token('$SHEDLOCK_NAME', $SHEDLOCK_TOKEN)");
+const auto acquire_again = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min')");
 
 } // namespace
 
 TEST(run, passes_on_the_status_of_a_command_that_has_completed_the_lock)
 {
-    for (int const status : {0, 7}) {
-        auto const seen = run(under_lock(sh(complete + "exit " + std::to_string(status))));
+    for (const int status : {0, 7}) {
+        const auto seen = run(under_lock(sh(complete + "exit " + std::to_string(status))));
         EXPECT_EQ(seen.status, status);
         EXPECT_EQ(seen.err, "");
         EXPECT_EQ(state(), "free");
@@ -331,7 +331,7 @@ TEST(run, lets_a_command_that_has_completed_the_lock_go_on)
     advance_clock(std::chrono::hours{2});
     ::usleep(1'500'000);
     std::ofstream{"go"};
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_EQ(seen.out, "completed\nover\n");
     EXPECT_EQ(seen.err, "");
@@ -340,7 +340,7 @@ TEST(run, lets_a_command_that_has_completed_the_lock_go_on)
 
 TEST(run, is_not_misled_when_a_completed_lock_was_acquired_again_before_the_command_ends)
 {
-    auto const seen = run(under_lock(sh(complete + acquire_again + "exit 7")));
+    const auto seen = run(under_lock(sh(complete + acquire_again + "exit 7")));
     EXPECT_EQ(seen.status, 7);
     EXPECT_EQ(seen.err, "");
     EXPECT_EQ(state(), "held");
@@ -349,8 +349,8 @@ TEST(run, is_not_misled_when_a_completed_lock_was_acquired_again_before_the_comm
 // The server does not know of the completion any more, and says that the lock was taken over.
 TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
 {
-    auto const next = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min', tick => now())");
-    auto const seen =
+    const auto next = psql("SELECT shedlock_acquire_token('$SHEDLOCK_NAME', '1 min', tick => now())");
+    const auto seen =
         run(under_lock(sh(complete + next), an_hour({"--tick", "2026-11-20T22:30:00Z", "--no-keep-alive"})));
     EXPECT_EQ(seen.status, 124);
     EXPECT_NE(seen.err.find("taken over"), std::string::npos) << seen.err;
@@ -359,7 +359,7 @@ TEST(run, cannot_know_of_a_completed_tick_when_a_later_one_was_acquired)
 
 TEST(run, retries_no_tick_that_the_command_has_completed)
 {
-    auto const once = an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"});
+    const auto once = an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"});
     EXPECT_EQ(run(under_lock(sh("exit 3"), once)).status, 3);
     EXPECT_EQ(run(under_lock(sh(complete + "exit 3"), once)).status, 3);
     EXPECT_EQ(run(under_lock(say_ran, once)).out, "");
@@ -367,8 +367,8 @@ TEST(run, retries_no_tick_that_the_command_has_completed)
 
 TEST(run, skips_in_silence_when_the_lock_is_held)
 {
-    auto const token = acquire();
-    auto const seen = run(under_lock(say_ran));
+    const auto token = acquire();
+    const auto seen = run(under_lock(say_ran));
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out + seen.err, "");
     EXPECT_EQ(ask("SELECT token || state FROM shedlock_locks WHERE name = " + literal(name())), token + "held");
@@ -377,7 +377,7 @@ TEST(run, skips_in_silence_when_the_lock_is_held)
 TEST(run, E_chooses_the_status_of_a_skip)
 {
     acquire();
-    auto const seen = run(under_lock(say_ran, an_hour({"-E", "75"})));
+    const auto seen = run(under_lock(say_ran, an_hour({"-E", "75"})));
     EXPECT_EQ(seen.status, 75);
     EXPECT_EQ(seen.out, "");
 }
@@ -385,7 +385,7 @@ TEST(run, E_chooses_the_status_of_a_skip)
 TEST(run, v_reports_a_skip)
 {
     acquire();
-    auto const seen = run(under_lock(say_ran, an_hour({"-v"})));
+    const auto seen = run(under_lock(say_ran, an_hour({"-v"})));
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find("shedlock: skipped: "), std::string::npos) << seen.err;
     EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
@@ -393,12 +393,12 @@ TEST(run, v_reports_a_skip)
 
 TEST(run, says_who_holds_it)
 {
-    auto const holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
+    const auto holder = "SELECT holder FROM shedlock_locks WHERE name = " + literal(name());
     EXPECT_EQ(run(under_lock({"true"}, an_hour({"--holder", "the night shift"}))).status, 0);
     EXPECT_NE(ask(holder).find("the night shift"), std::string::npos);
     EXPECT_EQ(run(under_lock({"true"})).status, 0);
-    auto const user = run({"id", "-un"}).out;
-    auto const usual = "^[0-9a-f]{8} " + user.substr(0, user.size() - 1) + "@[^ :]+:[0-9]+$";
+    const auto user = run({"id", "-un"}).out;
+    const auto usual = "^[0-9a-f]{8} " + user.substr(0, user.size() - 1) + "@[^ :]+:[0-9]+$";
     EXPECT_EQ(ask("SELECT (" + holder + ") ~ " + literal(usual)), "t") << ask(holder);
 }
 
@@ -424,7 +424,7 @@ TEST(run, wait_gives_up)
     ASSERT_TRUE(comes_true([] { return is_refused(); }));
     EXPECT_TRUE(is_running(tool.pid()));
     advance_clock(std::chrono::hours{1});
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 9);
     EXPECT_EQ(seen.out, "");
 }
@@ -435,7 +435,7 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
 {
     EXPECT_EQ(run(under_lock(say_ran, an_hour({"--every", "30d"}))).out, "ran\n");
     EXPECT_EQ(state(), "free");
-    auto const again = run(under_lock(say_ran, an_hour({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
+    const auto again = run(under_lock(say_ran, an_hour({"--every", "30d", "--wait", "10m", "-v", "-E", "9"})));
     EXPECT_EQ(again.status, 9);
     EXPECT_EQ(again.out, "");
     EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos)
@@ -450,7 +450,7 @@ TEST(run, every_counts_a_run_that_failed)
 
 TEST(run, retry_runs_again_in_this_period_until_it_is_done)
 {
-    auto const once_a_month = an_hour({"--every", "30d", "--retry"});
+    const auto once_a_month = an_hour({"--every", "30d", "--retry"});
     EXPECT_EQ(run(under_lock(sh("exit 3"), once_a_month)).status, 3);
     EXPECT_EQ(run(under_lock({"no-such-command"}, once_a_month)).status, 127);
     EXPECT_EQ(run(under_lock(say_ran, once_a_month)).out, "ran\n");
@@ -459,7 +459,7 @@ TEST(run, retry_runs_again_in_this_period_until_it_is_done)
 
 TEST(run, retry_runs_again_when_the_host_has_died)
 {
-    auto const options = an_hour({"--every", "30d", "--retry"});
+    const auto options = an_hour({"--every", "30d", "--retry"});
     process tool{under_lock(sh("echo started; exec sleep 3600"), options)};
     ASSERT_TRUE(tool.says("started"));
     tool.signal(SIGKILL);
@@ -472,14 +472,14 @@ TEST(run, retry_runs_again_when_the_host_has_died)
 
 TEST(run, every_means_the_servers_time_not_the_hosts)
 {
-    auto const by_a_clock = [](char const *ahead) {
+    const auto by_a_clock = [](const char *ahead) {
         auto command = under_lock(say_ran, an_hour({"--every", "30d"}));
         command.insert(command.begin(), {"faketime", "-m", "--exclude-monotonic", "-f", ahead});
         return run(command);
     };
     EXPECT_EQ(by_a_clock("-31d").out, "ran\n");
-    for (auto const *ahead : {"+0", "+31d", "-1s"}) {
-        auto const seen = by_a_clock(ahead);
+    for (const auto *ahead : {"+0", "+31d", "-1s"}) {
+        const auto seen = by_a_clock(ahead);
         EXPECT_EQ(seen.status, 0) << ahead << seen.err;
         EXPECT_EQ(seen.out, "") << ahead;
     }
@@ -487,7 +487,7 @@ TEST(run, every_means_the_servers_time_not_the_hosts)
 
 TEST(run, every_runs_again_in_the_next_period)
 {
-    auto const runs = [] { return run(under_lock(say_ran, an_hour({"--every", "1s"}))).out == "ran\n"; };
+    const auto runs = [] { return run(under_lock(say_ran, an_hour({"--every", "1s"}))).out == "ran\n"; };
     EXPECT_TRUE(runs());
     EXPECT_TRUE(comes_true(runs));
 }
@@ -496,10 +496,10 @@ TEST(run, every_runs_again_in_the_next_period)
 
 TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 {
-    auto const recent = "SELECT extract(epoch FROM date_trunc('second', now())) - 300 + ";
-    auto const tick = '@' + ask(std::string{recent} + "0"), same = tick + "0009",
+    const auto recent = "SELECT extract(epoch FROM date_trunc('second', now())) - 300 + ";
+    const auto tick = '@' + ask(std::string{recent} + "0"), same = tick + "0009",
                next = '@' + ask(std::string{recent} + "0.000001");
-    auto const at = [](std::string const &instant) { return run(under_lock(say_ran, an_hour({"--tick", instant}))); };
+    const auto at = [](const std::string &instant) { return run(under_lock(say_ran, an_hour({"--tick", instant}))); };
     EXPECT_EQ(at(tick).out, "ran\n");
     EXPECT_EQ(at(same).out, "");
     EXPECT_EQ(at(run({"date", "--iso-8601=ns", "-d", tick}).out.substr(0, 35)).out, "");
@@ -508,7 +508,7 @@ TEST(run, tick_runs_once_for_an_instant_however_it_is_written)
 
 TEST(run, tick_can_be_retried)
 {
-    words const command = under_lock({"false"}, an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"}));
+    const words command = under_lock({"false"}, an_hour({"--tick", "2026-11-20T22:30:00Z", "--retry"}));
     EXPECT_EQ(run(command).status, 1);
     EXPECT_EQ(run(command).status, 1);
     EXPECT_EQ(run(under_lock(say_ran, an_hour({"--tick", "2026-11-20T22:30:00Z"}))).out, "");
@@ -518,8 +518,8 @@ TEST(run, tick_can_be_retried)
 
 TEST(run, several_names_are_acquired_all_or_none)
 {
-    auto const other = name() + " and blanks";
-    words const both{"shedlock",
+    const auto other = name() + " and blanks";
+    const words both{"shedlock",
                      "run",
                      name(),
                      other,
@@ -535,14 +535,14 @@ TEST(run, several_names_are_acquired_all_or_none)
                      "sh",
                      name(),
                      other};
-    auto const token = acquire(other);
-    auto const refused = run(both);
+    const auto token = acquire(other);
+    const auto refused = run(both);
     EXPECT_EQ(refused.status, 9);
     EXPECT_NE(refused.err.find(other), std::string::npos) << refused.err;
     EXPECT_EQ(state(), "") << "none is acquired";
     ask("SELECT shedlock_release_token(" + literal(other) + ", " + token + ')');
     EXPECT_EQ(run(both).out, name() + '\n' + other);
-    auto const states = run({"grep", "-c", "\"held\"", "states"}).out;
+    const auto states = run({"grep", "-c", "\"held\"", "states"}).out;
     EXPECT_EQ(states, "2\n");
     EXPECT_EQ(state() + state(other), "freefree");
     EXPECT_EQ(last_outcome() + last_outcome(other), "donedone");
@@ -550,10 +550,10 @@ TEST(run, several_names_are_acquired_all_or_none)
 
 TEST(run, several_names_are_extended_and_lost_together)
 {
-    auto const other = name() + ".2";
+    const auto other = name() + ".2";
     process tool{{"shedlock", "run", name(), other, "--at-most", "1h", "--", "sh", "-c", "echo ready; sleep 3600"}};
     ASSERT_TRUE(tool.says("ready"));
-    auto const before = until(name());
+    const auto before = until(name());
     advance_clock(std::chrono::minutes{21});
     EXPECT_TRUE(comes_true([&] { return until(name()) > before && until(name()) == until(other); }));
     ask("SELECT shedlock_force_release(" + literal(other) + ')');
@@ -568,7 +568,7 @@ TEST(run, keeps_the_lease_of_a_command_that_runs_longer)
     process tool{under_lock(sh("echo started; until [ -e go ]; do sleep 0.1; done; echo over"))};
     ASSERT_TRUE(tool.says("started"));
     for (int i = 0; i < 4; ++i) {
-        auto const before = until(name());
+        const auto before = until(name());
         advance_clock(std::chrono::minutes{21});
         EXPECT_TRUE(comes_true([&] { return until(name()) > before; })) << "when a third of it is over";
     }
@@ -580,12 +580,12 @@ TEST(run, keeps_the_lease_of_a_command_that_runs_longer)
 
 TEST(run, without_keep_alive_stops_the_command_before_its_lease_ends)
 {
-    frozen_clock const clock;
+    const frozen_clock clock;
     process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo started; sleep 3600 & wait"),
                             an_hour({"--no-keep-alive"}))};
     ASSERT_TRUE(tool.says("started"));
     advance_clock(std::chrono::minutes{59} + std::chrono::seconds{51}); // nine seconds are left
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_EQ(seen.out, "started\nterminated\n");
     EXPECT_NE(seen.err, "") << "a lost lease is reported";

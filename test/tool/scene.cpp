@@ -15,16 +15,16 @@ namespace fs = std::filesystem;
 class scene final : public testing::EmptyTestEventListener {
 public:
     // A new name for each run of a test, even if tests are repeated.
-    [[nodiscard]] std::string name_of(testing::TestInfo const &test) const
+    [[nodiscard]] std::string name_of(const testing::TestInfo &test) const
     {
         return std::string{test.name()} + '.' + std::to_string(::getpid()) + '.' + std::to_string(number_);
     }
 
 private:
-    void OnTestProgramStart(testing::UnitTest const &) override
+    void OnTestProgramStart(const testing::UnitTest &) override
     {
         adopt_orphans();
-        auto const *const tool = std::getenv("SHEDLOCK_TOOL");
+        const auto *const tool = std::getenv("SHEDLOCK_TOOL");
         fs::create_directories(home_ / "bin");
         fs::create_symlink(fs::absolute(tool ? tool : SHEDLOCK_TOOL), home_ / "bin" / "shedlock");
         ::setenv("PATH", ((home_ / "bin").string() + ':' + std::getenv("PATH")).c_str(), 1);
@@ -35,20 +35,20 @@ private:
         ::setenv("PGCONNECT_TIMEOUT", "300", 1);
     }
 
-    void OnTestProgramEnd(testing::UnitTest const &) override
+    void OnTestProgramEnd(const testing::UnitTest &) override
     {
         fs::current_path("/");
         fs::remove_all(home_);
     }
 
-    void OnTestStart(testing::TestInfo const &) override
+    void OnTestStart(const testing::TestInfo &) override
     {
-        auto const folder = home_ / std::to_string(++number_);
+        const auto folder = home_ / std::to_string(++number_);
         fs::create_directories(folder);
         fs::current_path(folder);
     }
 
-    void OnTestEnd(testing::TestInfo const &) override { end_children(); }
+    void OnTestEnd(const testing::TestInfo &) override { end_children(); }
 
     fs::path const home_ = fs::temp_directory_path() / ("shedlock_tool_test." + std::to_string(::getpid()));
     int number_ = 0;
@@ -68,7 +68,7 @@ std::string name()
 }
 
 // Does not use shedlock_stats, because the portable edition has no counters.
-bool is_refused(std::string const &lock)
+bool is_refused(const std::string &lock)
 {
     return ask("SELECT count(*) FROM pg_stat_activity JOIN shedlock_locks l ON backend_start > l.locked_at"
                " WHERE l.name = " +
@@ -77,7 +77,7 @@ bool is_refused(std::string const &lock)
                "'%shedlock_acquire_token%'") != "0";
 }
 
-std::string acquire(std::string const &lock, std::string const &at_most)
+std::string acquire(const std::string &lock, const std::string &at_most)
 {
     return ask("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
 }
@@ -89,7 +89,7 @@ std::string bad_program()
     return "./bad";
 }
 
-words under_lock(words const &command, words const &options)
+words under_lock(const words &command, const words &options)
 {
     words all{"shedlock", "run", name()};
     all.insert(all.end(), options.begin(), options.end());
@@ -98,7 +98,7 @@ words under_lock(words const &command, words const &options)
     return all;
 }
 
-words an_hour(words const &more)
+words an_hour(const words &more)
 {
     words all{"--at-most", "1h"};
     all.insert(all.end(), more.begin(), more.end());

@@ -25,17 +25,17 @@ inline std::string last_outcome()
 }
 
 // Whether a tool that connected after this lock was acquired has asked for a lock, and has been answered.
-bool is_refused(std::string const &lock = name());
+bool is_refused(const std::string &lock = name());
 
 // Acquires for another holder. Returns the token, or "" if refused.
-std::string acquire(std::string const &lock = name(), std::string const &at_most = "1h");
+std::string acquire(const std::string &lock = name(), const std::string &at_most = "1h");
 
 // A program that cannot be started, though it looks as if it could.
 std::string bad_program();
 
 // shedlock run NAME OPTIONS -- COMMAND
-words under_lock(words const &command, words const &options = {"--at-most", "1h"});
+words under_lock(const words &command, const words &options = {"--at-most", "1h"});
 // Options for run: at_most of an hour, and these.
-words an_hour(words const &more);
+words an_hour(const words &more);
 
 } // namespace shedlock::test

@@ -13,7 +13,7 @@ using namespace shedlock::test;
 namespace {
 
 // Prints which process got a signal: the command, or its child, for which it waits.
-words const parent_and_child = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
+const words parent_and_child = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT USR1\n"
                                   "sh -c 'trap \"echo child; exit\" INT TERM HUP QUIT USR1\n"
                                   "       echo ready; while :; do sleep 0.1; done'\n"
                                   "echo not reached");
@@ -33,7 +33,7 @@ pid_t printed_pid(process &tool)
     return std::stoi(tool.out());
 }
 
-words as_process_1(words const &command)
+words as_process_1(const words &command)
 {
     words all{"unshare", "--pid", "--fork", "--mount-proc"};
     all.insert(all.end(), command.begin(), command.end());
@@ -47,7 +47,7 @@ bool has_namespaces()
 
 // These end a process by default. Left out: KILL, faults of the process itself (SEGV and others), what its own writes
 // cause (PIPE, XFSZ), and all but two of the real-time signals.
-int const signals_that_end[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,  SIGTERM, SIGSTKFLT,
+const int signals_that_end[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,  SIGTERM, SIGSTKFLT,
                                 SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR,  SIGXCPU, SIGRTMIN, SIGRTMAX};
 
 pid_t child_of(pid_t pid)
@@ -62,11 +62,11 @@ pid_t child_of(pid_t pid)
 
 TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
 {
-    for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}) {
         process tool{under_lock(parent_and_child)};
         ASSERT_TRUE(tool.says("ready"));
         tool.signal(number);
-        auto const seen = tool.wait();
+        const auto seen = tool.wait();
         EXPECT_EQ(seen.status, 7) << number;
         EXPECT_EQ(seen.out, both_reported);
         EXPECT_EQ(state(), "free");
@@ -75,7 +75,7 @@ TEST(signal, reaches_the_command_and_its_children_and_the_command_decides)
 
 TEST(signal, that_kills_the_command_is_reported)
 {
-    for (int const number : signals_that_end) {
+    for (const int number : signals_that_end) {
         process tool{under_lock(sh("echo ready; exec sleep 3600"))};
         ASSERT_TRUE(tool.says("ready"));
         tool.signal(number);
@@ -89,7 +89,7 @@ TEST(signal, that_is_not_passed_on_changes_nothing)
 {
     process tool{under_lock(sh("echo ready; until [ -e go ]; do sleep 0.1; done; exit 7"))};
     ASSERT_TRUE(tool.says("ready"));
-    for (int const number : {SIGCONT, SIGURG, SIGWINCH, SIGCHLD, SIGPIPE, SIGXFSZ})
+    for (const int number : {SIGCONT, SIGURG, SIGWINCH, SIGCHLD, SIGPIPE, SIGXFSZ})
         tool.signal(number);
     std::ofstream{"go"};
     EXPECT_EQ(tool.wait().status, 7);
@@ -111,7 +111,7 @@ TEST(signal, PIPE_from_its_own_message_does_not_prevent_the_release)
 TEST(signal, reaches_a_command_that_is_stopped)
 {
     process tool{under_lock(sh("trap 'exit 7' TERM; echo $$; while :; do sleep 0.1; done"))};
-    auto const command = printed_pid(tool);
+    const auto command = printed_pid(tool);
     ::kill(command, SIGSTOP);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     tool.signal(SIGTERM);
@@ -122,7 +122,7 @@ TEST(signal, reaches_a_command_that_is_stopped)
 TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
 {
     process tool{under_lock(sh("echo $$; until [ -e go ]; do sleep 0.1; done; exit 7"))};
-    auto const command = printed_pid(tool);
+    const auto command = printed_pid(tool);
     ::kill(command, SIGSTOP);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     ::usleep(100'000); // time for the tool to notice
@@ -143,16 +143,16 @@ TEST(signal, that_the_command_ignores_leaves_the_tool_waiting_with_the_lock)
 
 TEST(signal, ends_the_waiting_and_leaves_no_lock)
 {
-    for (int const number : signals_that_end)
-        for (auto const *command : {"run", "acquire"}) {
-            auto const lock = name() + command + std::to_string(number);
-            auto const token = acquire(lock);
+    for (const int number : signals_that_end)
+        for (const auto *command : {"run", "acquire"}) {
+            const auto lock = name() + command + std::to_string(number);
+            const auto token = acquire(lock);
             words waiting{"shedlock", command, lock, "--at-most", "1h", "--wait", "10m", "--", "echo", "ran"};
             waiting.resize(command == std::string{"run"} ? waiting.size() : 7);
             process tool{waiting};
             ASSERT_TRUE(comes_true([&] { return is_refused(lock); }));
             tool.signal(number);
-            auto const seen = tool.wait();
+            const auto seen = tool.wait();
             EXPECT_EQ(seen.status, 128 + number) << command;
             EXPECT_EQ(seen.out, "");
             ask("SELECT shedlock_release_token(" + literal(lock) + ", " + token + ')');
@@ -162,13 +162,13 @@ TEST(signal, ends_the_waiting_and_leaves_no_lock)
 
 TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
 {
-    auto const locked =
+    const auto locked =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acquire%'";
-    auto const once_a_month = an_hour({"--every", "30d", "--retry"});
+    const auto once_a_month = an_hour({"--every", "30d", "--retry"});
     words acquire{"shedlock", "acquire", name()};
     acquire.insert(acquire.end(), once_a_month.begin(), once_a_month.end());
-    auto const run_it = under_lock({"echo", "ran"}, once_a_month);
-    for (auto const &command : {acquire, run_it}) {
+    const auto run_it = under_lock({"echo", "ran"}, once_a_month);
+    for (const auto &command : {acquire, run_it}) {
         pqxx::connection other{""};
         pqxx::work table{other};
         table.exec("LOCK TABLE shedlock");
@@ -177,7 +177,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         tool.signal(SIGTERM);
         EXPECT_TRUE(comes_true([&] { return !has_pending(tool.pid(), SIGTERM); })); // noticed before the grant
         table.commit();
-        auto const seen = tool.wait();
+        const auto seen = tool.wait();
         EXPECT_EQ(seen.status, 128 + SIGTERM);
         EXPECT_EQ(seen.out, "");
         EXPECT_EQ(last_outcome(), "failed");
@@ -190,7 +190,7 @@ TEST(signal, ends_the_waiting_for_a_server)
     process tool{sh("PGPORT=1 exec shedlock run \"$1\" --at-most 1h --wait 10m -- echo ran", {name()})};
     EXPECT_TRUE(comes_true([&] { return !tool.err().empty(); })); // the connection was refused, so the tool waits
     tool.signal(SIGTERM);
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 128 + SIGTERM) << seen.err;
     EXPECT_EQ(seen.out, "");
 }
@@ -203,7 +203,7 @@ TEST(signal, HUP_is_ignored_under_nohup)
     process tool{command};
     ASSERT_TRUE(tool.says("ready"));
     tool.signal(SIGHUP);
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_NE(seen.out.find("0001\n"), std::string::npos) << "the command ignores it, too: " << seen.out;
 }
@@ -216,7 +216,7 @@ TEST(lost_lease, ends_the_command_and_its_children)
     ASSERT_TRUE(tool.says("ready"));
     lose_lock();
     advance_clock(past_a_third);
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_EQ(seen.out, both_reported);
     EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
@@ -229,7 +229,7 @@ TEST(lost_lease, is_reported_when_the_command_has_ended_by_itself)
     ASSERT_TRUE(tool.says("ready"));
     lose_lock();
     std::ofstream{"go"};
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_NE(seen.err.find(name()), std::string::npos) << seen.err;
 }
@@ -238,10 +238,10 @@ TEST(lost_lease, kills_a_command_that_ignores_TERM_five_seconds_later)
 {
     bool is_killed = false;
     for (int i = 0; i < 3 && !is_killed; ++i) {
-        frozen_clock const clock;
+        const frozen_clock clock;
         process tool{under_lock(sh("trap 'echo told' TERM; echo $$; while :; do sleep 0.1; done"),
                                 an_hour({"--no-keep-alive"}))};
-        auto const command = printed_pid(tool);
+        const auto command = printed_pid(tool);
         // Less than the margin of 9.6 s before the lease ends.
         advance_clock(std::chrono::minutes{59} + std::chrono::seconds{51});
         ASSERT_TRUE(tool.says("told"));
@@ -265,7 +265,7 @@ TEST(lost_lease, kills_a_command_that_ignores_TERM_five_seconds_later)
 TEST(lost_lease, leaves_nothing_of_the_group_behind)
 {
     process tool{under_lock(sh("sh -c \"trap '' TERM; echo \\$\\$; sleep 3600; sleep 3600\" & wait"))};
-    auto const child = printed_pid(tool);
+    const auto child = printed_pid(tool);
     lose_lock();
     advance_clock(past_a_third);
     EXPECT_EQ(tool.wait().status, 124);
@@ -276,10 +276,10 @@ TEST(lost_lease, ends_a_command_that_is_stopped)
 {
     process tool{under_lock(sh("trap 'echo terminated; exit 0' TERM; echo $$; kill -STOP $$; sleep 3600 & wait"),
                             an_hour({"--no-keep-alive"}))};
-    auto const command = printed_pid(tool);
+    const auto command = printed_pid(tool);
     ASSERT_TRUE(comes_true([&] { return is_stopped(command); }));
     advance_clock(std::chrono::hours{1});
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_EQ(seen.out, std::to_string(command) + "\nterminated\n");
 }
@@ -293,7 +293,7 @@ TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
     ASSERT_NE(acquire(), "");
     advance_clock(std::chrono::hours{1});
     tool.signal(SIGCONT);
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 124);
     EXPECT_EQ(seen.out, both_reported);
     EXPECT_EQ(state(), "held") << "by the successor";
@@ -304,7 +304,7 @@ TEST(lost_lease, ends_the_command_of_a_tool_that_was_stopped_for_too_long)
 TEST(killed_tool, takes_the_command_with_it_and_its_lease_ends_by_itself)
 {
     process tool{under_lock(sh("echo $$; exec sleep 3600"))};
-    auto const command = printed_pid(tool);
+    const auto command = printed_pid(tool);
     tool.signal(SIGKILL);
     EXPECT_EQ(tool.wait().status, 128 + SIGKILL);
     EXPECT_EQ(state(), "held");
@@ -316,9 +316,9 @@ TEST(killed_tool, takes_the_command_with_it_and_its_lease_ends_by_itself)
 // A daemon that works on one host, while the others wait.
 TEST(killed_tool, is_followed_by_one_that_waits)
 {
-    auto const leader = under_lock(sh("echo $$; exec sleep 3600"), an_hour({"--wait", "1d"}));
+    const auto leader = under_lock(sh("echo $$; exec sleep 3600"), an_hour({"--wait", "1d"}));
     process first{leader};
-    auto const old = printed_pid(first);
+    const auto old = printed_pid(first);
     process second{leader}, third{leader};
     first.signal(SIGKILL);
     EXPECT_TRUE(comes_true([&] { return !is_running(old); }));
@@ -342,7 +342,7 @@ TEST(process_1, passes_signals_and_the_status_on)
     process container{as_process_1(under_lock(parent_and_child))};
     ASSERT_TRUE(container.says("ready"));
     ::kill(child_of(container.pid()), SIGTERM);
-    auto const seen = container.wait();
+    const auto seen = container.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_EQ(seen.out, both_reported);
     EXPECT_EQ(state(), "free");
@@ -352,7 +352,7 @@ TEST(process_1, reaps_orphans)
 {
     if (!has_namespaces())
         GTEST_SKIP() << "no namespaces here";
-    auto const seen = run(as_process_1(under_lock(sh("(sleep 0.1; exit 9) &\n"
+    const auto seen = run(as_process_1(under_lock(sh("(sleep 0.1; exit 9) &\n"
                                                      "(sleep 0.2 &)\n"
                                                      "sleep 0.5\n"
                                                      "for i in $(seq 600); do\n"

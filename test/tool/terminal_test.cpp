@@ -10,11 +10,11 @@ namespace {
 constexpr auto ctrl_c = "\003";
 constexpr auto ctrl_z = "\032";
 
-words const interactive_shell{"bash", "--norc", "--noprofile", "-i"};
+const words interactive_shell{"bash", "--norc", "--noprofile", "-i"};
 
 // The line that a user types. It must not contain what the command prints, because the terminal also shows what is
 // typed.
-std::string line(std::string const &command)
+std::string line(const std::string &command)
 {
     return "shedlock run " + name() + " --at-most 1h -- " + command + '\n';
 }
@@ -25,7 +25,7 @@ TEST(terminal, is_read_by_the_command)
 {
     process tool{terminal, under_lock(sh("read line; echo \"got $line\"; exit 7"))};
     tool.type("something\n");
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_NE(seen.out.find("got something"), std::string::npos) << seen.out;
 }
@@ -46,7 +46,7 @@ TEST(terminal, sends_ctrl_c_to_the_command)
                  under_lock(sh("trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.1; done"))};
     ASSERT_TRUE(tool.says("ready"));
     tool.type(ctrl_c);
-    auto const seen = tool.wait();
+    const auto seen = tool.wait();
     EXPECT_EQ(seen.status, 7);
     EXPECT_NE(seen.out.find("interrupted"), std::string::npos);
     EXPECT_EQ(state(), "free");
@@ -122,7 +122,7 @@ TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
 
 TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
 {
-    auto const token = acquire();
+    const auto token = acquire();
     process shell{terminal, interactive_shell};
     shell.type("shedlock run " + name() + " --at-most 1h --wait 10m -- sh -c 'echo this $((40 + 2))'\n");
     ASSERT_TRUE(comes_true([] { return is_refused(); }));

@@ -8,26 +8,26 @@ using namespace shedlock::test;
 namespace {
 
 // shedlock COMMAND NAME OPTIONS
-outcome tool(std::string const &command, words const &options = {})
+outcome tool(const std::string &command, const words &options = {})
 {
     words all{"shedlock", command, name()};
     all.insert(all.end(), options.begin(), options.end());
     return run(all);
 }
 
-std::string column(std::string const &expression)
+std::string column(const std::string &expression)
 {
     return ask("SELECT " + expression + " FROM shedlock_locks WHERE name = " + literal(name()));
 }
 
-std::string acquired(words const &options = {"--at-most", "1m"})
+std::string acquired(const words &options = {"--at-most", "1m"})
 {
-    auto const seen = tool("acquire", options);
+    const auto seen = tool("acquire", options);
     EXPECT_EQ(seen.status, 0) << seen.err;
     return seen.out.substr(0, seen.out.find('\n'));
 }
 
-void expect_lost(outcome const &seen)
+void expect_lost(const outcome &seen)
 {
     EXPECT_EQ(seen.status, 1);
     EXPECT_EQ(seen.out, "");
@@ -40,9 +40,9 @@ void expect_lost(outcome const &seen)
 
 TEST(acquire, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 {
-    auto const other = " " + name() + "\t ";
+    const auto other = " " + name() + "\t ";
     acquire();
-    auto const seen = run({"shedlock", "acquire", other, "--at-most", "1m"});
+    const auto seen = run({"shedlock", "acquire", other, "--at-most", "1m"});
     EXPECT_EQ(seen.status, 0) << seen.err;
     EXPECT_EQ(state(other), "held");
     EXPECT_EQ(run({"shedlock", "release", other, "--token", seen.out.substr(0, seen.out.find('\n'))}).status, 0);
@@ -52,7 +52,7 @@ TEST(acquire, treats_blanks_at_the_ends_of_a_name_as_part_of_it)
 
 TEST(acquire, prints_the_token_and_leaves_the_lock_held)
 {
-    auto const seen = tool("acquire", {"--at-most", "1m"});
+    const auto seen = tool("acquire", {"--at-most", "1m"});
     EXPECT_EQ(seen.status, 0);
     EXPECT_EQ(seen.out, column("token") + '\n');
     EXPECT_EQ(state(), "held");
@@ -61,8 +61,8 @@ TEST(acquire, prints_the_token_and_leaves_the_lock_held)
 
 TEST(acquire, refused_is_1_and_says_who_has_it)
 {
-    auto const token = acquire();
-    auto const seen = tool("acquire", {"--at-most", "1m"});
+    const auto token = acquire();
+    const auto seen = tool("acquire", {"--at-most", "1m"});
     EXPECT_EQ(seen.status, 1);
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find(" has held lock \"" + name() + "\" for "), std::string::npos) << seen.err;
@@ -71,7 +71,7 @@ TEST(acquire, refused_is_1_and_says_who_has_it)
 
 TEST(acquire, takes_the_options_of_run)
 {
-    auto const token = acquired(an_hour({"--at-least", "30m", "--every", "30d", "--holder", "the night shift"}));
+    const auto token = acquired(an_hour({"--at-least", "30m", "--every", "30d", "--holder", "the night shift"}));
     EXPECT_NE(column("holder").find("the night shift"), std::string::npos);
     EXPECT_EQ(tool("release", {"--token", token}).status, 0);
     EXPECT_EQ(state(), "kept");
@@ -80,7 +80,7 @@ TEST(acquire, takes_the_options_of_run)
 
 TEST(acquire, retry_gets_a_period_again_after_a_release_as_failed)
 {
-    auto const once_a_month = an_hour({"--every", "30d", "--retry"});
+    const auto once_a_month = an_hour({"--every", "30d", "--retry"});
     EXPECT_EQ(tool("release", {"--token", acquired(once_a_month), "--failed"}).status, 0);
     EXPECT_EQ(last_outcome(), "failed");
     EXPECT_EQ(tool("release", {"--failed", "--token", acquired(once_a_month)}).status, 0);
@@ -91,8 +91,8 @@ TEST(acquire, retry_gets_a_period_again_after_a_release_as_failed)
 
 TEST(acquire, takes_several_names_which_have_one_token)
 {
-    auto const other = name() + ".2";
-    auto const token = acquired({other, "--at-most", "1m"});
+    const auto other = name() + ".2";
+    const auto token = acquired({other, "--at-most", "1m"});
     EXPECT_EQ(column("token"), token);
     EXPECT_EQ(state(other), "held");
     EXPECT_EQ(tool("acquire", {"--at-most", "1m"}).status, 1);
@@ -107,10 +107,10 @@ TEST(acquire, takes_several_names_which_have_one_token)
 
 TEST(acquire, tick_gets_the_lock_once_for_each_instant)
 {
-    auto const in_seconds = [](char const *seconds) {
+    const auto in_seconds = [](const char *seconds) {
         return an_hour({"--tick", '@' + ask(std::string{"SELECT extract(epoch FROM now()) + "} + seconds)});
     };
-    auto const soon = in_seconds("-300");
+    const auto soon = in_seconds("-300");
     EXPECT_EQ(tool("release", {"--token", acquired(soon)}).status, 0);
     EXPECT_EQ(tool("acquire", soon).status, 1);
     acquired(in_seconds("-290"));
@@ -125,7 +125,7 @@ TEST(acquire, waits)
 // No program got the token, so none could release the lock.
 TEST(acquire, that_cannot_print_the_token_is_125_and_releases)
 {
-    auto const seen = run(sh("shedlock acquire \"$1\" --at-most 1h >/dev/full", {name()}));
+    const auto seen = run(sh("shedlock acquire \"$1\" --at-most 1h >/dev/full", {name()}));
     EXPECT_EQ(seen.status, 125);
     EXPECT_NE(seen.err, "");
     EXPECT_EQ(state(), "free");
@@ -151,7 +151,7 @@ TEST(acquire, that_has_no_stdout_for_the_token_is_125)
 
 TEST(extend, by_the_token_in_another_process)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     EXPECT_EQ(tool("extend", {"--token", token, "--at-most", "1h"}).status, 0);
     EXPECT_EQ(column("remaining BETWEEN '50 min' AND '1 h'"), "t");
     EXPECT_EQ(column("token"), token);
@@ -159,7 +159,7 @@ TEST(extend, by_the_token_in_another_process)
 
 TEST(extend, can_keep_the_lock)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     EXPECT_EQ(tool("extend", {"--token", token, "--at-most", "1h", "--at-least", "30m"}).status, 0);
     EXPECT_EQ(tool("release", {"--token", token}).status, 0);
     EXPECT_EQ(state(), "kept");
@@ -168,7 +168,7 @@ TEST(extend, can_keep_the_lock)
 
 TEST(extend, I4_by_another_token_is_1_and_says_why)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     expect_lost(tool("extend", {"--token", "42", "--at-most", "1h"}));
     EXPECT_EQ(column("remaining <= '1 min'"), "t");
     EXPECT_EQ(tool("extend", {"--at-most", "1h"}).status, 125);
@@ -179,23 +179,23 @@ TEST(extend, I4_by_another_token_is_1_and_says_why)
 
 TEST(release, by_the_token_in_another_process)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     EXPECT_EQ(tool("release", {"--token", token}).status, 0);
     EXPECT_EQ(state(), "free");
-    auto const again = tool("release", {"--token", token});
+    const auto again = tool("release", {"--token", token});
     EXPECT_EQ(again.status, 0) << "it was released as done";
     EXPECT_EQ(again.err, "");
-    auto const failed = acquired();
+    const auto failed = acquired();
     EXPECT_EQ(tool("release", {"--token", failed, "--failed"}).status, 0);
     expect_lost(tool("release", {"--token", failed}));
 }
 
 TEST(release, accepts_a_lock_that_was_completed)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     ask("SELECT shedlock_complete_token(" + literal(name()) + ", " + token + ')');
     expect_lost(tool("extend", {"--token", token, "--at-most", "1m"}));
-    for (auto const &how : {words{}, words{"--failed"}}) {
+    for (const auto &how : {words{}, words{"--failed"}}) {
         words options{"--token", token};
         options.insert(options.end(), how.begin(), how.end());
         EXPECT_EQ(tool("release", options).status, 0);
@@ -212,7 +212,7 @@ TEST(release, I4_by_another_token_is_1_and_says_why)
 
 TEST(release, force_releases_any_holder)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     EXPECT_EQ(tool("release", {"--force"}).status, 0);
     EXPECT_EQ(state(), "free");
     expect_lost(tool("extend", {"--token", token, "--at-most", "1m"}));
@@ -221,7 +221,7 @@ TEST(release, force_releases_any_holder)
 
 TEST(release, needs_either_a_token_or_force)
 {
-    auto const token = acquired();
+    const auto token = acquired();
     EXPECT_EQ(tool("release").status, 125);
     EXPECT_EQ(tool("release", {"--token", token, "--force"}).status, 125);
     EXPECT_EQ(tool("release", {"--failed"}).status, 125);
@@ -244,7 +244,7 @@ TEST(pause, keeps_a_job_from_running_until_it_is_resumed)
 
 TEST(pause, takes_an_empty_name_that_is_in_the_table)
 {
-    words const pause{"shedlock", "pause", ""}, resume{"shedlock", "resume", ""},
+    const words pause{"shedlock", "pause", ""}, resume{"shedlock", "resume", ""},
         force{"shedlock", "release", "", "--force"};
     EXPECT_EQ(run(pause).status, 125);
     ask("INSERT INTO shedlock VALUES ('', '2026-01-01', '2026-01-01', 'host')");
@@ -271,7 +271,7 @@ TEST(pause, is_refused_while_a_transaction_has_the_row_and_says_so)
         pqxx::connection other{""};
         pqxx::work row{other};
         row.exec("SELECT FROM shedlock WHERE name = " + literal(name()) + " FOR UPDATE");
-        auto const refused = tool("pause");
+        const auto refused = tool("pause");
         EXPECT_EQ(refused.status, 1);
         EXPECT_NE(refused.err.find("another transaction has its row"), std::string::npos) << refused.err;
     }

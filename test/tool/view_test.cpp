@@ -13,7 +13,7 @@ using namespace shedlock::test;
 
 namespace {
 
-std::vector<std::string> lines(std::string const &text)
+std::vector<std::string> lines(const std::string &text)
 {
     std::istringstream stream{text};
     std::vector<std::string> all;
@@ -23,9 +23,9 @@ std::vector<std::string> lines(std::string const &text)
 }
 
 // The line of this lock in the list, or "".
-std::string line_of(std::string const &lock)
+std::string line_of(const std::string &lock)
 {
-    for (auto const &line : lines(run({"shedlock", "list"}).out))
+    for (const auto &line : lines(run({"shedlock", "list"}).out))
         if (line.starts_with(lock + ' '))
             return line;
     return {};
@@ -35,7 +35,7 @@ std::string line_of(std::string const &lock)
 std::vector<std::string> hostile_locks()
 {
     std::vector<std::string> all;
-    for (auto const *bad : {"\"quotes' \"", "'; DROP TABLE shedlock; --", "%s%n%99999d", "back\\slash", "new\nline",
+    for (const auto *bad : {"\"quotes' \"", "'; DROP TABLE shedlock; --", "%s%n%99999d", "back\\slash", "new\nline",
                             "\ttab", "\r", "\033[31mred", "\033]0;title\a",
                             "\xC2\x9B"
                             "31mC1",
@@ -47,19 +47,19 @@ std::vector<std::string> hostile_locks()
 }
 
 // No control characters, of ASCII or of Latin-1.
-bool is_harmless(std::string const &line)
+bool is_harmless(const std::string &line)
 {
     for (std::size_t i = 0; i < line.size(); ++i) {
-        auto const byte = static_cast<unsigned char>(line[i]);
+        const auto byte = static_cast<unsigned char>(line[i]);
         if (byte < 0x20 || byte == 0x7F || (byte == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0))
             return false;
     }
     return true;
 }
 
-nlohmann::json json_of(std::string const &lock)
+nlohmann::json json_of(const std::string &lock)
 {
-    for (auto const &one : nlohmann::json::parse(run({"shedlock", "list", "--json"}).out))
+    for (const auto &one : nlohmann::json::parse(run({"shedlock", "list", "--json"}).out))
         if (one.at("name") == lock)
             return one;
     return {};
@@ -72,11 +72,11 @@ nlohmann::json json_of(std::string const &lock)
 TEST(list, has_a_line_for_each_lock)
 {
     EXPECT_EQ(run({"shedlock", "acquire", name(), "--at-most", "1h", "--holder", "me"}).status, 0);
-    auto const header = lines(run({"shedlock", "list"}).out).at(0);
+    const auto header = lines(run({"shedlock", "list"}).out).at(0);
     EXPECT_TRUE(
         std::regex_match(header, std::regex{"NAME +STATE +HOLDER +SINCE +REMAINING +LAST RUN +OUTCOME +LAST DONE"}))
         << header;
-    auto const held = line_of(name());
+    const auto held = line_of(name());
     EXPECT_TRUE(std::regex_match(
         held, std::regex{"[^ ]+ +held +[0-9a-f]{8} me +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +5[0-9]m[0-9]{2}s +- +- +-"}))
         << held;
@@ -84,7 +84,7 @@ TEST(list, has_a_line_for_each_lock)
                    ask("SELECT token FROM shedlock_locks WHERE name = " + literal(name()))})
                   .status,
               0);
-    auto const free = line_of(name());
+    const auto free = line_of(name());
     EXPECT_TRUE(std::regex_match(free, std::regex{"[^ ]+ +free +- +- +- +([0-9.]+ m?s|[0-9]+m[0-9]{2}s) +failed +-"}))
         << free;
 }
@@ -95,12 +95,12 @@ TEST(list, shows_only_what_is_asked_for)
     acquire(name());
     acquire(one);
     acquire(other);
-    auto const table = run({"shedlock", "list", one, other});
+    const auto table = run({"shedlock", "list", one, other});
     EXPECT_EQ(table.status, 0) << table.err;
     ASSERT_EQ(lines(table.out).size(), 3U) << table.out;
     EXPECT_NE(table.out.find(one + ' '), std::string::npos);
     EXPECT_NE(table.out.find(other + ' '), std::string::npos);
-    auto const json = nlohmann::json::parse(run({"shedlock", "list", one, "--json"}).out);
+    const auto json = nlohmann::json::parse(run({"shedlock", "list", one, "--json"}).out);
     ASSERT_EQ(json.size(), 1U);
     EXPECT_EQ(json.at(0).at("name"), one);
 }
@@ -108,11 +108,11 @@ TEST(list, shows_only_what_is_asked_for)
 TEST(list, is_1_when_one_is_not_there_and_says_which)
 {
     acquire();
-    auto const table = run({"shedlock", "list", name() + ".2", name()});
+    const auto table = run({"shedlock", "list", name() + ".2", name()});
     EXPECT_EQ(table.status, 1);
     EXPECT_EQ(lines(table.out).size(), 2U);
     EXPECT_EQ(table.err, "shedlock: there is no lock \"" + name() + ".2\"\n");
-    auto const json = run({"shedlock", "list", "--json", name() + ".2"});
+    const auto json = run({"shedlock", "list", "--json", name() + ".2"});
     EXPECT_EQ(json.status, 1);
     EXPECT_EQ(json.out, "[]\n");
     EXPECT_EQ(run({"shedlock", "list", ""}).status, 1);
@@ -133,8 +133,8 @@ TEST(list, shows_when_each_was_last_done)
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
     ask("UPDATE shedlock SET last_done_at = last_done_at - interval '3 h' WHERE name = " + literal(name()));
     EXPECT_TRUE(line_of(name()).ends_with(" done     3h00m ago")) << line_of(name());
-    auto const one = json_of(name());
-    for (auto const *time : {"last_done_at", "last_tick", "last_done_tick"})
+    const auto one = json_of(name());
+    for (const auto *time : {"last_done_at", "last_tick", "last_done_tick"})
         EXPECT_EQ(ask("SELECT timestamptz " + literal(one.at(time)) + " = " + time +
                       " FROM shedlock_locks WHERE name = " + literal(name())),
                   "t");
@@ -155,9 +155,9 @@ TEST(list, tells_a_pause_from_a_row_edited_by_hand)
 
 TEST(list, cuts_what_is_too_long_for_a_table)
 {
-    auto const lock = name() + std::string(200, 'x');
+    const auto lock = name() + std::string(200, 'x');
     ask("SELECT shedlock_acquire_token(" + literal(lock) + ", '1m', holder => repeat('ä', 150))");
-    auto const shown = line_of(lock.substr(0, 63) + "…");
+    const auto shown = line_of(lock.substr(0, 63) + "…");
     EXPECT_NE(shown.find("  held  "), std::string::npos) << shown;
     EXPECT_NE(shown.find("  ääääää"), std::string::npos) << shown;
     EXPECT_NE(shown.find("ä…  "), std::string::npos) << shown;
@@ -166,12 +166,12 @@ TEST(list, cuts_what_is_too_long_for_a_table)
 
 TEST(list, is_harmless_on_a_terminal)
 {
-    auto const locks = hostile_locks();
-    auto const shown = run({"shedlock", "list"}).out;
+    const auto locks = hostile_locks();
+    const auto shown = run({"shedlock", "list"}).out;
     EXPECT_EQ(std::to_string(lines(shown).size()), ask("SELECT count(*) + 1 FROM shedlock_locks"));
-    for (auto const &line : lines(shown))
+    for (const auto &line : lines(shown))
         EXPECT_TRUE(is_harmless(line)) << testing::PrintToString(line);
-    for (auto const &lock : locks) {
+    for (const auto &lock : locks) {
         if (is_harmless(lock)) {
             EXPECT_NE(shown.find(lock), std::string::npos) << lock;
         }
@@ -183,10 +183,10 @@ TEST(list, lets_no_name_turn_the_line_around)
 {
     acquire(name() + " \u202Eabc");
     acquire(name() + " \u2066abc");
-    auto const shown = run({"shedlock", "list"}).out;
+    const auto shown = run({"shedlock", "list"}).out;
     EXPECT_EQ(shown.find("\u202E"), std::string::npos);
     EXPECT_EQ(shown.find("\u2066"), std::string::npos);
-    auto const json = run({"shedlock", "list", "--json"}).out;
+    const auto json = run({"shedlock", "list", "--json"}).out;
     EXPECT_EQ(json.find("\u202E"), std::string::npos);
     EXPECT_NE(json.find(" \\u202eabc"), std::string::npos);
     EXPECT_EQ(json_of(name() + " \u202Eabc").at("state"), "held");
@@ -194,8 +194,8 @@ TEST(list, lets_no_name_turn_the_line_around)
 
 TEST(list, as_JSON_is_exact)
 {
-    auto const token = acquire();
-    auto const one = json_of(name());
+    const auto token = acquire();
+    const auto one = json_of(name());
     EXPECT_EQ(one.at("state"), "held");
     EXPECT_EQ(one.at("token"), std::stoll(token));
     EXPECT_TRUE(one.at("token").is_number_integer());
@@ -216,18 +216,18 @@ TEST(list, as_JSON_shows_the_session_that_holds_it)
 {
     pqxx::connection session{""};
     pqxx::nontransaction{session}.exec("SELECT shedlock_acquire(" + literal(name()) + ", '1m')");
-    auto const one = json_of(name());
+    const auto one = json_of(name());
     EXPECT_EQ(one.at("holder_alive"), true);
     EXPECT_EQ(one.at("holder_pid").dump(), std::to_string(session.backendpid()));
 }
 
 TEST(list, as_JSON_has_every_name_as_it_is)
 {
-    auto const locks = hostile_locks();
-    auto const list = nlohmann::json::parse(run({"shedlock", "list", "--json"}).out);
+    const auto locks = hostile_locks();
+    const auto list = nlohmann::json::parse(run({"shedlock", "list", "--json"}).out);
     EXPECT_EQ(std::to_string(list.size()), ask("SELECT count(*) FROM shedlock_locks"));
-    for (auto const &lock : locks)
-        EXPECT_EQ(std::count_if(list.begin(), list.end(), [&](auto const &one) { return one.at("name") == lock; }), 1)
+    for (const auto &lock : locks)
+        EXPECT_EQ(std::count_if(list.begin(), list.end(), [&](const auto &one) { return one.at("name") == lock; }), 1)
             << lock;
 }
 
@@ -236,14 +236,14 @@ TEST(list, is_coloured_on_a_terminal_only)
     acquire();
     EXPECT_EQ(run({"shedlock", "list"}).out.find('\033'), std::string::npos);
     process tool{terminal, {"shedlock", "list"}};
-    auto const out = tool.wait().out;
+    const auto out = tool.wait().out;
     EXPECT_NE(out.find("\033[32m" + name()), std::string::npos) << testing::PrintToString(out);
     EXPECT_NE(out.find("\033[0m"), std::string::npos);
 }
 
 TEST(list, watch_shows_what_changes_in_place_until_ctrl_c)
 {
-    auto const lock = name();
+    const auto lock = name();
     process tool{terminal, sh("stty rows 60000; PGAPPNAME=watching exec shedlock list --watch")};
     ASSERT_TRUE(tool.says("NAME"));
     EXPECT_EQ(tool.out().find(lock), std::string::npos);
@@ -263,12 +263,12 @@ TEST(list, watch_fits_the_terminal)
     ask("SELECT shedlock_acquire_token(" + literal(name()) + " || i, '1m') FROM generate_series(1, 30) i");
     process tool{terminal, {"shedlock", "list", "--watch"}};
     ASSERT_TRUE(tool.says("\033[J"));
-    auto const out = tool.out();
+    const auto out = tool.out();
     ASSERT_TRUE(out.starts_with("\033[H"));
-    auto const frame =
+    const auto frame =
         lines(std::regex_replace(out.substr(0, out.find("\033[J")), std::regex{"\033\\[[0-9]*[A-Za-z]|\r"}, ""));
     EXPECT_LE(frame.size(), 23U);
-    bool const is_narrow = std::all_of(frame.begin(), frame.end(), [](auto const &line) { return line.size() <= 80; });
+    const bool is_narrow = std::all_of(frame.begin(), frame.end(), [](const auto &line) { return line.size() <= 80; });
     EXPECT_TRUE(is_narrow || out.find("\033[?7l") != std::string::npos) << "the terminal would wrap long lines";
 }
 
@@ -283,10 +283,10 @@ TEST(list, that_cannot_be_written_is_125)
 
 TEST(message, lets_no_holder_control_the_terminal)
 {
-    auto const token = acquire();
+    const auto token = acquire();
     ask("SELECT shedlock_force_release(" + literal(name()) + ')');
     ask("SELECT shedlock_acquire_token(" + literal(name()) + ", '1m', holder => E'\\x1B[2Jme')");
-    auto const seen = run({"shedlock", "release", name(), "--token", token});
+    const auto seen = run({"shedlock", "release", name(), "--token", token});
     EXPECT_EQ(seen.status, 1);
     EXPECT_NE(seen.err.find("[2Jme"), std::string::npos) << seen.err;
     EXPECT_EQ(seen.err.find('\033'), std::string::npos) << testing::PrintToString(seen.err);
@@ -296,7 +296,7 @@ TEST(message, lets_no_holder_control_the_terminal)
 
 TEST(doctor, reports_what_is_wrong_with_status_1)
 {
-    auto const seen = run({"shedlock", "doctor"}); // the server of the tests trades safety for speed
+    const auto seen = run({"shedlock", "doctor"}); // the server of the tests trades safety for speed
     EXPECT_EQ(seen.status, 1);
     EXPECT_NE(seen.out.find("error: fsync is off"), std::string::npos) << seen.out;
     EXPECT_NE(seen.out.find("ALTER SYSTEM SET fsync = on"), std::string::npos) << seen.out;
@@ -304,13 +304,13 @@ TEST(doctor, reports_what_is_wrong_with_status_1)
 
 TEST(doctor, is_content_with_notices)
 {
-    auto const healthy = "healthy_" + std::to_string(::getpid());
+    const auto healthy = "healthy_" + std::to_string(::getpid());
     ask("CREATE DATABASE " + healthy);
     run({"psql", "-Xq", "-d", healthy, "-c", "CREATE EXTENSION shedlock", "-c",
          "CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF "
          "record"
          " LANGUAGE sql AS $$ SELECT 'notice', 'a lock is paused', 'resume it' $$"});
-    auto const seen = run({"env", "PGDATABASE=" + healthy, "shedlock", "doctor"});
+    const auto seen = run({"env", "PGDATABASE=" + healthy, "shedlock", "doctor"});
     ask("DROP DATABASE " + healthy + " WITH (FORCE)");
     EXPECT_EQ(seen.status, 0) << seen.err;
     EXPECT_EQ(seen.out, "notice: a lock is paused\n    resume it\n");
@@ -320,15 +320,15 @@ TEST(doctor, is_content_with_notices)
 
 TEST(help, fits_a_screen)
 {
-    for (auto const *command : {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "check", "forget",
+    for (const auto *command : {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "check", "forget",
                                 "doctor", "metrics", "version"}) {
-        auto const seen = run(sh(std::string{"shedlock "} + command + " --help"));
+        const auto seen = run(sh(std::string{"shedlock "} + command + " --help"));
         EXPECT_EQ(seen.status, 0);
         EXPECT_EQ(seen.err, "");
         EXPECT_NE(seen.out.find(std::string{"shedlock "} + command + (*command ? " [OPTIONS]" : "[OPTIONS]")),
                   std::string::npos);
         EXPECT_LE(lines(seen.out).size(), 40U) << command;
-        for (auto const &line : lines(seen.out))
+        for (const auto &line : lines(seen.out))
             EXPECT_LE(line.size(), 120U) << line;
     }
 }

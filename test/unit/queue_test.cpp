@@ -85,12 +85,12 @@ namespace {
 
 constexpr Oid table = 16384;
 
-queue::key key_of(std::string const &name)
+queue::key key_of(const std::string &name)
 {
     return queue::key_of(table, {nullptr, name, 0});
 }
 
-std::vector<queue::key> keys(std::string const &prefix, int count)
+std::vector<queue::key> keys(const std::string &prefix, int count)
 {
     std::vector<queue::key> all;
     for (int i = 0; i < count; i++)
@@ -117,7 +117,7 @@ private:
 
 class session {
 public:
-    explicit session(std::vector<queue::key> const &what)
+    explicit session(const std::vector<queue::key> &what)
     {
         MyLatch = &latch_;
         queue::enter(what);
@@ -157,19 +157,19 @@ TEST_F(queue_test, nobody_can_know_which_names_share_a_bucket)
 {
     std::vector<std::string> names;
     for (int i = 0; names.size() < 1000; i++)
-        if (auto const name = std::to_string(i); key_of(name) % queue::bucket_count == 0)
+        if (const auto name = std::to_string(i); key_of(name) % queue::bucket_count == 0)
             names.push_back(name);
     start_server(2);
     std::map<uint64, int> buckets;
-    for (auto const &name : names)
+    for (const auto &name : names)
         buckets[key_of(name) % queue::bucket_count]++;
-    for (auto const &[bucket, count] : buckets)
+    for (const auto &[bucket, count] : buckets)
         EXPECT_LT(count, 20) << bucket;
 }
 
 TEST_F(queue_test, nobody_can_know_the_bucket_of_a_wait_id)
 {
-    auto const key = queue::key_of_wait(7);
+    const auto key = queue::key_of_wait(7);
     start_server(2);
     EXPECT_NE(queue::key_of_wait(7), key);
 }

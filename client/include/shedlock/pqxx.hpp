@@ -69,9 +69,9 @@ struct pqxx_grant {
 namespace pqxx_details {
 
 // The base classes are rejected because they may be a nontransaction or a subtransaction.
-template <pqxx::isolation_level Level, auto Writes> std::true_type commits(pqxx::transaction<Level, Writes> const *);
-template <pqxx::isolation_level Level> std::true_type commits(pqxx::robusttransaction<Level> const *);
-std::false_type commits(void const *);
+template <pqxx::isolation_level Level, auto Writes> std::true_type commits(const pqxx::transaction<Level, Writes> *);
+template <pqxx::isolation_level Level> std::true_type commits(const pqxx::robusttransaction<Level> *);
+std::false_type commits(const void *);
 template <class Tx> struct requires_transaction {
     static_assert(decltype(commits(static_cast<Tx *>(nullptr)))::value,
                   "use a pqxx::work, pqxx::transaction<...> or pqxx::robusttransaction<...>: a nontransaction commits "
@@ -81,12 +81,12 @@ template <class Tx> struct requires_transaction {
 // Statements are pure ASCII, so that no client_encoding can change a name, and contain no backslashes, so that
 // standard_conforming_strings does not matter.
 struct sql {
-    static std::string constant(std::string const &utf8)
+    static std::string constant(const std::string &utf8)
     {
         std::string hex;
         bool is_plain = true;
-        for (char const one : utf8) {
-            auto const byte = static_cast<unsigned char>(one);
+        for (const char one : utf8) {
+            const auto byte = static_cast<unsigned char>(one);
             is_plain = is_plain && byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
             hex += {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
         }
@@ -95,43 +95,43 @@ struct sql {
     }
     // One name is passed as text, several as text[], so that the server's errors mention a name or an array, whichever
     // the caller gave.
-    static std::string constant(names const &what)
+    static std::string constant(const names &what)
     {
         std::string all;
-        for (auto const &name : what.list()) {
+        for (const auto &name : what.list()) {
             details::require_storable(name);
             all += (all.empty() ? "" : ", ") + constant(name);
         }
         return what.list().size() == 1 ? all : array(all);
     }
-    static std::string array(std::string const &constants) { return "ARRAY[" + constants + "]::pg_catalog.text[]"; }
+    static std::string array(const std::string &constants) { return "ARRAY[" + constants + "]::pg_catalog.text[]"; }
     static std::string constant(token id) { return typed(std::to_string(static_cast<std::int64_t>(id)), "int8"); }
     static std::string constant(std::chrono::microseconds duration)
     {
         return typed(std::to_string(duration.count()) + " microseconds", "interval");
     }
-    static std::string typed(std::string const &value, char const *type)
+    static std::string typed(const std::string &value, const char *type)
     {
         return '\'' + value + "'::pg_catalog." + type;
     }
-    static std::string call(std::string const &function, names const &what, token id)
+    static std::string call(const std::string &function, const names &what, token id)
     {
         return "shedlock_" + function + "_token(" + constant(what) + ", " + constant(id);
     }
-    static std::string complete(names const &what, token id) { return "SELECT " + call("complete", what, id) + ')'; }
-    static std::string guard(names const &what, token id)
+    static std::string complete(const names &what, token id) { return "SELECT " + call("complete", what, id) + ')'; }
+    static std::string guard(const names &what, token id)
     {
         if (what.list().empty())
             throw usage_error{"give at least one name", "22023"};
         std::string calls;
-        for (auto const &name : what.list())
+        for (const auto &name : what.list())
             calls += (calls.empty() ? "SELECT " : ", ") + call("guard", name, id) + ')';
         return calls;
     }
     // Whether this acquisition was the last one of each name, and was released as done.
-    static std::string is_done(names const &what, token id)
+    static std::string is_done(const names &what, token id)
     {
-        bool const is_one = what.list().size() == 1;
+        const bool is_one = what.list().size() == 1;
         return "SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) " + std::to_string(what.list().size()) +
                " FROM shedlock_locks(" + (is_one ? array(constant(what)) : constant(what)) +
                ") l WHERE l.token OPERATOR(pg_catalog.=) " + constant(id) +
@@ -146,8 +146,8 @@ struct sql {
     // ends after at_most without a statement, unless a smaller limit is set.
     static std::string limit_idleness(std::chrono::microseconds at_most)
     {
-        auto const limit = std::min<std::chrono::microseconds::rep>(at_most.count() / 1000 + 1, 2147483647);
-        auto const milliseconds = std::to_string(limit);
+        const auto limit = std::min<std::chrono::microseconds::rep>(at_most.count() / 1000 + 1, 2147483647);
+        const auto milliseconds = std::to_string(limit);
         return "CASE WHEN edition OPERATOR(pg_catalog.=) 'portable' AND (idle OPERATOR(pg_catalog.=) '0' OR "
                "idle::pg_catalog.interval OPERATOR(pg_catalog.>) " +
                typed(milliseconds + " milliseconds", "interval") +
@@ -155,7 +155,7 @@ struct sql {
                "', true) END FROM shedlock_version(), "
                "pg_catalog.current_setting('idle_in_transaction_session_timeout') AS idle";
     }
-    static std::string tick(pqxx_options const &how)
+    static std::string tick(const pqxx_options &how)
     {
         if ((how.tick && how.every) || (!how.every && !how.zone.empty()))
             throw usage_error{"give tick, or every, or every and zone"};
@@ -168,16 +168,16 @@ struct sql {
 };
 
 // Makes SQLSTATE SL001 a lock_lost, with libpqxx's error nested.
-template <class Call> auto noticing_loss(Call const &call)
+template <class Call> auto noticing_loss(const Call &call)
 try {
     return call();
-} catch (pqxx::sql_error const &failure) {
+} catch (const pqxx::sql_error &failure) {
     if (failure.sqlstate() == "SL001")
         std::throw_with_nested(lock_lost{failure.what(), "SL001"});
     throw;
 }
 
-template <class Tx> pqxx::result execute(Tx &tx, std::string const &statement)
+template <class Tx> pqxx::result execute(Tx &tx, const std::string &statement)
 {
     return noticing_loss([&] { return pqxx::result{tx.exec(statement)}; });
 }
@@ -191,16 +191,16 @@ template <class Tx> void commit(Tx &tx)
 }
 
 template <class Tx>
-std::optional<pqxx_grant> acquire(Tx &tx, names const &what, pqxx_options const &how, std::chrono::microseconds wait)
+std::optional<pqxx_grant> acquire(Tx &tx, const names &what, const pqxx_options &how, std::chrono::microseconds wait)
 {
-    auto const rows = tx.exec(
+    const auto rows = tx.exec(
         "SELECT shedlock_acquire_token(" + sql::constant(what) + ", at_most => " + sql::constant(how.at_most) +
         ", at_least => " + sql::constant(how.at_least) + ", wait => " + sql::constant(wait) +
         ", tick => tick, retry => " + (how.retry ? "true" : "false") + ", holder => " + sql::constant(how.holder) +
         ", ends_with_session => " + (how.ends_with_session.value_or(false) ? "true" : "false") +
         "), (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 FROM (SELECT " + sql::tick(how) +
         " AS tick OFFSET 0) AS due");
-    auto const number = [&rows](int column) { return std::strtoll(rows[0][column].c_str(), nullptr, 10); };
+    const auto number = [&rows](int column) { return std::strtoll(rows[0][column].c_str(), nullptr, 10); };
     if (rows[0][0].is_null())
         return std::nullopt;
     std::optional<instant> tick;
@@ -227,7 +227,7 @@ public:
 
     // Must not be called on a lock that was moved from. The tick is the one that was given, or that the server
     // computed.
-    [[nodiscard]] shedlock::names const &names() const noexcept { return mine_->names; }
+    [[nodiscard]] const shedlock::names &names() const noexcept { return mine_->names; }
     [[nodiscard]] shedlock::token token() const noexcept { return mine_->token; }
     [[nodiscard]] std::optional<instant> tick() const noexcept { return mine_->tick; }
 
@@ -246,7 +246,7 @@ public:
     {
         if (!is_live())
             return;
-        bool const was_ours = mine_->ask("release", how == outcome::done ? "true" : "false");
+        const bool was_ours = mine_->ask("release", how == outcome::done ? "true" : "false");
         completed();
         if (!was_ours)
             throw lost("released");
@@ -277,24 +277,24 @@ private:
 
         ~acquisition()
         {
-            bool const unwinding = std::uncaught_exceptions() > exceptions;
+            const bool unwinding = std::uncaught_exceptions() > exceptions;
             try {
                 if (connection && ask("release", "false") && !unwinding && !is_completing)
                     report(details::not_reported(names, tick.has_value()));
-            } catch (std::exception const &failure) {
+            } catch (const std::exception &failure) {
                 report_unreleased(failure.what());
             }
         }
-        bool ask(char const *function, std::string const &arguments)
+        bool ask(const char *function, const std::string &arguments)
         {
             pqxx::work tx{*connection};
-            auto const rows =
+            const auto rows =
                 tx.exec("SELECT " + pqxx_details::sql::call(function, names, token) + ", " + arguments + ')');
             tx.commit();
             return *rows[0][0].c_str() == 't';
         }
-        void report(std::string const &text) const { connection->process_notice(text + '\n'); }
-        void report_unreleased(char const *why) const noexcept
+        void report(const std::string &text) const { connection->process_notice(text + '\n'); }
+        void report_unreleased(const char *why) const noexcept
         try {
             report(names.to_text() + " was not released, and its lease ends by itself: " + details::printable(why));
         } catch (...) { // no memory for the text
@@ -306,7 +306,7 @@ private:
     {
         return is_live() ? *mine_ : throw usage_error{"this lock was released, completed or moved from"};
     }
-    lock_lost lost(char const *what) const
+    lock_lost lost(const char *what) const
     {
         return lock_lost{names().to_text() + " is lost, and was not " + what + "; the server's WARNING says why",
                          "SL001"};
@@ -316,13 +316,13 @@ private:
 };
 
 // The lock, or nullopt if refused: after wait, or at once if the tick is not due. The statement waits on the server.
-[[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, names const &what,
-                                                      pqxx_options const &how, std::chrono::microseconds wait)
+[[nodiscard]] inline std::optional<pqxx_lock> acquire(pqxx::connection &connection, const names &what,
+                                                      const pqxx_options &how, std::chrono::microseconds wait)
 {
     // Outlives tx: if the commit fails, the lock may have been acquired, and the destructor tries to release it.
     std::optional<pqxx_lock> mine;
     pqxx::work tx{connection};
-    if (auto const granted = pqxx_details::acquire(tx, what, how, wait)) {
+    if (const auto granted = pqxx_details::acquire(tx, what, how, wait)) {
         mine.emplace(connection, what, granted->token, granted->tick);
         tx.commit();
     }
@@ -330,8 +330,8 @@ private:
 }
 
 // The lock, or nullopt if refused. Waits neither for another holder nor for other transactions.
-[[nodiscard]] inline std::optional<pqxx_lock> try_acquire(pqxx::connection &connection, names const &what,
-                                                          pqxx_options const &how)
+[[nodiscard]] inline std::optional<pqxx_lock> try_acquire(pqxx::connection &connection, const names &what,
+                                                          const pqxx_options &how)
 {
     return acquire(connection, what, how, {});
 }
@@ -340,7 +340,7 @@ private:
 // shedlock::lock of shedlock.hpp. Throws lock_lost if the lock is lost already; if that is found only by your
 // tx.commit(), it throws pqxx::sql_error with SQLSTATE SL001. On the portable edition the row is locked from now until
 // the end of tx, so keep-alive cannot extend the lease in the meantime.
-template <class Lock, class Tx> void guard(Lock const &lock, Tx &tx)
+template <class Lock, class Tx> void guard(const Lock &lock, Tx &tx)
 {
     (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, lock.guard_statement());
@@ -359,14 +359,14 @@ template <class Lock, class Tx> void commit(Lock &lock, Tx &tx)
 // Acquires in a transaction that the caller commits; if it is rolled back, nothing was acquired. Returns nullopt if
 // refused. To release the lock, call complete(), or make a pqxx_lock of the token after the commit.
 template <class Tx, class = std::enable_if_t<!std::is_base_of_v<pqxx::connection, Tx>>>
-[[nodiscard]] std::optional<pqxx_grant> try_acquire(Tx &tx, names const &what, pqxx_options const &how)
+[[nodiscard]] std::optional<pqxx_grant> try_acquire(Tx &tx, const names &what, const pqxx_options &how)
 {
     (void) pqxx_details::requires_transaction<Tx>{};
     return pqxx_details::acquire(tx, what, how, {});
 }
 
 // Like guard(lock, tx).
-template <class Tx> void guard(Tx &tx, names const &what, token id)
+template <class Tx> void guard(Tx &tx, const names &what, token id)
 {
     (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, pqxx_details::sql::guard(what, id));
@@ -374,7 +374,7 @@ template <class Tx> void guard(Tx &tx, names const &what, token id)
 
 // Like commit(lock, tx), but the caller commits, as the next statement. If the lock is lost only after this call, that
 // commit throws pqxx::sql_error with SQLSTATE SL001.
-template <class Tx> void complete(Tx &tx, names const &what, token id)
+template <class Tx> void complete(Tx &tx, const names &what, token id)
 {
     (void) pqxx_details::requires_transaction<Tx>{};
     pqxx_details::execute(tx, pqxx_details::sql::complete(what, id));
@@ -389,17 +389,17 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
 {
     try {
         tx.abort();
-    } catch (pqxx::usage_error const &) { // libpqxx has no other way to tell
+    } catch (const pqxx::usage_error &) { // libpqxx has no other way to tell
         lock.completed();
         return true;
     }
     try {
         tx.commit();                      // throws in_doubt_error if an earlier commit was in doubt
-    } catch (pqxx::usage_error const &) { // it was aborted
+    } catch (const pqxx::usage_error &) { // it was aborted
     }
     try {
         lock.release(outcome::failed);
-    } catch (lock_lost const &) {
+    } catch (const lock_lost &) {
         pqxx::work now{connection};
         if (*now.exec(sql::is_done(lock.names(), lock.token()))[0][0].c_str() == 't')
             return true;
@@ -411,7 +411,7 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
 
 } // namespace pqxx_details
 
-// Acquires the lock, calls work(tx) or work(tx, lock), where lock is a pqxx_lock const &, commits tx and the release
+// Acquires the lock, calls work(tx) or work(tx, lock), where lock is a const pqxx_lock &, commits tx and the release
 // together, and returns true. If refused, returns false and does not call work. The work returns nothing, which means
 // done, or an outcome. If it is failed, or work throws, tx is rolled back and the lock is released as failed; an
 // exception passes through. Throws lock_lost, and tx is rolled back, if the lock is lost.
@@ -425,7 +425,7 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
 // the row is locked until tx ends. A guard or an extend from another connection waits for that, and an extend in tx
 // fails. There the server also ends the session when it has had no statement for at_most.
 template <class Tx = pqxx::work, class Work>
-bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work &&work)
+bool run(pqxx::connection &connection, const names &what, pqxx_options how, Work &&work)
 {
     using namespace pqxx_details;
     (void) requires_transaction<Tx>{};
@@ -434,10 +434,10 @@ bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work
     if (!lock)
         return false;
     Tx tx{connection}; // gone before the lock is released
-    auto const complete = lock->complete_statement() + ", " + sql::began();
+    const auto complete = lock->complete_statement() + ", " + sql::began();
     std::string const began = execute(tx, complete + ", " + sql::limit_idleness(how.at_most))[0][1].c_str();
-    auto const result = noticing_loss([&] {
-        if constexpr (std::is_invocable_v<Work, Tx &, pqxx_lock const &>)
+    const auto result = noticing_loss([&] {
+        if constexpr (std::is_invocable_v<Work, Tx &, const pqxx_lock &>)
             return details::result_of(std::forward<Work>(work), tx, std::as_const(*lock));
         else
             return details::result_of(std::forward<Work>(work), tx);
@@ -447,7 +447,7 @@ bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work
         return true;
     }
 
-    char const *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
+    const char *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
     try {
         // What the work did since then may need another completion. In another transaction this does nothing.
         if (!execute(tx, complete + " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began).empty()) {
@@ -455,7 +455,7 @@ bool run(pqxx::connection &connection, names const &what, pqxx_options how, Work
             lock->completed();
             return true;
         }
-    } catch (pqxx::usage_error const &) { // the transaction is closed
+    } catch (const pqxx::usage_error &) { // the transaction is closed
         if (was_committed(connection, tx, *lock))
             return true;
         std::throw_with_nested(usage_error{misuse});

@@ -114,7 +114,7 @@ struct activity {
         completed, // lock::completed() was called
     };
     kind what;
-    names const &lock;                      // while the callback runs
+    const names &lock;                      // while the callback runs
     std::optional<shedlock::token> token{}; // none if refused
     std::optional<instant> tick{};          // of the acquisition; options.tick if refused; none with only a token
     std::optional<outcome> how{};           // of released
@@ -139,9 +139,9 @@ struct client_settings {
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
     // them was destroyed in a callback. Default: writes a line to stderr
-    std::function<void(event const &)> on_event{};
+    std::function<void(const event &)> on_event{};
     // Called under the same rules, by the thread that did it. Nothing is allocated for it. Default: empty, not called
-    std::function<void(activity const &)> on_activity{};
+    std::function<void(const activity &)> on_activity{};
 };
 
 // ---- Lock ----
@@ -184,7 +184,7 @@ public:
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
-    [[nodiscard]] shedlock::names const &names() const;
+    [[nodiscard]] const shedlock::names &names() const;
     // options.tick, or what the server computed for options.every.
     [[nodiscard]] std::optional<instant> tick() const;
 
@@ -230,7 +230,7 @@ private:
     bool end() noexcept;
     void release_quietly() noexcept;
     bool give_back(outcome);
-    void report_unreleased(std::exception const &) const noexcept;
+    void report_unreleased(const std::exception &) const noexcept;
 
     std::shared_ptr<internal::core> core_;
     std::shared_ptr<internal::lease> lease_;
@@ -249,7 +249,7 @@ class SHEDLOCK_EXPORT client {
 public:
     // A libpq connection string or URI; PG* variables and service files supply what it leaves out. Of several hosts,
     // the one that accepts writes is used (target_session_attrs=read-write unless you say otherwise).
-    explicit client(std::string const &connection = {}, client_settings settings = {});
+    explicit client(const std::string &connection = {}, client_settings settings = {});
 
     // The function supplies the connection string whenever a connection is opened, for credentials that change. It is
     // called by threads of the library, perhaps by several at once; if it throws, that becomes a connection_error.
@@ -263,7 +263,7 @@ public:
     // The lock, or nullopt if refused. If why is given it is filled in.
     // Never waits for another holder or transaction. Throws in_doubt, too; and lock_lost when a reply was lost and the
     // lease ended before the client knew that it had the lock.
-    [[nodiscard]] std::optional<lock> try_acquire(names const &, options const &, refusal *why = nullptr);
+    [[nodiscard]] std::optional<lock> try_acquire(const names &, const options &, refusal *why = nullptr);
 
     // Waits until granted, until wait has passed, or until a stop is requested. The server wakes the callers; one
     // connection, with next to no load, serves all callers that wait through this client. Where the server cannot wake
@@ -271,7 +271,7 @@ public:
     // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
     // passed or a stop was requested. A tick that has had its run is refused at once; with retry, only if that run is
     // known to be done, or if a later tick has been acquired.
-    [[nodiscard]] std::optional<lock> acquire(names const &, options const &, std::chrono::microseconds wait,
+    [[nodiscard]] std::optional<lock> acquire(const names &, const options &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
     // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. The work returns
@@ -279,7 +279,7 @@ public:
     // through. If the lock was not held until the end of the work, it is also released as failed, and lock_lost is
     // thrown, unless the lock was released as done before. If it was held, but could not be released, that is an event
     // (not_released).
-    template <std::invocable<lock &> Work> [[nodiscard]] bool run(names const &what, options const &how, Work &&work)
+    template <std::invocable<lock &> Work> [[nodiscard]] bool run(const names &what, const options &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
         if (!acquired)
@@ -289,26 +289,26 @@ public:
     }
 
     // For acquisitions of which only the token is known. They throw what lock::extend and lock::release throw.
-    void extend(names const &, token, std::chrono::microseconds at_most,
+    void extend(const names &, token, std::chrono::microseconds at_most,
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
-    void release(names const &, token, outcome = outcome::done);
+    void release(const names &, token, outcome = outcome::done);
 
     // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
     // if after wait the lock is still held, kept, or paused already, or another transaction has its row; throws
     // in_doubt, too. resume: false if it was not paused.
-    bool force_release(std::string const &name);
-    bool pause(std::string const &name, std::optional<std::string> const &reason = std::nullopt,
+    bool force_release(const std::string &name);
+    bool pause(const std::string &name, const std::optional<std::string> &reason = std::nullopt,
                std::chrono::microseconds wait = {});
-    bool resume(std::string const &name);
+    bool resume(const std::string &name);
 
     // The edition that the database has now. It may be replaced while the client is connected.
     [[nodiscard]] shedlock::edition edition();
 
 private:
     friend struct internal::tool_access;
-    std::optional<lock> acquire(names const &, options const &, internal::limits const &, refusal *why);
+    std::optional<lock> acquire(const names &, const options &, const internal::limits &, refusal *why);
     // A function rather than a constructor. For a constructor, {} could mean a connection string or a function.
-    static std::shared_ptr<internal::core> make_core(std::function<std::string()>, client_settings const &);
+    static std::shared_ptr<internal::core> make_core(std::function<std::string()>, const client_settings &);
     internal::core &require() const;
     static void finish(lock &, outcome);
     std::shared_ptr<internal::core> core_;

@@ -26,11 +26,11 @@ namespace shedlock {
 // The server could not do what was asked. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {
 public:
-    explicit error(std::string const &message, std::string sqlstate = {})
+    explicit error(const std::string &message, std::string sqlstate = {})
         : std::runtime_error{message}, sqlstate_{std::move(sqlstate)}
     {
     }
-    [[nodiscard]] std::string const &sqlstate() const noexcept { return sqlstate_; }
+    [[nodiscard]] const std::string &sqlstate() const noexcept { return sqlstate_; }
 
 private:
     std::string sqlstate_;
@@ -72,7 +72,7 @@ namespace details {
 // character that changes the direction of the text: its length in bytes. Otherwise 0.
 inline std::size_t harmful_length(std::string_view text)
 {
-    auto const is_between = [text](std::string_view first, std::string_view last) {
+    const auto is_between = [text](std::string_view first, std::string_view last) {
         return text.substr(0, first.size()) >= first && text.substr(0, last.size()) <= last;
     };
     if (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F)
@@ -91,9 +91,9 @@ inline std::string printable(std::string_view text)
 {
     std::string safe;
     while (!text.empty()) {
-        auto const bytes = harmful_length(text);
-        for (char const one : text.substr(0, bytes)) {
-            auto const byte = static_cast<unsigned char>(one);
+        const auto bytes = harmful_length(text);
+        for (const char one : text.substr(0, bytes)) {
+            const auto byte = static_cast<unsigned char>(one);
             safe += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
         }
         if (bytes == 0)
@@ -129,21 +129,21 @@ enum class outcome { done, failed };
 // One name, or several that are acquired together or not at all: "nightly", or {"ledger", "stock"}. In UTF-8.
 class SHEDLOCK_EXPORT names {
 public:
-    names(char const *name) : names(std::string{name}) {}
+    names(const char *name) : names(std::string{name}) {}
     names(std::string_view name) : names(std::string{name}) {}
     names(std::string name) { list_.push_back(std::move(name)); }
     names(std::initializer_list<std::string> list) : list_(list) {}
     names(std::vector<std::string> list) : list_(std::move(list)) {}
     // {{"a", "b"}} would make one string of the memory between two addresses.
-    names(std::initializer_list<std::initializer_list<char const *>>) = delete;
+    names(std::initializer_list<std::initializer_list<const char *>>) = delete;
 
-    [[nodiscard]] std::vector<std::string> const &list() const noexcept { return list_; }
+    [[nodiscard]] const std::vector<std::string> &list() const noexcept { return list_; }
 
     // For messages, with control characters as \xNN: lock "a", "b"
     [[nodiscard]] std::string to_text() const
     {
         std::string text;
-        for (auto const &name : list_)
+        for (const auto &name : list_)
             text += (text.empty() ? "lock \"" : ", \"") + details::printable(name) + '"';
         return text;
     }
@@ -170,7 +170,7 @@ template <class Work, class... Arguments> outcome result_of(Work &&work, Argumen
 }
 
 // For a lock that was destroyed, and was recorded as failed.
-inline std::string not_reported(names const &what, bool has_tick)
+inline std::string not_reported(const names &what, bool has_tick)
 {
     return what.to_text() + " was destroyed without release(): its run was recorded as failed" +
            (has_tick ? ", so with retry its tick is due again" : "");

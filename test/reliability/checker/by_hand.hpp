@@ -10,12 +10,12 @@
 
 namespace by_hand {
 
-inline std::string with_wall_clock(std::string const &text)
+inline std::string with_wall_clock(const std::string &text)
 {
     std::istringstream in{text};
     std::string whole;
     for (std::string line; std::getline(in, line);) {
-        auto const at = line.find(" at=");
+        const auto at = line.find(" at=");
         if (at != line.npos && line.find(" wall=") == line.npos)
             line += " wall=" + line.substr(at + 4, line.find(' ', at + 4) - at - 4);
         whole += line + '\n';
@@ -24,14 +24,14 @@ inline std::string with_wall_clock(std::string const &text)
 }
 
 // Returns the broken rules, each once: "I1 I6", or "" for none.
-inline std::string broken(std::string const &text)
+inline std::string broken(const std::string &text)
 {
     std::istringstream in{with_wall_clock(text)};
     std::set<std::string> rules;
-    for (auto const &one : checker::check(history::read(in)))
+    for (const auto &one : checker::check(history::read(in)))
         rules.insert(one.rule);
     std::string all;
-    for (auto const &rule : rules)
+    for (const auto &rule : rules)
         all += (all.empty() ? "" : " ") + rule;
     return all;
 }
@@ -42,24 +42,24 @@ call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
 done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";
 
-inline std::string second(std::string const &token, int at)
+inline std::string second(const std::string &token, int at)
 {
-    auto const text = [](int time) { return std::to_string(time); };
+    const auto text = [](int time) { return std::to_string(time); };
     return "call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=" + text(at) +
            "\ndone 2 result=yes token=" + token + " before=" + text(at + 5) + " after=" + text(at + 15) +
            " at=" + text(at + 20) + '\n';
 }
 
-inline std::string asks_for_tick(int tick, char const *retry, char const *answer, int at = 300)
+inline std::string asks_for_tick(int tick, const char *retry, const char *answer, int at = 300)
 {
-    auto const text = [](int number) { return std::to_string(number); };
+    const auto text = [](int number) { return std::to_string(number); };
     return "call 3 client=2 do=acquire by=token names=a at_most=50 at_least=0 tick=" + text(tick) + retry +
            " at=" + text(at) + "\ndone 3 result=" + answer + " at=" + text(at + 20) + '\n';
 }
 
-inline std::string guarded(int commit_at, std::string const &commit_result)
+inline std::string guarded(int commit_at, const std::string &commit_result)
 {
-    auto const t = std::to_string(commit_at);
+    const auto t = std::to_string(commit_at);
     return R"(call 11 client=1 tx=1 do=start at=900
 done 11 result=yes at=910
 call 12 client=1 tx=1 do=guard by=token names=a of=1 at=920

@@ -19,12 +19,12 @@ history::record with_what_may_have_been_done(history::record record)
 
 } // namespace
 
-std::vector<violation> check(history::record const &given)
+std::vector<violation> check(const history::record &given)
 {
-    auto const record = with_completions_taken_apart(with_runs_taken_apart(with_what_may_have_been_done(given)));
-    world const world{record};
+    const auto record = with_completions_taken_apart(with_runs_taken_apart(with_what_may_have_been_done(given)));
+    const world world{record};
     found all;
-    for (auto const &[name, about] : world.names) {
+    for (const auto &[name, about] : world.names) {
         holds_exclude(world, about, all);
         claims_exclude(world, name, about, all);
         tokens_grow(world, about, all);
@@ -42,10 +42,10 @@ std::vector<violation> check(history::record const &given)
     return all;
 }
 
-std::string to_text(violation const &broken)
+std::string to_text(const violation &broken)
 {
     auto text = broken.rule + ": " + broken.why + '\n';
-    for (auto const &op : broken.proof)
+    for (const auto &op : broken.proof)
         text += "    " + op.call_line + "\n    " + op.done_line + '\n';
     return text;
 }

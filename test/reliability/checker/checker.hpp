@@ -13,8 +13,8 @@ struct violation {
 };
 
 // Returns all violations. What the history leaves open is decided in favour of the locks.
-std::vector<violation> check(history::record const &);
+std::vector<violation> check(const history::record &);
 
-std::string to_text(violation const &);
+std::string to_text(const violation &);
 
 } // namespace checker

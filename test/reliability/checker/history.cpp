@@ -20,7 +20,7 @@ constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
 constexpr std::array levels{"committed", "repeatable", "serializable"};
 
-template <typename Kind, typename Names> Kind kind_of(std::string const &text, Names const &names)
+template <typename Kind, typename Names> Kind kind_of(const std::string &text, const Names &names)
 {
     for (std::size_t i = 0; i < names.size(); ++i)
         if (text == names[i])
@@ -28,7 +28,7 @@ template <typename Kind, typename Names> Kind kind_of(std::string const &text, N
     throw std::runtime_error{"unknown: " + text};
 }
 
-std::vector<std::string> split(std::string const &text, char separator)
+std::vector<std::string> split(const std::string &text, char separator)
 {
     std::vector<std::string> parts;
     std::istringstream in{text};
@@ -37,10 +37,10 @@ std::vector<std::string> split(std::string const &text, char separator)
     return parts;
 }
 
-std::string joined(std::vector<std::string> const &parts)
+std::string joined(const std::vector<std::string> &parts)
 {
     std::string text;
-    for (auto const &part : parts)
+    for (const auto &part : parts)
         text += (text.empty() ? "" : ",") + part;
     return text;
 }
@@ -48,13 +48,13 @@ std::string joined(std::vector<std::string> const &parts)
 class line_writer {
 public:
     explicit line_writer(std::string begin) : text_{std::move(begin)} {}
-    line_writer &add(char const *key, std::string const &value)
+    line_writer &add(const char *key, const std::string &value)
     {
         text_ += std::string{" "} + key + '=' + value;
         return *this;
     }
-    line_writer &add(char const *key, char const *value) { return add(key, std::string{value}); }
-    line_writer &add(char const *key, std::optional<microseconds> value)
+    line_writer &add(const char *key, const char *value) { return add(key, std::string{value}); }
+    line_writer &add(const char *key, std::optional<microseconds> value)
     {
         return value ? add(key, std::to_string(*value)) : *this;
     }
@@ -71,7 +71,7 @@ values read_values(std::istringstream &in)
 {
     values found;
     for (std::string part; in >> part;) {
-        auto const equals = part.find('=');
+        const auto equals = part.find('=');
         if (equals == part.npos)
             throw std::runtime_error{"no value: " + part};
         found[part.substr(0, equals)] = part.substr(equals + 1);
@@ -79,24 +79,24 @@ values read_values(std::istringstream &in)
     return found;
 }
 
-std::optional<microseconds> number(values const &all, char const *key)
+std::optional<microseconds> number(const values &all, const char *key)
 {
-    auto const found = all.find(key);
+    const auto found = all.find(key);
     return found == all.end() ? std::nullopt : std::optional{std::stoll(found->second)};
 }
 
-std::string word(values const &all, char const *key)
+std::string word(const values &all, const char *key)
 {
-    auto const found = all.find(key);
+    const auto found = all.find(key);
     return found == all.end() ? "" : found->second;
 }
 
-moment when(values const &all)
+moment when(const values &all)
 {
     return {number(all, "at").value(), number(all, "wall").value()};
 }
 
-operation read_call(int number_of, values const &all)
+operation read_call(int number_of, const values &all)
 {
     operation call;
     call.number = number_of;
@@ -121,15 +121,15 @@ operation read_call(int number_of, values const &all)
     return call;
 }
 
-void read_rows(operation &call, std::string const &text)
+void read_rows(operation &call, const std::string &text)
 {
-    for (auto const &part : split(text, ',')) {
-        auto const fields = split(part, ':');
+    for (const auto &part : split(text, ',')) {
+        const auto fields = split(part, ':');
         call.rows.push_back({fields.at(0), std::stoll(fields.at(1)), std::stoll(fields.at(2))});
     }
 }
 
-void read_done(operation &call, values const &all)
+void read_done(operation &call, const values &all)
 {
     call.result = kind_of<result>(word(all, "result"), results);
     call.state = word(all, "state");
@@ -147,7 +147,7 @@ void read_done(operation &call, values const &all)
     call.done = when(all);
 }
 
-void read_head(record &made, values const &all)
+void read_head(record &made, const values &all)
 {
     made.allowed = split(word(all, "allow"), ',');
     made.standby_missing = word(all, "standby") == "missing";
@@ -155,24 +155,24 @@ void read_head(record &made, values const &all)
     made.is_portable = word(all, "edition") == "portable";
 }
 
-std::string row_text(row const &one)
+std::string row_text(const row &one)
 {
     return one.name + ':' + std::to_string(one.token) + ':' + std::to_string(one.until);
 }
 
 } // namespace
 
-char const *to_text(action what)
+const char *to_text(action what)
 {
     return actions.at(static_cast<std::size_t>(what));
 }
 
-char const *to_text(result what)
+const char *to_text(result what)
 {
     return results.at(static_cast<std::size_t>(what));
 }
 
-std::string head_line(record const &made, std::string const &seed, int clients)
+std::string head_line(const record &made, const std::string &seed, int clients)
 {
     line_writer line{"history"};
     line.add("seed", seed).add("clients", clients).add("allow", joined(made.allowed));
@@ -182,7 +182,7 @@ std::string head_line(record const &made, std::string const &seed, int clients)
     return line.text();
 }
 
-std::string call_line(operation const &call)
+std::string call_line(const operation &call)
 {
     line_writer line{"call " + std::to_string(call.number)};
     line.add("client", call.client).add("tx", call.tx).add("do", to_text(call.what));
@@ -208,7 +208,7 @@ std::string call_line(operation const &call)
     return line.add(call.called).text();
 }
 
-std::string done_line(operation const &call)
+std::string done_line(const operation &call)
 {
     line_writer line{"done " + std::to_string(call.number)};
     line.add("result", std::string{to_text(call.result)});
@@ -219,7 +219,7 @@ std::string done_line(operation const &call)
     if (call.is_kept)
         line.add("kept", std::string{"yes"});
     std::vector<std::string> rows;
-    for (auto const &one : call.rows)
+    for (const auto &one : call.rows)
         rows.push_back(row_text(one));
     if (!rows.empty())
         line.add("rows", joined(rows));
@@ -228,11 +228,11 @@ std::string done_line(operation const &call)
 
 // A client that is killed while it writes may leave a line without its end, and the next line is appended to it. The
 // operation had not been sent yet, or nobody learnt its result.
-std::string without_torn_line(std::string const &line)
+std::string without_torn_line(const std::string &line)
 {
     std::size_t begin = 0;
-    for (auto const *const kind : {"call ", "done "})
-        if (auto const at = line.rfind(kind); at != std::string::npos)
+    for (const auto *const kind : {"call ", "done "})
+        if (const auto at = line.rfind(kind); at != std::string::npos)
             begin = std::max(begin, at);
     return line.substr(begin);
 }
@@ -244,7 +244,7 @@ record read(std::istream &in)
     for (std::string written; std::getline(in, written);) {
         if (written.empty() || written[0] == '#')
             continue;
-        auto const line = without_torn_line(written);
+        const auto line = without_torn_line(written);
         std::istringstream words{line};
         std::string kind;
         int number_of = 0;
@@ -252,7 +252,7 @@ record read(std::istream &in)
         try {
             if (kind != "history")
                 words >> number_of;
-            auto const all = read_values(words);
+            const auto all = read_values(words);
             if (kind == "history") {
                 read_head(made, all);
             } else if (kind == "call") {
@@ -268,7 +268,7 @@ record read(std::istream &in)
             } else {
                 throw std::runtime_error{"unknown: " + kind};
             }
-        } catch (std::exception const &failure) {
+        } catch (const std::exception &failure) {
             throw std::runtime_error{std::string{failure.what()} + " in: " + line};
         }
     }

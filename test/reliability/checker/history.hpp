@@ -136,14 +136,14 @@ struct record {
     [[nodiscard]] bool loses_replies() const { return has_timeouts || !allowed.empty(); }
 };
 
-std::string head_line(record const &, std::string const &seed, int clients);
-std::string call_line(operation const &);
-std::string done_line(operation const &);
+std::string head_line(const record &, const std::string &seed, int clients);
+std::string call_line(const operation &);
+std::string done_line(const operation &);
 
 // Throws std::runtime_error with the line that it cannot read.
 record read(std::istream &);
 
-char const *to_text(action);
-char const *to_text(result);
+const char *to_text(action);
+const char *to_text(result);
 
 } // namespace history

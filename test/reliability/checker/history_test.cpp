@@ -41,7 +41,7 @@ TEST(history, reads_what_it_writes)
             {.allowed = {"57014", "57P01"}, .standby_missing = true, .has_crashes = true, .is_portable = true}, "1",
             2) +
         '\n' + history::call_line(op) + '\n' + history::done_line(op) + '\n'};
-    auto const record = history::read(in);
+    const auto record = history::read(in);
     EXPECT_TRUE(record.standby_missing);
     EXPECT_TRUE(record.has_crashes);
     EXPECT_TRUE(record.is_portable);
@@ -54,9 +54,9 @@ TEST(history, reads_what_it_writes)
 TEST(history, drops_the_incomplete_line_of_a_killed_client)
 {
     std::string const call = "call 1 client=1 do=look names=a at=1 wall=1\n";
-    for (auto const *const torn : {"c", "call 2 client=2 do=acquire names=b", "done 7 result=yes token=12"}) {
+    for (const auto *const torn : {"c", "call 2 client=2 do=acquire names=b", "done 7 result=yes token=12"}) {
         std::istringstream in{call + torn + "done 1 result=yes at=2 wall=2\n"};
-        auto const record = history::read(in);
+        const auto record = history::read(in);
         ASSERT_EQ(record.operations.size(), 1U) << torn;
         EXPECT_EQ(record.operations[0].result, history::result::yes) << torn;
     }
@@ -64,7 +64,7 @@ TEST(history, drops_the_incomplete_line_of_a_killed_client)
 
 TEST(history, rejects_what_it_cannot_read)
 {
-    for (auto const *const text : {"done 1 result=yes at=1 wall=1", "call 1 client=1 do=dance at=1 wall=1",
+    for (const auto *const text : {"done 1 result=yes at=1 wall=1", "call 1 client=1 do=dance at=1 wall=1",
                                    "call 1 client=1 do=look", "nonsense"}) {
         std::istringstream in{text};
         EXPECT_THROW(history::read(in), std::runtime_error) << text;

@@ -10,34 +10,34 @@ using history::result;
 
 namespace {
 
-bool is_answered(operation const &op)
+bool is_answered(const operation &op)
 {
     return op.result == result::yes || op.result == result::no || op.result == result::error;
 }
 
-microseconds done_at(operation const &op)
+microseconds done_at(const operation &op)
 {
     return is_answered(op) ? op.done.at : ever;
 }
 
-fate alone(operation const &op)
+fate alone(const operation &op)
 {
     if (op.result == result::yes)
         return {fates::kept, op.called.at, op.done.at, ever, op.done.at};
     if (is_answered(op))
         return {fates::undone, ever, ever, op.called.at, op.done.at};
     // Even if the outcome of a run is unknown, the time by which it had ended may be known.
-    auto const settled = op.is_of_run && op.done.at ? op.done.at : ever;
+    const auto settled = op.is_of_run && op.done.at ? op.done.at : ever;
     return {fates::unknown, op.called.at, ever, op.called.at, settled};
 }
 
 // The fate of all operations in a transaction with this end. If it has no end, the connection was lost some time after
 // its last answer. Then the server rolls back, or a prepared transaction remains.
-fate within(operation const *end, microseconds last_alive)
+fate within(const operation *end, microseconds last_alive)
 {
     if (!end)
         return {fates::undone, ever, ever, last_alive, ever};
-    auto const settled = done_at(*end);
+    const auto settled = done_at(*end);
     if (end->what == action::commit && end->result == result::yes)
         return {fates::kept, end->called.at, end->done.at, ever, settled};
     if (end->what == action::commit && !is_answered(*end))
@@ -47,16 +47,16 @@ fate within(operation const *end, microseconds last_alive)
 
 } // namespace
 
-bool in_one_transaction(operation const &one, operation const &other)
+bool in_one_transaction(const operation &one, const operation &other)
 {
     return one.tx && one.tx == other.tx && one.client == other.client;
 }
 
-microseconds drift(history::record const &record)
+microseconds drift(const history::record &record)
 {
     auto low = ever, high = beginning;
-    for (auto const &op : record.operations)
-        for (auto const &when : {op.called, op.done})
+    for (const auto &op : record.operations)
+        for (const auto &when : {op.called, op.done})
             if (when.at) {
                 low = std::min(low, when.wall - when.at);
                 high = std::max(high, when.wall - when.at);
@@ -64,7 +64,7 @@ microseconds drift(history::record const &record)
     return high > low ? high - low : 0;
 }
 
-world::world(history::record const &record) : tolerance{drift(record)}, record_{record}
+world::world(const history::record &record) : tolerance{drift(record)}, record_{record}
 {
     for (std::size_t i = 0; i < record.operations.size(); ++i)
         index_of_[record.operations[i].number] = i;
@@ -76,9 +76,9 @@ void world::find_fates()
 {
     fates_.resize(record_.operations.size());
     commits_.assign(record_.operations.size(), nullptr);
-    std::map<std::pair<int, int>, std::vector<operation const *>> transactions;
-    for (auto const &op : record_.operations) {
-        auto const index = index_of_[op.number];
+    std::map<std::pair<int, int>, std::vector<const operation *>> transactions;
+    for (const auto &op : record_.operations) {
+        const auto index = index_of_[op.number];
         fates_[index] = alone(op);
         commits_[index] = &op;
         if (op.tx)
@@ -86,28 +86,28 @@ void world::find_fates()
         if (op.tx && op.what == action::start)
             begun_[{op.client, op.tx}] = &op;
     }
-    for (auto const &[key, operations] : transactions)
+    for (const auto &[key, operations] : transactions)
         close_transaction(operations);
     // For other clients the release may never take effect.
-    for (auto const &op : record_.operations)
+    for (const auto &op : record_.operations)
         if (record_.has_crashes && op.what == action::release && may_be_lost_in_a_crash(op))
             fates_[index_of_[op.number]].by = ever;
 }
 
 // A release as done is flushed if its acquire had a tick, and so is the work of a run or a completion. If a run
 // failed, its session is gone after the crash anyway.
-bool world::may_be_lost_in_a_crash(operation const &release) const
+bool world::may_be_lost_in_a_crash(const operation &release) const
 {
-    auto const acquire = index_of_.find(release.of);
-    bool const has_tick = acquire != index_of_.end() && record_.operations[acquire->second].tick;
+    const auto acquire = index_of_.find(release.of);
+    const bool has_tick = acquire != index_of_.end() && record_.operations[acquire->second].tick;
     return !release.is_of_run && !release.is_of_completion && !(has_tick && release.as == history::outcome::done);
 }
 
-void world::close_transaction(std::vector<operation const *> const &operations)
+void world::close_transaction(const std::vector<const operation *> &operations)
 {
-    operation const *end = nullptr;
+    const operation *end = nullptr;
     microseconds last_alive = 0;
-    for (auto const *const op : operations) {
+    for (const auto *const op : operations) {
         if (op->what == action::commit || op->what == action::rollback)
             end = op;
         if (is_answered(*op))
@@ -115,8 +115,8 @@ void world::close_transaction(std::vector<operation const *> const &operations)
     }
     std::vector<std::size_t> savepoints; // the number of operations before each
     std::vector<std::size_t> live;
-    for (auto const *const op : operations) {
-        auto const index = index_of_[op->number];
+    for (const auto *const op : operations) {
+        const auto index = index_of_[op->number];
         fates_[index] = within(end, last_alive);
         commits_[index] = end && end->what == action::commit ? end : nullptr;
         if (op->what == action::savepoint) {
@@ -135,7 +135,7 @@ void world::close_transaction(std::vector<operation const *> const &operations)
     }
 }
 
-void world::undo(std::vector<std::size_t> const &indexes, std::size_t first, microseconds when)
+void world::undo(const std::vector<std::size_t> &indexes, std::size_t first, microseconds when)
 {
     for (auto i = first; i < indexes.size(); ++i) {
         auto &fate = fates_[indexes[i]];
@@ -145,12 +145,12 @@ void world::undo(std::vector<std::size_t> const &indexes, std::size_t first, mic
 
 void world::fill_names()
 {
-    for (auto const &op : record_.operations)
-        for (auto const &name : op.names)
+    for (const auto &op : record_.operations)
+        for (const auto &name : op.names)
             fill_name(name, op);
 }
 
-void world::fill_name(std::string const &name, operation const &op)
+void world::fill_name(const std::string &name, const operation &op)
 {
     auto &about = names[name];
     if (op.what != action::look)
@@ -165,40 +165,40 @@ void world::fill_name(std::string const &name, operation const &op)
     if ((op.what == action::extend || op.what == action::release) && op.result != result::no &&
         op.result != result::error)
         if (auto *const mine = const_cast<acquisition *>(acquisition_of(op, name)))
-            mine->changes.push_back({&op, std::any_of(mine->changes.begin(), mine->changes.end(), [&](auto const &one) {
+            mine->changes.push_back({&op, std::any_of(mine->changes.begin(), mine->changes.end(), [&](const auto &one) {
                                          return one.op->client != op.client && done_at(*one.op) > op.called.at;
                                      })});
 }
 
-fate const &world::fate_of(operation const &op) const
+const fate &world::fate_of(const operation &op) const
 {
     return fates_[index_of_.at(op.number)];
 }
 
-operation const *world::commit_of(operation const &op) const
+const operation *world::commit_of(const operation &op) const
 {
     return commits_[index_of_.at(op.number)];
 }
 
-acquisition const *world::acquisition_of(operation const &change, std::string const &name) const
+const acquisition *world::acquisition_of(const operation &change, const std::string &name) const
 {
-    auto const found = names.find(name);
+    const auto found = names.find(name);
     if (found == names.end() || !change.of)
         return nullptr;
-    auto const &all = found->second.acquisitions;
-    auto const at =
-        std::find_if(all.rbegin(), all.rend(), [&](auto const &one) { return one.op->number == change.of; });
+    const auto &all = found->second.acquisitions;
+    const auto at =
+        std::find_if(all.rbegin(), all.rend(), [&](const auto &one) { return one.op->number == change.of; });
     return at == all.rend() ? nullptr : &*at;
 }
 
-microseconds world::settled_at(operation const &op) const
+microseconds world::settled_at(const operation &op) const
 {
     return fate_of(op).settled;
 }
 
 // A token is the time of the clock, whatever the tick, unless it had to be greater to exceed the one before. That of a
 // Java client is the start of its transaction.
-bool world::is_exact(operation const &op) const
+bool world::is_exact(const operation &op) const
 {
     return op.what == action::acquire && op.token &&
            (op.by == maker::java || *op.token >= op.before.value_or(op.called.wall)) &&
@@ -206,39 +206,39 @@ bool world::is_exact(operation const &op) const
 }
 
 // Java clients use the start of their transaction as the current time.
-microseconds world::earliest(operation const &op) const
+microseconds world::earliest(const operation &op) const
 {
-    auto const begun = begun_.find({op.client, op.tx});
+    const auto begun = begun_.find({op.client, op.tx});
     if (op.by == maker::java && begun != begun_.end())
         return begun->second->called.wall;
     return is_exact(op) ? *op.token : op.before.value_or(op.called.wall);
 }
 
-microseconds world::latest(operation const &op) const
+microseconds world::latest(const operation &op) const
 {
     return is_exact(op) ? *op.token : op.after.value_or(op.result == result::none ? ever : op.done.wall);
 }
 
-history::level world::level_of(operation const &op) const
+history::level world::level_of(const operation &op) const
 {
-    auto const begun = begun_.find({op.client, op.tx});
+    const auto begun = begun_.find({op.client, op.tx});
     return begun == begun_.end() ? history::level::committed : begun->second->level;
 }
 
-lease world::granted(operation const &op) const
+lease world::granted(const operation &op) const
 {
-    auto const low = op.until.value_or(earliest(op) + op.at_most);
+    const auto low = op.until.value_or(earliest(op) + op.at_most);
     // If a reply was lost, the library extends once before it reports the grant.
-    auto const last = op.by == maker::library && op.result == result::yes ? op.done.wall : latest(op);
-    auto const high = op.until.value_or(last + op.at_most);
-    auto const at_least = op.at_least.value_or(0);
+    const auto last = op.by == maker::library && op.result == result::yes ? op.done.wall : latest(op);
+    const auto high = op.until.value_or(last + op.at_most);
+    const auto at_least = op.at_least.value_or(0);
     return {low, op.keep_alive ? ever : high, earliest(op) + at_least, latest(op) + at_least, false};
 }
 
-void world::apply(lease &now, operation const &change) const
+void world::apply(lease &now, const operation &change) const
 {
-    auto const low = earliest(change);
-    auto const high = latest(change);
+    const auto low = earliest(change);
+    const auto high = latest(change);
     if (change.what == action::extend) {
         if (change.at_least && change.by != maker::java) {
             now.kept_low = low + *change.at_least;
@@ -251,24 +251,24 @@ void world::apply(lease &now, operation const &change) const
         now.until_high = now.until_high == ever || high == ever ? ever : std::max(high + change.at_most, now.kept_high);
     } else {
         // A run whose lease had ended had nothing to release.
-        auto const by_lease = change.is_of_run ? now.until_low : ever;
+        const auto by_lease = change.is_of_run ? now.until_low : ever;
         now.until_low = std::min(std::max(low, now.kept_low), by_lease);
         now.until_high = std::max(high, now.kept_high);
         now.is_released = true;
     }
 }
 
-lease world::lease_at(acquisition const &mine, operation const &observer) const
+lease world::lease_at(const acquisition &mine, const operation &observer) const
 {
     auto now = granted(*mine.op);
-    auto const seen_until = observer.result == result::none ? ever : observer.done.at;
-    for (auto const &[change, may_be_earlier] : mine.changes) {
-        auto const &fate = fate_of(*change);
-        bool const is_own = in_one_transaction(*change, observer);
+    const auto seen_until = observer.result == result::none ? ever : observer.done.at;
+    for (const auto &[change, may_be_earlier] : mine.changes) {
+        const auto &fate = fate_of(*change);
+        const bool is_own = in_one_transaction(*change, observer);
         if (change == &observer || (is_own ? fate.until < observer.called.at : fate.outcome == fates::undone))
             continue;
-        auto const from = is_own ? change->called.at : fate.from;
-        auto const by = is_own ? done_at(*change) : fate.by;
+        const auto from = is_own ? change->called.at : fate.from;
+        const auto by = is_own ? done_at(*change) : fate.by;
         if (from >= seen_until)
             continue;
         auto next = now;

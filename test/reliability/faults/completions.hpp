@@ -35,7 +35,7 @@ public:
 
     // Creates the file and stops the process, once, if this is the given point of the last tick. A stop without the
     // file has another cause.
-    void at(std::string const &point, int tick)
+    void at(const std::string &point, int tick)
     {
         if (point != point_ || tick != last_)
             return;
@@ -46,7 +46,7 @@ public:
 
     // Works until each tick is done. `attempt` returns whether its tick is now known to be done; an exception because
     // the lock or a connection was lost counts as no.
-    int work_through(std::function<bool(int tick)> const &attempt)
+    int work_through(const std::function<bool(int tick)> &attempt)
     {
         for (int tick = first_; tick <= last_; ++tick)
             while (!gets_done([&] { return attempt(tick); }))
@@ -58,18 +58,18 @@ public:
     std::string job;
 
 private:
-    static bool gets_done(std::function<bool()> const &attempt)
+    static bool gets_done(const std::function<bool()> &attempt)
     try {
         return attempt();
-    } catch (shedlock::lock_lost const &) {
+    } catch (const shedlock::lock_lost &) {
         return false;
-    } catch (shedlock::connection_error const &) { // in_doubt, too
+    } catch (const shedlock::connection_error &) { // in_doubt, too
         return false;
-    } catch (pqxx::in_doubt_error const &) {
+    } catch (const pqxx::in_doubt_error &) {
         return false;
-    } catch (pqxx::failure const &failure) {
-        auto const state = shedlock::libpqxx::sqlstate(failure);
-        bool const is_broken = state.empty() || state.starts_with("57P") || state.starts_with("08");
+    } catch (const pqxx::failure &failure) {
+        const auto state = shedlock::libpqxx::sqlstate(failure);
+        const bool is_broken = state.empty() || state.starts_with("57P") || state.starts_with("08");
         if (!is_broken && state != "SL001")
             throw;
         return false;
@@ -94,10 +94,10 @@ inline bool is_long(int tick)
     return tick % 2 != 0;
 }
 
-inline bool is_done(pqxx::connection &db, std::string const &job, int tick)
+inline bool is_done(pqxx::connection &db, const std::string &job, int tick)
 {
     pqxx::nontransaction direct{db};
-    auto const rows = shedlock::libpqxx::exec(
+    const auto rows = shedlock::libpqxx::exec(
         direct,
         "SELECT last_done_tick >= '2020-01-01 00:00+00'::timestamptz + $2::int * interval '1 minute' FROM "
         "shedlock_locks WHERE name = $1",
@@ -105,17 +105,17 @@ inline bool is_done(pqxx::connection &db, std::string const &job, int tick)
     return !rows.empty() && !rows[0][0].is_null() && rows[0][0].as<bool>();
 }
 
-template <typename Tx> void have_effect(Tx &tx, std::string const &job, int tick)
+template <typename Tx> void have_effect(Tx &tx, const std::string &job, int tick)
 {
     shedlock::libpqxx::exec(tx, "INSERT INTO effects VALUES ($1, $2::int)", {job, std::to_string(tick)});
 }
 
 // Runs the program, and prints a failure that has ended work_through.
-inline int run(int count, char **words, std::function<int(program &)> const &work)
+inline int run(int count, char **words, const std::function<int(program &)> &work)
 try {
     program mine{count, words};
     return work(mine);
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 1;
 }

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 class worker {
 public:
     explicit worker(program &mine)
-        : mine_{mine}, locks_{mine.connection, {.timeout = 2s, .on_event = [](shedlock::event const &) {}}}
+        : mine_{mine}, locks_{mine.connection, {.timeout = 2s, .on_event = [](const shedlock::event &) {}}}
     {
     }
 

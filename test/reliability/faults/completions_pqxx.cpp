@@ -45,7 +45,7 @@ private:
 
     bool by_run(int tick)
     {
-        bool const ran = shedlock::run(*db_, mine_.job, options(tick), [&](pqxx::work &tx) {
+        const bool ran = shedlock::run(*db_, mine_.job, options(tick), [&](pqxx::work &tx) {
             work(tx, tick);
             if (tick % 2 == 1) { // nothing forbids that
                 tx.commit();

@@ -32,15 +32,15 @@ public:
     explicit persistent(std::string where) : where_{std::move(where)} {}
 
     // Returns nullopt if the session was lost. Then it is not known whether the request was carried out.
-    std::optional<pqxx::result> ask(std::string const &sql)
+    std::optional<pqxx::result> ask(const std::string &sql)
     try {
         if (!connection_) {
             connection_ = std::make_unique<pqxx::connection>(where_);
             shedlock::libpqxx::never_reconnect(*connection_);
         }
         return pqxx::nontransaction{*connection_}.exec(sql);
-    } catch (pqxx::failure const &failure) {
-        auto const state = shedlock::libpqxx::sqlstate(failure);
+    } catch (const pqxx::failure &failure) {
+        const auto state = shedlock::libpqxx::sqlstate(failure);
         if (!state.empty() && !state.starts_with("57P") && !state.starts_with("08") && connection_ &&
             connection_->is_open())
             throw;
@@ -50,10 +50,10 @@ public:
     }
 
     // Repeats the request after each loss.
-    pqxx::result insist(std::string const &sql)
+    pqxx::result insist(const std::string &sql)
     {
-        for (auto const end = crowd::now().at + patience; crowd::now().at < end;)
-            if (auto const rows = ask(sql))
+        for (const auto end = crowd::now().at + patience; crowd::now().at < end;)
+            if (const auto rows = ask(sql))
                 return *rows;
         throw std::runtime_error{"no server"};
     }
@@ -68,39 +68,39 @@ using due = std::atomic<microseconds>;
 // The tick after the last one that is done. `first` is the first tick of the backlog, which was announced.
 std::optional<microseconds> oldest_of_backlog(persistent &server, microseconds first, int ticks)
 {
-    auto const rows =
+    const auto rows =
         server.ask("SELECT (extract(epoch FROM last_done_tick) * 1000000)::bigint FROM shedlock WHERE name = 'job'");
     if (!rows)
         return std::nullopt;
-    bool const is_first = rows->empty() || (*rows)[0][0].is_null();
-    auto const next = is_first ? first : (*rows)[0][0].as<microseconds>() + distance;
+    const bool is_first = rows->empty() || (*rows)[0][0].is_null();
+    const auto next = is_first ? first : (*rows)[0][0].as<microseconds>() + distance;
     return next < first + ticks * distance ? std::optional{next} : std::nullopt;
 }
 
 // Half of the runs end at once, so that some sessions are also killed at the beginning or the end of a run.
-[[noreturn]] void be_scheduler(std::string const &where, due const &tick, int backlog, std::uint64_t seed)
+[[noreturn]] void be_scheduler(const std::string &where, const due &tick, int backlog, std::uint64_t seed)
 try {
     crowd::choices random{seed};
     for (persistent server{where};; crowd::pause(random.between(100, 2000))) {
         if (tick == 0)
             continue; // no tick has been announced yet
-        auto const wanted = backlog ? oldest_of_backlog(server, tick, backlog) : std::optional{tick.load()};
+        const auto wanted = backlog ? oldest_of_backlog(server, tick, backlog) : std::optional{tick.load()};
         if (!wanted)
             continue;
-        auto const text = std::to_string(*wanted);
-        auto const work = random.one_in(2) ? 0 : random.between(0, 10);
+        const auto text = std::to_string(*wanted);
+        const auto work = random.one_in(2) ? 0 : random.between(0, 10);
         server.ask("CALL shedlock_run('job', 'INSERT INTO effects VALUES (" + text + "); SELECT pg_sleep(0.001 * " +
                    std::to_string(work) + ")', '10 hours', tick => to_timestamp(" + text +
                    "::numeric / 1000000), retry => true)");
     }
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     ::_exit(1);
 }
 
 class season {
 public:
-    season(std::string const &where, due &tick, seasons kind)
+    season(const std::string &where, due &tick, seasons kind)
         : server_{where}, tick_{tick}, kind_{kind}, random_{std::random_device{}()}
     {
     }
@@ -114,7 +114,7 @@ public:
             std::cout << "tick " << n << std::endl;
             see_through();
         }
-        for (auto const &[what, number] :
+        for (const auto &[what, number] :
              {std::pair{"terminated", terminated_}, {"killed", killed_}, {"longest", longest_}})
             std::cout << "count " << what << ' ' << number << '\n';
     }
@@ -128,7 +128,7 @@ private:
         return ask_for_number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
     }
 
-    microseconds ask_for_number(std::string const &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
+    microseconds ask_for_number(const std::string &sql) { return server_.insist(sql)[0][0].as<microseconds>(); }
 
     // The last of the ticks was due a minute ago.
     void catch_up(int ticks)
@@ -137,7 +137,7 @@ private:
         int done = 0;
         for (auto since = crowd::now().at; done < ticks;) {
             random_.one_in(2) ? cause_fault() : crowd::pause(5000);
-            for (auto const seen = ask_for_number("SELECT count(DISTINCT tick) FROM effects"); done < seen;) {
+            for (const auto seen = ask_for_number("SELECT count(DISTINCT tick) FROM effects"); done < seen;) {
                 std::cout << "tick " << ++done << std::endl;
                 longest_ = std::max(longest_, crowd::now().at - since);
                 since = crowd::now().at;
@@ -149,7 +149,7 @@ private:
 
     void see_through()
     {
-        auto const begin = crowd::now().at;
+        const auto begin = crowd::now().at;
         for (bool is_safe = kind_ == seasons::calm || random_.one_in(4);; is_safe = true) {
             if (!is_safe)
                 cause_fault();
@@ -165,17 +165,17 @@ private:
     // holds the job's lock, at once or a little later. Otherwise it is a random active one, at a random moment.
     void cause_fault()
     {
-        bool const at_random = random_.one_in(4);
-        auto const victim = std::string{"SELECT pid FROM pg_stat_activity WHERE application_name = 'scheduler' AND pid "
+        const bool at_random = random_.one_in(4);
+        const auto victim = std::string{"SELECT pid FROM pg_stat_activity WHERE application_name = 'scheduler' AND pid "
                                         "<> pg_backend_pid() AND "} +
                             (at_random ? "state = 'active' ORDER BY random()"
                                        : "query LIKE 'CALL%' AND pid = (SELECT "
                                          "holder_pid FROM shedlock_locks WHERE name = 'job' AND state = 'held')") +
                             " LIMIT 1";
         crowd::pause(at_random || random_.one_in(2) ? random_.between(0, 5000) : 0);
-        bool const kills = random_.one_in(40);
-        for (auto const end = crowd::now().at + 20'000; crowd::now().at < end;) {
-            auto const rows =
+        const bool kills = random_.one_in(40);
+        for (const auto end = crowd::now().at + 20'000; crowd::now().at < end;) {
+            const auto rows =
                 server_.ask(kills ? victim : "SELECT pg_terminate_backend(pid) FROM (" + victim + ") one");
             if (!rows || rows->empty())
                 continue;
@@ -189,7 +189,7 @@ private:
 
     persistent server_;
     due &tick_;
-    seasons const kind_;
+    const seasons kind_;
     crowd::choices random_;
     microseconds terminated_ = 0, killed_ = 0, longest_ = 0;
 };
@@ -201,8 +201,8 @@ try {
     if (count != 4)
         throw std::runtime_error{"effects CONNECTION TICKS kills|calm|backlog"};
     std::string const where = words[1], how = words[3];
-    auto const kind = how == "calm" ? seasons::calm : how == "backlog" ? seasons::backlog : seasons::kills;
-    int const ticks = std::stoi(words[2]), backlog = kind == seasons::backlog ? ticks : 0;
+    const auto kind = how == "calm" ? seasons::calm : how == "backlog" ? seasons::backlog : seasons::kills;
+    const int ticks = std::stoi(words[2]), backlog = kind == seasons::backlog ? ticks : 0;
     auto &tick = processes::shared_memory<due>();
     std::vector<pid_t> all;
     for (int i = 0; i < (backlog ? 3 : 4); ++i)
@@ -211,13 +211,13 @@ try {
     bool all_well = true;
     try {
         season{where, tick, kind}.have(ticks);
-    } catch (std::exception const &failure) {
+    } catch (const std::exception &failure) {
         std::cerr << failure.what() << std::endl;
         all_well = false;
     }
     all_well &= processes::end_all(all);
     return all_well ? 0 : 1;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

@@ -34,7 +34,7 @@ constexpr auto patience = 1h; // a process that something else stops for a while
 // So short that keep-alive connects at once, perhaps while the process exits.
 shedlock::options const lease{.at_most = 2s, .keep_alive = true};
 
-int run_static(job const &one)
+int run_static(const job &one)
 {
     static shedlock::client locks{one.connection, {.timeout = patience}};
     static auto lock = locks.try_acquire(one.lock, lease);
@@ -47,7 +47,7 @@ struct {
     std::optional<shedlock::lock> lock;
 } late;
 
-int run_late(job const &one)
+int run_late(const job &one)
 {
     late.client.emplace(one.connection, shedlock::client_settings{.timeout = patience});
     late.lock = late.client->try_acquire(one.lock, lease);
@@ -55,18 +55,18 @@ int run_late(job const &one)
     return late.lock ? status : 3;
 }
 
-int run_exit(job const &one)
+int run_exit(const job &one)
 {
     shedlock::client locks{one.connection, {.timeout = patience}};
-    auto const lock = locks.try_acquire(one.lock, lease);
+    const auto lock = locks.try_acquire(one.lock, lease);
     std::this_thread::sleep_for(one.work);
     std::exit(lock ? status : 3);
 }
 
-int run_thread(job const &one)
+int run_thread(const job &one)
 {
     shedlock::client locks{one.connection, {.timeout = patience}};
-    auto const lock = locks.try_acquire(one.lock, lease);
+    const auto lock = locks.try_acquire(one.lock, lease);
     std::jthread const ending{[&] {
         std::this_thread::sleep_for(one.work);
         std::exit(status);
@@ -75,23 +75,23 @@ int run_thread(job const &one)
     return 3;
 }
 
-int run_callback(job const &one)
+int run_callback(const job &one)
 {
     shedlock::client locks{
         one.connection,
         {.timeout = patience,
-         .on_event = [](auto const &) { std::exit(status); }, // on a busy machine the lock may be lost
+         .on_event = [](const auto &) { std::exit(status); }, // on a busy machine the lock may be lost
          .on_activity =
-             [](shedlock::activity const &what) {
+             [](const shedlock::activity &what) {
                  if (what.what == shedlock::activity::kind::extended)
                      std::exit(status);
              }}};
-    auto const lock = locks.try_acquire(one.lock, {.at_most = 100ms + 3 * one.work, .keep_alive = true});
+    const auto lock = locks.try_acquire(one.lock, {.at_most = 100ms + 3 * one.work, .keep_alive = true});
     std::this_thread::sleep_for(1h);
     return 3;
 }
 
-std::map<std::string, std::function<int(job const &)>> const ways{
+const std::map<std::string, std::function<int(const job &)>> ways{
     {"static", run_static}, {"late", run_late}, {"exit", run_exit}, {"thread", run_thread}, {"callback", run_callback}};
 
 } // namespace
@@ -99,7 +99,7 @@ std::map<std::string, std::function<int(job const &)>> const ways{
 int main(int, char **words)
 try {
     return ways.at(words[1])({words[2], words[3], std::chrono::milliseconds{std::stoi(words[4])}});
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

@@ -25,35 +25,35 @@ constexpr int locks = 2;
 std::string acquire(pqxx::connection &connection, int number)
 {
     pqxx::nontransaction direct{connection};
-    auto const name =
+    const auto name =
         "'keeping " + std::to_string(::getpid()) + '.' + std::to_string(number) + std::string(200, 'x') + "'";
-    auto const answer = direct.exec("SELECT shedlock_acquire_token(" + name + ", '1 day', holder => repeat('x', 255))");
+    const auto answer = direct.exec("SELECT shedlock_acquire_token(" + name + ", '1 day', holder => repeat('x', 255))");
     return name + ", " + answer[0][0].c_str();
 }
 
-void extend(pqxx::connection &connection, std::string const &lock, tally &all)
+void extend(pqxx::connection &connection, const std::string &lock, tally &all)
 {
     pqxx::nontransaction direct{connection};
-    bool const done = direct.exec("SELECT shedlock_extend_token(" + lock + ", '1 day')")[0][0].as<bool>();
+    const bool done = direct.exec("SELECT shedlock_extend_token(" + lock + ", '1 day')")[0][0].as<bool>();
     ++(done ? all.extends : all.lost);
 }
 
-void work(pqxx::connection &connection, std::string const &lock, tally &all)
+void work(pqxx::connection &connection, const std::string &lock, tally &all)
 try {
     pqxx::nontransaction{connection}.exec("INSERT INTO work SELECT 1 FROM shedlock_guard_token(" + lock + ")");
     ++all.guarded;
-} catch (pqxx::sql_error const &failure) {
+} catch (const pqxx::sql_error &failure) {
     if (shedlock::libpqxx::sqlstate(failure) != "SL001")
         throw;
     ++all.lost;
 }
 
-[[noreturn]] void be_client(std::string const &where, int number, std::string const &lock, tally &all)
+[[noreturn]] void be_client(const std::string &where, int number, const std::string &lock, tally &all)
 try {
     pqxx::connection connection{where};
     for (;;)
         number / locks % 2 ? extend(connection, lock, all) : work(connection, lock, all);
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     ::_exit(1);
 }
@@ -69,7 +69,7 @@ try {
     std::vector<std::string> held;
     for (int i = 0; i < locks; ++i)
         held.push_back(acquire(connection, i));
-    for (auto const *const sql : {"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"})
+    for (const auto *const sql : {"BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1"})
         pqxx::nontransaction{connection}.exec(sql);
 
     auto &all = processes::shared_memory<tally>();
@@ -81,10 +81,10 @@ try {
     for (int i = 0; i < 3600 && all.lost == 0 && (all.extends == 0 || all.guarded == 0);
          ++i) // a busy machine may need longer
         ::usleep(50'000);
-    bool const all_well = processes::end_all(clients);
+    const bool all_well = processes::end_all(clients);
     std::cout << "extends " << all.extends << " guarded " << all.guarded << " lost " << all.lost << '\n';
     return all_well ? 0 : 1;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

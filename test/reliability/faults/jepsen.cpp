@@ -34,7 +34,7 @@ struct setting {
     bool is_guarded, stops_clients;
     microseconds second;
 
-    [[nodiscard]] std::string connection_of(std::string const &whose) const
+    [[nodiscard]] std::string connection_of(const std::string &whose) const
     {
         return connection + " application_name='" + name + '.' + whose + "'";
     }
@@ -54,9 +54,9 @@ std::mt19937 random_bits{std::random_device{}()};
 
 class client_process {
 public:
-    client_process(setting const &how, int number, tally &all)
+    client_process(const setting &how, int number, tally &all)
         : how_{how}, all_{all}, locks_{how.connection_of("locks" + std::to_string(number)),
-                                       {.on_event = [](shedlock::event const &) {}}},
+                                       {.on_event = [](const shedlock::event &) {}}},
           data_{how.connection_of("data")}
     {
     }
@@ -66,19 +66,19 @@ public:
         auto lock = locks_.acquire(how_.name, {.at_most = 2 * how_.second, .keep_alive = true}, 20 * how_.second);
         if (!lock)
             return;
-        auto const before =
+        const auto before =
             pqxx::nontransaction{data_}.exec("SELECT elements FROM added" + how_.at_my_row())[0][0].as<std::string>();
         std::this_thread::sleep_for(how_.second * std::uniform_int_distribution{0, 1999}(random_bits) / 1000);
         write(*lock, before);
         lock->release();
-    } catch (shedlock::lock_lost const &) {        // the guard refused the write, or the release found the lock lost
-    } catch (shedlock::connection_error const &) { // our session was stopped
+    } catch (const shedlock::lock_lost &) {        // the guard refused the write, or the release found the lock lost
+    } catch (const shedlock::connection_error &) { // our session was stopped
     }
 
 private:
-    void write(shedlock::lock const &lock, std::string const &before)
+    void write(const shedlock::lock &lock, const std::string &before)
     try {
-        auto const element = all_.attempts++;
+        const auto element = all_.attempts++;
         pqxx::work work{data_};
         work.exec("UPDATE added SET elements = '" + before + "'::int[] || " + std::to_string(element) +
                   how_.at_my_row());
@@ -88,23 +88,23 @@ private:
             work.commit();
         });
         all_.acknowledged.at(element) = true;
-    } catch (shedlock::lock_lost const &) {
+    } catch (const shedlock::lock_lost &) {
         ++all_.refused;
         throw;
     }
 
-    setting const &how_;
+    const setting &how_;
     tally &all_;
     shedlock::client locks_;
     pqxx::connection data_;
 };
 
-[[noreturn]] void be_client(setting const &how, int number, tally &all)
+[[noreturn]] void be_client(const setting &how, int number, tally &all)
 try {
     random_bits.seed(std::random_device{}());
     for (client_process one{how, number, all};;)
         one.add_one();
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     ::_exit(1);
 }
@@ -113,7 +113,7 @@ try {
 
 class stopper {
 public:
-    stopper(setting const &how, std::vector<pid_t> const &clients)
+    stopper(const setting &how, const std::vector<pid_t> &clients)
         : how_{how}, clients_{clients}, connection_{how.connection}
     {
     }
@@ -121,41 +121,41 @@ public:
 
     void stop()
     {
-        auto const number = std::uniform_int_distribution<std::size_t>{0, clients_.size() - 1}(random_bits);
+        const auto number = std::uniform_int_distribution<std::size_t>{0, clients_.size() - 1}(random_bits);
         stopped_ = how_.stops_clients ? std::vector{clients_[number]}
                                       : sessions(random_bits() % 2 ? "locks" + std::to_string(number) : "locks%");
-        for (auto const one : stopped_)
+        for (const auto one : stopped_)
             ::kill(one, SIGSTOP);
     }
 
     void resume() noexcept
     {
-        for (auto const one : stopped_)
+        for (const auto one : stopped_)
             ::kill(one, SIGCONT);
         stopped_.clear();
     }
 
-    std::vector<pid_t> sessions(std::string const &whose)
+    std::vector<pid_t> sessions(const std::string &whose)
     {
         std::vector<pid_t> found;
-        for (auto const &row : pqxx::nontransaction{connection_}.exec(
+        for (const auto &row : pqxx::nontransaction{connection_}.exec(
                  "SELECT pid FROM pg_stat_activity WHERE application_name LIKE '" + how_.name + '.' + whose + "'"))
             found.push_back(row[0].as<pid_t>());
         return found;
     }
 
 private:
-    setting const &how_;
-    std::vector<pid_t> const &clients_;
+    const setting &how_;
+    const std::vector<pid_t> &clients_;
     pqxx::connection connection_;
     std::vector<pid_t> stopped_;
 };
 
-void report(setting const &how, tally const &all, int pauses)
+void report(const setting &how, const tally &all, int pauses)
 {
     pqxx::connection connection{how.connection};
     std::vector<bool> is_there(all.acknowledged.size());
-    for (auto const &row :
+    for (const auto &row :
          pqxx::nontransaction{connection}.exec("SELECT unnest(elements) FROM added" + how.at_my_row()))
         is_there.at(row[0].as<std::size_t>()) = true;
     int added = 0, lost = 0;
@@ -170,10 +170,10 @@ void report(setting const &how, tally const &all, int pauses)
 
 int main(int count, char **words)
 try {
-    std::vector<std::string> const given{words + 1, words + count};
+    const std::vector<std::string> given{words + 1, words + count};
     if (given.size() != 6)
         throw std::runtime_error{"jepsen CONNECTION NAME guarded|unguarded clients|sessions SECOND SECONDS"};
-    setting const how{given[0], given[1], given[2] == "guarded", given[3] == "clients",
+    const setting how{given[0], given[1], given[2] == "guarded", given[3] == "clients",
                       std::chrono::milliseconds{std::stoi(given[4])}};
     auto &all = processes::shared_memory<tally>();
     std::vector<pid_t> clients;
@@ -183,19 +183,19 @@ try {
 
     int pauses = 0;
     stopper stops{how, clients};
-    for (auto const end = std::chrono::steady_clock::now() + std::stoi(given[5]) * how.second;
+    for (const auto end = std::chrono::steady_clock::now() + std::stoi(given[5]) * how.second;
          std::chrono::steady_clock::now() < end; ++pauses) {
         std::this_thread::sleep_for(5 * how.second);
         stops.stop();
         std::this_thread::sleep_for(5 * how.second);
         stops.resume();
     }
-    bool const all_well = processes::end_all(clients);
+    const bool all_well = processes::end_all(clients);
     while (!stops.sessions("%").empty()) // until the server has carried out the last requests
         std::this_thread::sleep_for(50ms);
     report(how, all, pauses);
     return all_well ? 0 : 1;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

@@ -75,23 +75,23 @@ struct kept {
 
 // The client's view at one moment: held, and until when.
 struct claim {
-    kept const &of;
+    const kept &of;
     instant until;
 };
 
-void tell(shedlock::event const &what)
+void tell(const shedlock::event &what)
 {
     constexpr std::array kinds{"extend_failing",  "extend_recovered", "lost",
                                "not_released",    "release_unclear",  "not_reported",
                                "acquire_failing", "acquire_recovered"};
-    auto const &names = what.lock.list(); // empty if the event is about many
+    const auto &names = what.lock.list(); // empty if the event is about many
     say() << "event " << kinds.at(static_cast<std::size_t>(what.what)) << ' ' << (names.empty() ? "all" : names.front())
           << std::endl;
 }
 
 shedlock::names names_of(int number)
 {
-    auto const name = std::to_string(number);
+    const auto name = std::to_string(number);
     return number % 10 == 9 ? shedlock::names{name, name + 'b', name + 'c'} : shedlock::names{name};
 }
 
@@ -111,16 +111,16 @@ public:
     try {
         if (!connection_)
             connection_ = std::make_unique<pqxx::connection>(where_);
-        auto const answer = pqxx::nontransaction{*connection_}.exec(
+        const auto answer = pqxx::nontransaction{*connection_}.exec(
             "SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM lock_until) * "
             "1000000)::bigint, (SELECT count(*) FROM pg_stat_activity WHERE usename = 'app') FROM shedlock");
         std::unordered_map<std::string, row> rows;
-        for (auto const &one : answer)
+        for (const auto &one : answer)
             rows.emplace(one[0].c_str(), row{one[1].as<std::int64_t>(), by_our_clock(one[2].as<std::int64_t>())});
         if (!answer.empty())
             connections = std::max(connections, answer[0][3].as<int>());
         return rows;
-    } catch (pqxx::failure const &) {
+    } catch (const pqxx::failure &) {
         connection_.reset();
         return {};
     }
@@ -131,7 +131,7 @@ private:
     // The server runs on this machine, so it has the same clock.
     static instant by_our_clock(std::int64_t since_epoch)
     {
-        auto const now = std::chrono::system_clock::now().time_since_epoch();
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
         return clock::now() + clock::duration{since_epoch} - std::chrono::duration_cast<clock::duration>(now);
     }
 
@@ -143,7 +143,7 @@ private:
 
 class scene {
 public:
-    scene(std::string const &where, std::string observed_by, milliseconds timeout)
+    scene(const std::string &where, std::string observed_by, milliseconds timeout)
         : client_{where, {.timeout = timeout, .on_event = tell}}, observer_{std::move(observed_by)}
     {
         observer_.look(); // opens its connection before the client opens any
@@ -162,31 +162,31 @@ public:
     {
         if (all_.empty())
             return;
-        auto const claims = note_claims();
-        auto const rows = observer_.look();
-        auto const now = clock::now();
+        const auto claims = note_claims();
+        const auto rows = observer_.look();
+        const auto now = clock::now();
         threads_ = std::max(threads_, std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {}));
         if (rows.empty())
             return;
         away_ = std::max(away_, now - answered_);
         answered_ = now;
-        for (auto const &one : claims)
+        for (const auto &one : claims)
             if (now < one.until) // so the claim also held when the server looked
                 check(one, rows);
     }
 
     void report()
     {
-        auto const now = clock::now();
+        const auto now = clock::now();
         auto least_left = clock::duration::max();
-        auto const held = std::ranges::count_if(all_, [&](kept &one) {
+        const auto held = std::ranges::count_if(all_, [&](kept &one) {
             bool const is_held = one.lock.held();
             if (is_held)
                 least_left = std::min(least_left, one.least_left);
             one.least_left = clock::duration::max();
             return is_held;
         });
-        auto const used = processor_of_library();
+        const auto used = processor_of_library();
         say() << "report held " << held << " rows " << rows_ << " wrong " << wrong_ << " extends " << extends_
               << " left " << in_ms(least_left) << " away " << in_ms(away_) << " connections " << observer_.connections
               << " threads " << threads_ << " seconds " << in_ms(now - began_) / 1000 << " processor " << used - used_
@@ -199,7 +199,7 @@ public:
 
     void fresh()
     {
-        auto const soon = clock::now() + std::chrono::minutes{30};
+        const auto soon = clock::now() + std::chrono::minutes{30};
         say() << "fresh locks " << std::ranges::count_if(all_, [&](kept &one) { return one.lock.deadline() > soon; })
               << std::endl;
     }
@@ -209,7 +209,7 @@ public:
         for (auto &one : all_)
             try {
                 one.lock.release();
-            } catch (shedlock::lock_lost const &) {
+            } catch (const shedlock::lock_lost &) {
             }
     }
 
@@ -219,11 +219,11 @@ public:
     {
         std::atomic<bool> is_over = false;
         std::jthread const stuck{[&] {
-            auto const &lock = all_.front().lock;
+            const auto &lock = all_.front().lock;
             while (!is_over)
                 try {
                     client_.extend(lock.names(), lock.token(), std::chrono::hours{1});
-                } catch (shedlock::error const &) { // another transaction has its row
+                } catch (const shedlock::error &) { // another transaction has its row
                 }
         }};
         std::array<std::vector<double>, 10> took;
@@ -235,10 +235,10 @@ public:
         }
         is_over = true;
         std::vector<double> all;
-        for (auto const &one : took)
+        for (const auto &one : took)
             all.insert(all.end(), one.begin(), one.end());
         std::ranges::sort(all);
-        auto const at = [&](double share) {
+        const auto at = [&](double share) {
             return all.at(static_cast<std::size_t>(share * static_cast<double>(all.size() - 1)));
         };
         say() << "callers count " << all.size() << " failed " << failed << " median " << at(0.5) << " most " << at(0.99)
@@ -248,23 +248,23 @@ public:
     void cycles()
     {
         cycle(1000);
-        auto const descriptors = open_files();
-        auto const megabytes = memory();
-        auto const failed = cycle(100'000);
+        const auto descriptors = open_files();
+        const auto megabytes = memory();
+        const auto failed = cycle(100'000);
         say() << "cycles failed " << failed << " descriptors " << open_files() - descriptors << " megabytes "
               << memory() - megabytes << std::endl;
     }
 
 private:
-    int call_for_20_s(std::string const &name, std::vector<double> &took)
+    int call_for_20_s(const std::string &name, std::vector<double> &took)
     {
         int failed = 0;
-        for (auto const end = clock::now() + std::chrono::seconds{20}; clock::now() < end;) {
-            auto const begin = clock::now();
+        for (const auto end = clock::now() + std::chrono::seconds{20}; clock::now() < end;) {
+            const auto begin = clock::now();
             try {
-                auto const lock = client_.try_acquire(name, {.at_most = std::chrono::minutes{1}});
+                const auto lock = client_.try_acquire(name, {.at_most = std::chrono::minutes{1}});
                 took.push_back(in_ms(clock::now() - begin));
-            } catch (shedlock::error const &) {
+            } catch (const shedlock::error &) {
                 ++failed;
             }
         }
@@ -276,8 +276,8 @@ private:
         int failed = 0;
         for (int i = 0; i < count; ++i)
             try {
-                auto const lock = client_.try_acquire("cycle", {.at_most = std::chrono::minutes{1}});
-            } catch (shedlock::error const &) { // its session was ended
+                const auto lock = client_.try_acquire("cycle", {.at_most = std::chrono::minutes{1}});
+            } catch (const shedlock::error &) { // its session was ended
                 ++failed;
             }
         return failed;
@@ -300,7 +300,7 @@ private:
     {
         std::vector<claim> claims;
         for (auto &one : all_) {
-            auto const until = one.lock.deadline();
+            const auto until = one.lock.deadline();
             extends_ += until > one.seen;
             one.seen = until;
             one.least_left = std::min(one.least_left, until - clock::now());
@@ -310,11 +310,11 @@ private:
         return claims;
     }
 
-    void check(claim const &claimed, std::unordered_map<std::string, row> const &rows)
+    void check(const claim &claimed, const std::unordered_map<std::string, row> &rows)
     {
-        for (auto const &name : claimed.of.lock.names().list()) {
-            auto const found = rows.find(name);
-            bool const is_so = found != rows.end() && shedlock::token{found->second.token} == claimed.of.lock.token() &&
+        for (const auto &name : claimed.of.lock.names().list()) {
+            const auto found = rows.find(name);
+            const bool is_so = found != rows.end() && shedlock::token{found->second.token} == claimed.of.lock.token() &&
                                found->second.until > claimed.until;
             ++(is_so ? rows_ : wrong_);
         }
@@ -336,7 +336,7 @@ bool has_input(milliseconds wait)
     return ::poll(&input, 1, static_cast<int>(wait.count())) > 0;
 }
 
-void obey(scene &here, std::string const &command)
+void obey(scene &here, const std::string &command)
 {
     if (command == "report") {
         here.compare();
@@ -348,7 +348,7 @@ void obey(scene &here, std::string const &command)
         return here.callers();
     if (command == "cycles")
         return here.cycles();
-    auto const begin = clock::now();
+    const auto begin = clock::now();
     command == "release" ? here.release() : here.destroy();
     say() << command << " ms " << in_ms(clock::now() - begin) << std::endl;
 }
@@ -369,7 +369,7 @@ try {
                 return 0;
             obey(here, command);
         }
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

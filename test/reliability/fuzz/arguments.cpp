@@ -15,29 +15,29 @@ constexpr __int128 impossible = 9'222'600'000'000'000'000;
 constexpr __int128 before_history = -200'000'000'000'000'000; // 6,300 years ago; timestamps begin in 4713 BC
 constexpr __int128 doubtful = 4'400'000'000'000'000'000;      // 139,000 years must work
 
-bool is_infinite(interval const &i)
+bool is_infinite(const interval &i)
 {
     return (i.microseconds == INT64_MAX && i.days == INT32_MAX && i.months == INT32_MAX) ||
            (i.microseconds == INT64_MIN && i.days == INT32_MIN && i.months == INT32_MIN);
 }
 
 // If there are months, they are added first, then days, then the rest, and each sum must be a timestamp.
-bool has_huge_part(interval const &i)
+bool has_huge_part(const interval &i)
 {
-    auto const is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
-    __int128 const months = i.months * (31 * day);
+    const auto is_huge = [](__int128 part) { return part > doubtful || part < before_history; };
+    const __int128 months = i.months * (31 * day);
     return i.months != 0 && (is_huge(months) || is_huge(months + i.days * day) || is_huge(i.microseconds));
 }
 
 // 22004 if it is NULL, 22023 below the minimum, 22008 beyond the range of timestamp.
-void check_interval(std::optional<interval> const &given, __int128 at_least, circumstances const &about,
+void check_interval(const std::optional<interval> &given, __int128 at_least, const circumstances &about,
                     expected_errors &errors)
 {
     if (!given)
         return errors.must("22004");
     if (is_infinite(*given) && about.server_version >= 170000)
         return errors.must("22023");
-    auto const span = length_of(*given);
+    const auto span = length_of(*given);
     if (span.least > impossible)
         errors.must("22008");
     if (span.most > doubtful || span.least < before_history || has_huge_part(*given))
@@ -56,7 +56,7 @@ bool is_for_administrators(function what)
     return what == function::pause || what == function::resume || what == function::force_release;
 }
 
-void check_text(std::optional<std::string> const &given, circumstances const &about, expected_errors &errors)
+void check_text(const std::optional<std::string> &given, const circumstances &about, expected_errors &errors)
 {
     if (given && !is_valid(about.of_database, *given))
         errors.must("22021");
@@ -64,33 +64,33 @@ void check_text(std::optional<std::string> const &given, circumstances const &ab
 
 // If a row has the name, it is accepted, even if it is too long; the empty name only from administrators. Without a
 // row, only a name that can be stored is accepted.
-void check_name(std::optional<std::string> const &name, call const &made, circumstances const &about, rows const &known,
+void check_name(const std::optional<std::string> &name, const call &made, const circumstances &about, const rows &known,
                 expected_errors &errors)
 {
     if (!name)
         return errors.must("22004");
     check_text(name, about, errors);
-    bool const has_row = known.count(*name) > 0;
+    const bool has_row = known.count(*name) > 0;
     if (name->empty() && !(has_row && is_for_administrators(made.what)))
         errors.must("22023");
-    bool const is_too_long =
+    const bool is_too_long =
         is_valid(about.of_database, *name) && count_characters(about.of_database, *name) > about.name_limit;
-    bool const is_array_literal = !name->empty() && name->front() == '{' && name->back() == '}';
+    const bool is_array_literal = !name->empty() && name->front() == '{' && name->back() == '}';
     if (!is_too_long && !is_array_literal)
         return;
-    auto const refusal = is_array_literal ? "22023" : "22001";
+    const auto refusal = is_array_literal ? "22023" : "22001";
     if (has_row && about.is_portable && known.at(*name).locked_at == minus_infinity)
         errors.may(refusal); // the portable edition treats that as a row that was never acquired
     if (!has_row) {
         // With several names, the portable edition may find another one lost before it finds this.
-        bool const is_acquire = made.what == function::acquire || made.what == function::acquire_token;
+        const bool is_acquire = made.what == function::acquire || made.what == function::acquire_token;
         errors.may_or_must(!made.is_array || !about.is_portable || is_acquire, refusal);
         if (made.what == function::complete || made.what == function::complete_token)
             errors.may("SL001"); // for an earlier name
     }
 }
 
-void check_names(call const &made, circumstances const &about, rows const &known, expected_errors &errors)
+void check_names(const call &made, const circumstances &about, const rows &known, expected_errors &errors)
 {
     if (made.name_is_null)
         return errors.must("22004");
@@ -106,9 +106,9 @@ void check_names(call const &made, circumstances const &about, rows const &known
         return errors.must("22023");
     if (made.dimensions > 1)
         errors.must("2202E");
-    for (auto const &name : made.names)
+    for (const auto &name : made.names)
         check_name(name, made, about, known, errors);
-    auto const distinct = std::set<std::optional<std::string>>(made.names.begin(), made.names.end());
+    const auto distinct = std::set<std::optional<std::string>>(made.names.begin(), made.names.end());
     if (distinct.size() < made.names.size())
         errors.must("22023");
 }
@@ -117,10 +117,10 @@ void check_names(call const &made, circumstances const &about, rows const &known
 constexpr moment first = -211'813'488'000'000'000, end = 9'223'371'331'200'000'000; // 4713 BC, 294277 AD
 
 // The portable edition converts the token of a guard or a completion to a timestamp, and calculates with it.
-void check_token(std::optional<std::int64_t> token, call const &made, circumstances const &about,
+void check_token(std::optional<std::int64_t> token, const call &made, const circumstances &about,
                  expected_errors &errors)
 {
-    bool const is_change = made.what == function::extend_token || made.what == function::release_token;
+    const bool is_change = made.what == function::extend_token || made.what == function::release_token;
     if (!token)
         errors.must("22004");
     else if (about.is_portable && !is_change && (*token < first + epoch_difference || *token >= end))
@@ -129,7 +129,7 @@ void check_token(std::optional<std::int64_t> token, call const &made, circumstan
         errors.may("22003");
 }
 
-void check_tick(std::optional<moment> const &tick, moment before, moment after, expected_errors &errors)
+void check_tick(const std::optional<moment> &tick, moment before, moment after, expected_errors &errors)
 {
     if (!tick)
         return;
@@ -141,10 +141,10 @@ void check_tick(std::optional<moment> const &tick, moment before, moment after, 
         errors.may_or_must(*tick > after + 60 * second, "22023");
 }
 
-void check_lease(call const &made, session const &caller, circumstances const &about, bool is_extend,
+void check_lease(const call &made, const session &caller, const circumstances &about, bool is_extend,
                  expected_errors &errors)
 {
-    auto const at_most = made.at_most ? made.at_most : caller.default_at_most;
+    const auto at_most = made.at_most ? made.at_most : caller.default_at_most;
     check_interval(at_most, millisecond, about, errors);
     if (is_extend && !made.at_least)
         return;
@@ -153,7 +153,7 @@ void check_lease(call const &made, session const &caller, circumstances const &a
         errors.may_or_must(length_of(*made.at_least).least > length_of(*at_most).most, "22023");
 }
 
-void check_command(std::optional<std::string> const &sql, expected_errors &errors)
+void check_command(const std::optional<std::string> &sql, expected_errors &errors)
 {
     if (!sql)
         errors.must("22004");
@@ -163,23 +163,23 @@ void check_command(std::optional<std::string> const &sql, expected_errors &error
 
 } // namespace
 
-length length_of(interval const &i)
+length length_of(const interval &i)
 {
-    __int128 const rest = i.microseconds + i.days * day;
+    const __int128 rest = i.microseconds + i.days * day;
     // Over 400 years a month has 30.436875 days on average, and no number of months deviates from that by three days. A
     // single month has 28 to 31 days.
-    __int128 const average = i.months * (30'436'875 * day / 1'000'000);
-    __int128 const least = std::max(average - 3 * day, std::min(i.months * (28 * day), i.months * (31 * day)));
-    __int128 const most = std::min(average + 3 * day, std::max(i.months * (28 * day), i.months * (31 * day)));
+    const __int128 average = i.months * (30'436'875 * day / 1'000'000);
+    const __int128 least = std::max(average - 3 * day, std::min(i.months * (28 * day), i.months * (31 * day)));
+    const __int128 most = std::min(average + 3 * day, std::max(i.months * (28 * day), i.months * (31 * day)));
     return {rest + least, rest + most};
 }
 
-expected_errors errors_of(call const &made, session const &caller, circumstances const &about, rows const &known,
+expected_errors errors_of(const call &made, const session &caller, const circumstances &about, const rows &known,
                           moment before, moment after)
 {
     expected_errors errors;
-    bool const is_extend = made.what == function::extend || made.what == function::extend_token;
-    for (char const letter : signature_of(made.what).arguments)
+    const bool is_extend = made.what == function::extend || made.what == function::extend_token;
+    for (const char letter : signature_of(made.what).arguments)
         switch (letter) {
         case 'n':
             check_names(made, about, known, errors);

@@ -37,7 +37,7 @@ std::string any_blank(random_numbers &random)
     return {" \t\n\v\f\r"[random.between(0, 5)]};
 }
 
-std::string any_name(random_numbers &random, knowledge const &about)
+std::string any_name(random_numbers &random, const knowledge &about)
 {
     switch (random.between(1, 40)) {
     case 1:
@@ -70,7 +70,7 @@ std::string any_name(random_numbers &random, knowledge const &about)
     }
 }
 
-void choose_names(random_numbers &random, knowledge const &about, call &made)
+void choose_names(random_numbers &random, const knowledge &about, call &made)
 {
     made.is_array = signature_of(made.what).takes_arrays && random.one_in(3);
     made.name_is_null = random.one_in(100);
@@ -158,37 +158,37 @@ interval usual_at_most(random_numbers &random)
     return random.any_of(list);
 }
 
-bool is_surely_free(knowledge const &about, call const &made)
+bool is_surely_free(const knowledge &about, const call &made)
 {
-    return std::all_of(made.names.begin(), made.names.end(), [&](auto const &name) {
+    return std::all_of(made.names.begin(), made.names.end(), [&](const auto &name) {
         auto const found = name ? about.known.find(*name) : about.known.end();
         return found == about.known.end() || found->second.lock_until <= about.now;
     });
 }
 
 // A long wait only if none is needed; other waits are errors, or very short.
-std::optional<interval> any_wait(random_numbers &random, knowledge const &about, call const &made)
+std::optional<interval> any_wait(random_numbers &random, const knowledge &about, const call &made)
 {
-    auto const usual = random.one_in(8) ? interval{random.between(1, 2000), 0, 0} : interval{0, 0, 0};
+    const auto usual = random.one_in(8) ? interval{random.between(1, 2000), 0, 0} : interval{0, 0, 0};
     if (random.one_in(100) && is_surely_free(about, made) && !made.tick)
         return interval{0, 0, 1};
-    auto const chosen = any_interval(random, usual);
-    bool const may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
+    const auto chosen = any_interval(random, usual);
+    const bool may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
     return may_be_long ? usual : chosen;
 }
 
-rows::const_iterator found_row(knowledge const &about, call const &made)
+rows::const_iterator found_row(const knowledge &about, const call &made)
 {
     return made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
 }
 
 moment near(random_numbers &random, moment t)
 {
-    bool const is_finite = t != infinity && t != minus_infinity;
+    const bool is_finite = t != infinity && t != minus_infinity;
     return is_finite && random.one_in(3) ? t + random.between(-1, 1) : t;
 }
 
-std::optional<moment> any_tick(random_numbers &random, knowledge const &about, call const &made)
+std::optional<moment> any_tick(random_numbers &random, const knowledge &about, const call &made)
 {
     if (!random.one_in(4))
         return std::nullopt;
@@ -206,16 +206,16 @@ std::optional<moment> any_tick(random_numbers &random, knowledge const &about, c
     case 6:
         return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
     case 7: // the tick is the row's locked_at
-        if (auto const found = found_row(about, made); found != about.known.end())
+        if (const auto found = found_row(about, made); found != about.known.end())
             return found->second.locked_at;
         return about.now;
     case 8: // the last tick, or a microsecond before or after it
     case 9:
-        if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_tick)
+        if (const auto found = found_row(about, made); found != about.known.end() && found->second.last_tick)
             return near(random, *found->second.last_tick);
         return about.now;
     case 10:
-        if (auto const found = found_row(about, made); found != about.known.end() && found->second.last_done_tick)
+        if (const auto found = found_row(about, made); found != about.known.end() && found->second.last_done_tick)
             return near(random, *found->second.last_done_tick);
         return about.now;
     default:
@@ -230,9 +230,9 @@ std::optional<bool> mostly(random_numbers &random, bool usual)
     return random.one_in(4) ? !usual : usual;
 }
 
-std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &about, call const &made)
+std::optional<std::int64_t> any_token(random_numbers &random, const knowledge &about, const call &made)
 {
-    auto const found = found_row(about, made);
+    const auto found = found_row(about, made);
     switch (random.between(1, 22)) {
     case 1:
         return std::nullopt;
@@ -260,11 +260,11 @@ std::optional<std::int64_t> any_token(random_numbers &random, knowledge const &a
 }
 
 // The row's own number, or one that nearly matches.
-std::string number_near(random_numbers &random, row const *of)
+std::string number_near(random_numbers &random, const row *of)
 {
-    auto const token =
+    const auto token =
         of ? static_cast<std::uint64_t>(of->locked_at) + static_cast<std::uint64_t>(epoch_difference) : std::uint64_t{};
-    auto const number = std::to_string(static_cast<std::int64_t>(token));
+    const auto number = std::to_string(static_cast<std::int64_t>(token));
     switch (random.between(1, 36)) {
     case 1:
         return "0" + number;
@@ -295,13 +295,13 @@ std::string number_near(random_numbers &random, row const *of)
     }
 }
 
-std::optional<std::string> any_text(random_numbers &random, knowledge const &about, call const &made)
+std::optional<std::string> any_text(random_numbers &random, const knowledge &about, const call &made)
 {
     if (random.one_in(made.what == function::run ? 50 : 4))
         return std::nullopt;
     if (made.what == function::run)
         return any_command(random).sql;
-    auto const found = found_row(about, made);
+    const auto found = found_row(about, made);
     switch (random.between(1, 8)) {
     case 7:
     case 8:
@@ -319,24 +319,24 @@ std::optional<std::string> any_text(random_numbers &random, knowledge const &abo
 
 } // namespace
 
-signature const &signature_of(function what)
+const signature &signature_of(function what)
 {
     return signatures[static_cast<int>(what)];
 }
 
-command const &any_command(random_numbers &random)
+const command &any_command(random_numbers &random)
 {
     return random.any_of(commands);
 }
 
-char const *sqlstate_of_command(std::string const &sql, bool is_portable)
+const char *sqlstate_of_command(const std::string &sql, bool is_portable)
 {
-    auto const *const found =
-        std::find_if(std::begin(commands), std::end(commands), [&](command const &c) { return sql == c.sql; });
+    const auto *const found =
+        std::find_if(std::begin(commands), std::end(commands), [&](const command &c) { return sql == c.sql; });
     return is_portable && found->on_portable ? found->on_portable : found->sqlstate;
 }
 
-std::string near_session(random_numbers &random, knowledge const &about)
+std::string near_session(random_numbers &random, const knowledge &about)
 {
     static constexpr std::string_view pids[] = {"0", "1", "01", "999999999", "1234567890", "", "+1", "1 "};
     static constexpr std::string_view starts[] = {
@@ -344,9 +344,9 @@ std::string near_session(random_numbers &random, knowledge const &about)
     static constexpr std::string_view dots[] = {",", ",", ",", ":", "", ".."};
     static constexpr std::string_view servers[] = {"00000000", "ffffffff",  "0123abcd", "FFFFFFFF",
                                                    "1234567",  "123456789", "",         "abcdefgh"};
-    auto const &own = random.any_of(about.sessions);
-    auto const dot = own.find('.'), last_dot = own.rfind('.');
-    auto const mostly = [&](std::string const &usual, auto const &others) {
+    const auto &own = random.any_of(about.sessions);
+    const auto dot = own.find('.'), last_dot = own.rfind('.');
+    const auto mostly = [&](const std::string &usual, const auto &others) {
         return random.one_in(9) ? std::string{random.any_of(others)} : usual;
     };
     auto text = mostly("/", std::vector{"", "//"}) + mostly(own.substr(1, dot - 1), pids) + mostly(".", dots) +
@@ -357,7 +357,7 @@ std::string near_session(random_numbers &random, knowledge const &about)
     return text;
 }
 
-std::string near_ours(random_numbers &random, knowledge const &about, row const *of)
+std::string near_ours(random_numbers &random, const knowledge &about, const row *of)
 {
     static constexpr std::string_view heads[] = {"",
                                                  "",
@@ -399,7 +399,7 @@ std::string near_ours(random_numbers &random, knowledge const &about, row const 
     return text + number_near(random, of);
 }
 
-call random_call(random_numbers &random, knowledge const &about)
+call random_call(random_numbers &random, const knowledge &about)
 {
     static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
                                          function::extend_token, function::release,       function::release_token,

@@ -20,7 +20,7 @@ struct row {
     std::string locked_by;
     std::optional<moment> lock_at_least_until;
     std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
-    bool operator==(row const &) const = default;
+    bool operator==(const row &) const = default;
 };
 using rows = std::map<std::string, row>;
 
@@ -51,11 +51,11 @@ inline constexpr int functions = 14;
 // Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, d done, e ends_with_session,
 // x holder, reason or command.
 struct signature {
-    char const *name;
+    const char *name;
     std::string_view arguments;
     bool takes_arrays;
 };
-signature const &signature_of(function);
+const signature &signature_of(function);
 
 struct call {
     function what;
@@ -71,33 +71,33 @@ struct call {
     std::optional<std::string> text{};
 };
 
-std::string description(call const &);
+std::string description(const call &);
 
 // A readable description of the row of that name, if there is one.
-std::string description(rows const &, std::string const &name);
+std::string description(const rows &, const std::string &name);
 
 struct command {
-    char const *sql;
-    char const *sqlstate;              // null if it works
-    char const *on_portable = nullptr; // if it differs there
+    const char *sql;
+    const char *sqlstate;              // null if it works
+    const char *on_portable = nullptr; // if it differs there
 };
-command const &any_command(random_numbers &);
-char const *sqlstate_of_command(std::string const &sql, bool is_portable);
+const command &any_command(random_numbers &);
+const char *sqlstate_of_command(const std::string &sql, bool is_portable);
 
 // What a hostile or careless caller knows.
 struct knowledge {
     encoding of_database;
     std::size_t name_limit;
     std::vector<std::string> names; // used again and again, so that locks are met in every state
-    rows const &known;
+    const rows &known;
     moment now;
     std::vector<std::string> sessions; // as locked_by has them, "/pid.start.server"
 };
 
 // Text that could be taken for a session in locked_by, and may be one.
-std::string near_session(random_numbers &, knowledge const &);
+std::string near_session(random_numbers &, const knowledge &);
 
 // Text that could be taken for the locked_by of one of our acquisitions, and may be a genuine one.
-std::string near_ours(random_numbers &, knowledge const &, row const *);
+std::string near_ours(random_numbers &, const knowledge &, const row *);
 
-call random_call(random_numbers &, knowledge const &);
+call random_call(random_numbers &, const knowledge &);

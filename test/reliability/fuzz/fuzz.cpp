@@ -12,7 +12,7 @@ namespace {
 
 class fuzzer {
 public:
-    fuzzer(std::string const &database, std::uint64_t seed);
+    fuzzer(const std::string &database, std::uint64_t seed);
     void run(std::int64_t calls);
 
 private:
@@ -20,12 +20,12 @@ private:
     knowledge knowledge_now() const;
     void make_call();
     void edit();
-    std::string imitation(row const &);
+    std::string imitation(const row &);
     void insert();
-    void note_edit(session &, std::string const &name, std::string const &what);
+    void note_edit(session &, const std::string &name, const std::string &what);
     void look_at_all();
-    void require(std::string const &wrong, std::string const &after) const;
-    void count(call const &, outcome const &);
+    void require(const std::string &wrong, const std::string &after) const;
+    void count(const call &, const outcome &);
 
     std::string database_;
     random_numbers random_;
@@ -39,18 +39,18 @@ private:
     std::map<std::string, std::int64_t> counts_;
 };
 
-fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(database), random_(seed), sessions_(3)
+fuzzer::fuzzer(const std::string &database, std::uint64_t seed) : database_(database), random_(seed), sessions_(3)
 {
     for (std::size_t i = 0; i < sessions_.size(); i++)
         connect(i);
-    auto const facts =
+    const auto facts =
         sessions_[0]->query("SELECT getdatabaseencoding(), current_setting('server_version_num'), session_user,"
                             " (SELECT CASE WHEN atttypmod > 0 THEN atttypmod - 4 ELSE 255 END FROM pg_attribute"
                             " WHERE attrelid = 'shedlock'::regclass AND attname = 'name'), 'fuzz@' || "
                             "coalesce(host(inet_client_addr()), '[local]'),"
                             " (SELECT CASE WHEN atttypmod > 0 THEN atttypmod - 4 ELSE 1000 END FROM pg_attribute"
                             " WHERE attrelid = 'shedlock'::regclass AND attname = 'name')")[0];
-    auto const edition = sessions_[0]->query("SELECT edition = 'portable' FROM shedlock_version()")[0][0];
+    const auto edition = sessions_[0]->query("SELECT edition = 'portable' FROM shedlock_version()")[0][0];
     about_ = {encoding_named(facts[0]),
               static_cast<std::size_t>(std::stoi(facts[3])),
               std::stoi(facts[1]),
@@ -68,30 +68,30 @@ fuzzer::fuzzer(std::string const &database, std::uint64_t seed) : database_(data
 // One session per isolation level; one has a default for at_most.
 void fuzzer::connect(std::size_t i)
 {
-    static constexpr char const *isolation[] = {"read committed", "repeatable read", "serializable"};
+    static constexpr const char *isolation[] = {"read committed", "repeatable read", "serializable"};
     sessions_[i] = std::make_unique<session>(database_, isolation[i], i == 2 ? "5min" : "");
     if (i == 2)
         sessions_[i]->default_at_most = interval{300 * second, 0, 0};
 }
 
-void fuzzer::require(std::string const &wrong, std::string const &after) const
+void fuzzer::require(const std::string &wrong, const std::string &after) const
 {
     if (!wrong.empty())
         throw std::runtime_error(wrong + "\n  after " + after);
 }
 
-void fuzzer::count(call const &made, outcome const &seen)
+void fuzzer::count(const call &made, const outcome &seen)
 {
-    auto const what = seen.error                             ? "error " + *seen.error
+    const auto what = seen.error                             ? "error " + *seen.error
                       : made.what == function::acquire_token ? (seen.is_null ? "null" : "token")
                       : seen.is_true()                       ? "true"
                                                              : "false";
     counts_[std::string{signature_of(made.what).name} + " " + what]++;
-    for (auto const &warning : seen.warnings)
+    for (const auto &warning : seen.warnings)
         counts_["warning " + warning]++;
     if (seen.error)
         counts_[what]++;
-    else if (auto const &name = made.names.front().value(); !made.is_array && name.empty())
+    else if (const auto &name = made.names.front().value(); !made.is_array && name.empty())
         counts_["the empty name accepted"]++;
     else if (count_characters(about_.of_database, name) > about_.name_limit)
         counts_["names accepted that are too long"]++;
@@ -100,7 +100,7 @@ void fuzzer::count(call const &made, outcome const &seen)
 knowledge fuzzer::knowledge_now() const
 {
     std::vector<std::string> marks;
-    for (auto const &one : sessions_)
+    for (const auto &one : sessions_)
         marks.push_back(one->mark());
     return {about_.of_database, about_.name_limit, names_, oracle_->known, now_, marks};
 }
@@ -108,15 +108,15 @@ knowledge fuzzer::knowledge_now() const
 void fuzzer::make_call()
 {
     auto &caller = *random_.any_of(sessions_);
-    auto const made = random_call(random_, knowledge_now());
+    const auto made = random_call(random_, knowledge_now());
     last_call_ = description(made);
-    auto const seen = caller.make(made, oracle_->names_of(made));
+    const auto seen = caller.make(made, oracle_->names_of(made));
     std::string after = last_call_ + "\n  by " + caller.mark() + " from " + std::to_string(seen.before) + " to " +
                         std::to_string(seen.after) + (seen.error ? " error " + *seen.error : "");
-    for (auto const &warning : seen.warnings)
+    for (const auto &warning : seen.warnings)
         after += " warning " + warning;
     after += " value " + printable(seen.value);
-    for (auto const &name : oracle_->names_of(made))
+    for (const auto &name : oracle_->names_of(made))
         after += "\n  before: " + description(oracle_->known, name) + "\n  now: " + description(seen.found, name);
     require(oracle_->judge(made, caller, seen), after);
     now_ = seen.after;
@@ -126,9 +126,9 @@ void fuzzer::make_call()
 // Inserts a row by hand, as a user with psql might.
 void fuzzer::insert()
 {
-    auto const length =
+    const auto length =
         random_.any_of(std::vector{std::size_t{0}, about_.name_limit, about_.name_limit + 1, longest_name_});
-    auto const name = of_length(random_, about_.of_database, std::min(length, longest_name_));
+    const auto name = of_length(random_, about_.of_database, std::min(length, longest_name_));
     auto &editor = *random_.any_of(sessions_);
     editor.insert(name);
     note_edit(editor, name, "an INSERT by hand");
@@ -136,7 +136,7 @@ void fuzzer::insert()
 
 void fuzzer::edit()
 {
-    static std::vector<std::string> const edits = {
+    static const std::vector<std::string> edits = {
         "lock_until = 'infinity'",
         "lock_until = '-infinity'",
         "lock_until = '294276-12-31 23:59:59.999999'",
@@ -183,36 +183,36 @@ void fuzzer::edit()
         ""};
     if (oracle_->known.empty())
         return;
-    auto const place = random_.between(0, static_cast<std::int64_t>(oracle_->known.size()) - 1);
-    auto const [name, known] = *std::next(oracle_->known.begin(), place);
+    const auto place = random_.between(0, static_cast<std::int64_t>(oracle_->known.size()) - 1);
+    const auto [name, known] = *std::next(oracle_->known.begin(), place);
     auto &editor = *random_.any_of(sessions_);
-    bool const is_imitation = random_.one_in(2);
-    auto const assignments = is_imitation ? imitation(known) : random_.any_of(edits);
+    const bool is_imitation = random_.one_in(2);
+    const auto assignments = is_imitation ? imitation(known) : random_.any_of(edits);
     // SQL cannot calculate with these, and the portable edition fails with 22008.
     static std::regex const extreme{"294276|4713|33658|locked_at = 'infinity'|lock_until = '-infinity'"};
     if (about_.is_portable && std::regex_search(assignments, extreme))
         return;
     editor.edit(name, assignments);
     note_edit(editor, name, "an edit: " + assignments);
-    if (auto const found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
+    if (const auto found = oracle_->known.find(name); found != oracle_->known.end() && is_imitation)
         counts_[std::string{"imitations of "} + to_text(ending_of(found->second))]++;
 }
 
 // A locked_by that resembles one of ours, in a row that is otherwise unchanged, or that is made to look held, or not
 // released.
-std::string fuzzer::imitation(row const &known)
+std::string fuzzer::imitation(const row &known)
 {
-    auto const text = near_ours(random_, knowledge_now(), &known);
+    const auto text = near_ours(random_, knowledge_now(), &known);
     static std::string const later = "timezone('utc', clock_timestamp()) + interval '1 h'";
     return "locked_by = '" + text + "'" + (random_.one_in(2) ? ", lock_until = " + later : "") +
            (random_.one_in(2) ? ", lock_at_least_until = " + (random_.one_in(2) ? later : "'2020-01-01'") : "");
 }
 
-void fuzzer::note_edit(session &editor, std::string const &name, std::string const &what)
+void fuzzer::note_edit(session &editor, const std::string &name, const std::string &what)
 {
-    auto const all = editor.all_rows();
+    const auto all = editor.all_rows();
     oracle_->known.erase(name);
-    if (auto const found = all.find(name); found != all.end())
+    if (const auto found = all.find(name); found != all.end())
         oracle_->known[name] = found->second;
     require(oracle_->settle(all), what);
     counts_["edits by hand"]++;
@@ -244,7 +244,7 @@ void fuzzer::run(std::int64_t calls)
         make_call();
     }
     look_at_all();
-    for (auto const &[what, times] : counts_)
+    for (const auto &[what, times] : counts_)
         std::cout << what << ": " << times << "\n";
 }
 
@@ -256,7 +256,7 @@ int main(int count, char **arguments)
         return 2;
     try {
         fuzzer{arguments[1], std::strtoull(arguments[2], nullptr, 10)}.run(std::atoll(arguments[3]));
-    } catch (std::exception const &e) {
+    } catch (const std::exception &e) {
         std::cerr << "seed " << arguments[2] << ": " << e.what() << "\n";
         return 1;
     }

@@ -1,18 +1,18 @@
 #include "rules.hpp"
 
-std::set<std::string> oracle::names_of(call const &made) const
+std::set<std::string> oracle::names_of(const call &made) const
 {
     std::set<std::string> names;
-    for (auto const &name : made.names)
+    for (const auto &name : made.names)
         if (name && is_valid(about_.of_database, *name) && name->size() < 5000)
             names.insert(*name);
     return names;
 }
 
-std::string oracle::unchanged(call const &made, outcome const &seen) const
+std::string oracle::unchanged(const call &made, const outcome &seen) const
 {
-    for (auto const &name : names_of(made)) {
-        auto const before = known.find(name), after = seen.found.find(name);
+    for (const auto &name : names_of(made)) {
+        const auto before = known.find(name), after = seen.found.find(name);
         if (before == known.end() ? after != seen.found.end()
                                   : after == seen.found.end() || !(before->second == after->second))
             return "the row of \"" + printable(name) + "\" changed";
@@ -20,10 +20,10 @@ std::string oracle::unchanged(call const &made, outcome const &seen) const
     return {};
 }
 
-std::string oracle::judge(call const &made, session const &caller, outcome const &seen)
+std::string oracle::judge(const call &made, const session &caller, const outcome &seen)
 {
     auto errors = errors_of(made, caller, about_, known, seen.before, seen.after);
-    bool const good_arguments = !errors.certain;
+    const bool good_arguments = !errors.certain;
     std::string wrong;
     if (good_arguments)
         wrong = judge_result(made, caller, seen, errors);
@@ -33,9 +33,9 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
         wrong = judge_error(made, caller, seen, errors, good_arguments);
     if (!wrong.empty())
         return wrong;
-    for (auto const &name : names_of(made)) {
+    for (const auto &name : names_of(made)) {
         known.erase(name);
-        if (auto const found = seen.found.find(name); found != seen.found.end())
+        if (const auto found = seen.found.find(name); found != seen.found.end())
             known[name] = found->second;
     }
     return {};
@@ -43,31 +43,31 @@ std::string oracle::judge(call const &made, session const &caller, outcome const
 
 // It must be one of the expected errors, and no row must have changed. But if it is the error of a run's own command,
 // the rows must be as they are after a run that failed.
-std::string oracle::judge_error(call const &made, session const &caller, outcome const &seen,
-                                expected_errors const &errors, bool good_arguments) const
+std::string oracle::judge_error(const call &made, const session &caller, const outcome &seen,
+                                const expected_errors &errors, bool good_arguments) const
 {
     if (!errors.possible.count(*seen.error))
         return "error " + *seen.error;
-    auto const failed_command =
+    const auto failed_command =
         made.what == function::run && good_arguments ? sqlstate_of_command(*made.text, about_.is_portable) : nullptr;
-    bool const has_run = failed_command && *seen.error == failed_command;
+    const bool has_run = failed_command && *seen.error == failed_command;
     if (has_run)
         return judge_taken(made, caller, seen);
     return seen.warnings.empty() ? unchanged(made, seen) : "a warning in addition to the error";
 }
 
-std::string oracle::settle(rows const &all) const
+std::string oracle::settle(const rows &all) const
 {
-    for (auto const &[name, old] : known)
-        if (auto const found = all.find(name); found == all.end() || !(found->second == old))
+    for (const auto &[name, old] : known)
+        if (const auto found = all.find(name); found == all.end() || !(found->second == old))
             return "the row of \"" + printable(name) + "\" has changed";
-    for (auto const &[name, found] : all)
+    for (const auto &[name, found] : all)
         if (!known.count(name))
             return "there is a row of \"" + printable(name) + "\"";
     return {};
 }
 
-std::string oracle::judge_result(call const &made, session const &caller, outcome const &seen,
+std::string oracle::judge_result(const call &made, const session &caller, const outcome &seen,
                                  expected_errors &errors) const
 {
     switch (made.what) {

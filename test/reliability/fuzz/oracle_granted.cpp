@@ -3,15 +3,15 @@
 namespace {
 
 // Ticks are compared with ticks. With retry the last tick is due until it is done.
-bool is_due(history const &past, moment tick, bool retry)
+bool is_due(const history &past, moment tick, bool retry)
 {
     if (!past.last_tick || (tick > *past.last_tick && !is_forever(*past.last_tick)))
         return true;
-    bool const is_done = is_same(past.last_done_tick, past.last_tick) || past.last_done_tick > past.last_tick;
+    const bool is_done = is_same(past.last_done_tick, past.last_tick) || past.last_done_tick > past.last_tick;
     return retry && tick == *past.last_tick && !is_done;
 }
 
-bool is_explained(outcome const &seen, bool is_run, bool overran, moment lock_until)
+bool is_explained(const outcome &seen, bool is_run, bool overran, moment lock_until)
 {
     using warnings = std::vector<std::string>;
     if (overran)
@@ -21,28 +21,28 @@ bool is_explained(outcome const &seen, bool is_run, bool overran, moment lock_un
 
 } // namespace
 
-std::string oracle::judge_acquire(call const &made, session const &caller, outcome const &seen,
+std::string oracle::judge_acquire(const call &made, const session &caller, const outcome &seen,
                                   expected_errors &errors) const
 {
     auto is_free = verdict::yes;
-    bool const takes_ticks = made.what != function::pause;
-    for (auto const &name : names_of(made)) {
-        auto const found = known.find(name);
+    const bool takes_ticks = made.what != function::pause;
+    for (const auto &name : names_of(made)) {
+        const auto found = known.find(name);
         if (found == known.end())
             continue;
-        bool const had_a_turn =
+        const bool had_a_turn =
             takes_ticks && made.tick && !is_due(history_of(&found->second), *made.tick, *made.retry);
-        auto const free = had_a_turn ? verdict::no : is_over(found->second, seen);
+        const auto free = had_a_turn ? verdict::no : is_over(found->second, seen);
         if (free != verdict::no && is_forever(found->second.locked_at))
             errors.may("55000"); // no token is greater
         is_free = both(is_free, free);
     }
-    bool const is_endless = errors.possible.count("55000") > 0;
+    const bool is_endless = errors.possible.count("55000") > 0;
     if (made.what == function::run && is_free != verdict::no && sqlstate_of_command(*made.text, about_.is_portable))
         errors.may_or_must(is_free == verdict::yes && !is_endless, sqlstate_of_command(*made.text, about_.is_portable));
     if (seen.error)
         return {};
-    bool const granted = made.what == function::acquire_token ? !seen.is_null : seen.is_true();
+    const bool granted = made.what == function::acquire_token ? !seen.is_null : seen.is_true();
     if (!seen.warnings.empty() && !granted)
         return "a warning";
     if (!allows(is_free, granted) || (granted && is_endless))
@@ -50,20 +50,20 @@ std::string oracle::judge_acquire(call const &made, session const &caller, outco
     return granted ? judge_taken(made, caller, seen) : unchanged(made, seen);
 }
 
-std::string oracle::expected_holder(call const &made, session const &caller, moment locked_at) const
+std::string oracle::expected_holder(const call &made, const session &caller, moment locked_at) const
 {
-    auto const number = std::to_string(token_of(locked_at));
-    bool const is_token = made.what == function::acquire_token;
-    bool const ends = made.what == function::run || made.ends_with_session.value_or(false);
-    auto const end = made.what == function::pause ? "*" + number
+    const auto number = std::to_string(token_of(locked_at));
+    const bool is_token = made.what == function::acquire_token;
+    const bool ends = made.what == function::run || made.ends_with_session.value_or(false);
+    const auto end = made.what == function::pause ? "*" + number
                      : is_token && !ends          ? "#" + number
                                                   : caller.mark() +
                                                (is_token ? "&"
                                                 : ends   ? "!"
                                                          : ":") +
                                                number;
-    auto const text = made.text.value_or("");
-    auto const holder = made.what == function::pause ? "paused: " + about_.role + (text.empty() ? "" : ": " + text)
+    const auto text = made.text.value_or("");
+    const auto holder = made.what == function::pause ? "paused: " + about_.role + (text.empty() ? "" : ": " + text)
                         : made.what != function::acquire_token || text.empty() ? about_.default_holder
                                                                                : text;
     return std::string{cut(about_.of_database, holder, 255 - end.size())} + end;
@@ -72,7 +72,7 @@ std::string oracle::expected_holder(call const &made, session const &caller, mom
 namespace {
 
 // Checks the history that our acquisition, or a run, has written.
-bool is_history_after(row const &now, row const *before, call const &made, outcome const &seen, bool is_done,
+bool is_history_after(const row &now, const row *before, const call &made, const outcome &seen, bool is_done,
                       bool is_raised)
 {
     auto past = history_of(before);
@@ -93,52 +93,52 @@ bool is_history_after(row const &now, row const *before, call const &made, outco
 } // namespace
 
 // The rows after an acquisition, or after a run.
-std::string oracle::judge_taken(call const &made, session const &caller, outcome const &seen) const
+std::string oracle::judge_taken(const call &made, const session &caller, const outcome &seen) const
 {
     std::optional<moment> token;
     moment newest_before = minus_infinity;
-    for (auto const &name : names_of(made))
-        if (auto const found = known.find(name); found != known.end())
+    for (const auto &name : names_of(made))
+        if (const auto found = known.find(name); found != known.end())
             newest_before = std::max(newest_before, found->second.locked_at);
-    for (auto const &name : names_of(made)) {
-        auto const after = seen.found.find(name);
+    for (const auto &name : names_of(made)) {
+        const auto after = seen.found.find(name);
         if (after == seen.found.end())
             return "granted, but there is no row";
-        auto const lock_until = after->second.lock_until, locked_at = after->second.locked_at;
-        auto const &lock_at_least_until = after->second.lock_at_least_until;
-        auto const old = known.find(name);
+        const auto lock_until = after->second.lock_until, locked_at = after->second.locked_at;
+        const auto &lock_at_least_until = after->second.lock_at_least_until;
+        const auto old = known.find(name);
         if (old != known.end() && locked_at <= old->second.locked_at)
             return "the token did not grow";
-        bool const has_tick = made.tick && made.what != function::pause;
-        auto const raised = static_cast<__int128>(newest_before) + 1;
-        auto const is_from_clock = [&](moment t) {
+        const bool has_tick = made.tick && made.what != function::pause;
+        const auto raised = static_cast<__int128>(newest_before) + 1;
+        const auto is_from_clock = [&](moment t) {
             return is_within(t, std::max<__int128>(seen.before, raised), std::max<__int128>(seen.after, raised));
         };
-        bool const follows_tick = has_tick && locked_at == *made.tick + 1; // because locked_at never equals the tick
+        const bool follows_tick = has_tick && locked_at == *made.tick + 1; // because locked_at never equals the tick
         if (!(is_from_clock(locked_at) || (follows_tick && is_from_clock(*made.tick))) ||
             (has_tick && locked_at == *made.tick) || locked_at != token.value_or(locked_at))
             return "locked_at is " + std::to_string(locked_at);
         token = locked_at;
         if (made.what == function::acquire_token && token_of(locked_at) != seen.number())
             return "the token is not that of the row";
-        auto const *const before = old == known.end() ? nullptr : &old->second;
+        const auto *const before = old == known.end() ? nullptr : &old->second;
         if (after->second.locked_by != expected_holder(made, caller, locked_at))
             return "locked_by is \"" + printable(after->second.locked_by) + "\"";
 
         // A run may have outlived a short lease. Then it warns; if it failed, the release warns, unless the error is
         // SL001.
-        bool const failed = seen.error.has_value(), is_pause = made.what == function::pause;
-        bool const overran = failed && !is_released(after->second), is_run = made.what == function::run && !overran;
+        const bool failed = seen.error.has_value(), is_pause = made.what == function::pause;
+        const bool overran = failed && !is_released(after->second), is_run = made.what == function::run && !overran;
         if (!is_explained(seen, made.what == function::run, overran, lock_until))
             return "the warnings are wrong";
-        auto const keep = is_pause ? length{0, 0} : length_of(*made.at_least);
-        auto const lease = is_pause ? length{0, 0}
+        const auto keep = is_pause ? length{0, 0} : length_of(*made.at_least);
+        const auto lease = is_pause ? length{0, 0}
                            : is_run ? keep
                                     : length_of(made.at_most ? *made.at_most : *caller.default_at_most);
         if (is_pause ? lock_until != infinity
                      : !is_within(lock_until, seen.before + lease.least, seen.after + lease.most))
             return "lock_until is " + std::to_string(lock_until);
-        auto const ended = failed ? std::optional{minus_infinity} : std::nullopt;
+        const auto ended = failed ? std::optional{minus_infinity} : std::nullopt;
         if (is_run || is_pause ? lock_at_least_until != ended
                                : !lock_at_least_until ||
                                      !is_within(*lock_at_least_until, seen.before + keep.least, seen.after + keep.most))

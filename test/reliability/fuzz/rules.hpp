@@ -37,7 +37,7 @@ struct ending {
     bool is_of_run() const { return is_ours() && kind != kinds::administrator; }
 };
 
-inline char const *to_text(ending const &end)
+inline const char *to_text(const ending &end)
 {
     return end.kind == kinds::java            ? "Java"
            : end.kind == kinds::administrator ? "administrators"
@@ -46,19 +46,19 @@ inline char const *to_text(ending const &end)
                                               : "sessions";
 }
 
-inline ending ending_of(row const &r)
+inline ending ending_of(const row &r)
 {
     static std::regex const end{"(?:(/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8})([:!&])|([#*]))(-?[0-9]+)$"};
     std::smatch found;
     if (r.locked_at == minus_infinity || is_forever(r.locked_at) || !std::regex_search(r.locked_by, found, end) ||
         found[4].str() != std::to_string(token_of(r.locked_at)))
         return {};
-    auto const mark = found[2].matched ? found[2].str() : found[3].str();
-    auto const kind = mark == "#" || mark == "&" ? kinds::token : mark == "*" ? kinds::administrator : kinds::session;
+    const auto mark = found[2].matched ? found[2].str() : found[3].str();
+    const auto kind = mark == "#" || mark == "&" ? kinds::token : mark == "*" ? kinds::administrator : kinds::session;
     return {kind, mark == "!" || mark == "&", found[1].str(), static_cast<std::size_t>(found[0].length())};
 }
 
-inline bool is_released(row const &r)
+inline bool is_released(const row &r)
 {
     return r.lock_at_least_until.value_or(minus_infinity) == minus_infinity;
 }
@@ -73,17 +73,17 @@ inline std::optional<moment> later(std::optional<moment> a, std::optional<moment
     return is_same(a, b) ? a : std::max(a, b);
 }
 
-inline history history_of(row const *r)
+inline history history_of(const row *r)
 {
     if (!r)
         return {};
-    history const stored{r->last_tick, r->last_done_tick, r->last_done_at};
+    const history stored{r->last_tick, r->last_done_tick, r->last_done_at};
     if (ending_of(*r).is_ours() || r->locked_at == minus_infinity || is_forever(r->locked_at))
         return stored;
     return {later(stored.last_tick, r->locked_at), later(stored.last_done_tick, r->locked_at), stored.last_done_at};
 }
 
-inline bool has_history(row const &r, history const &expected)
+inline bool has_history(const row &r, const history &expected)
 {
     return is_same(r.last_tick, expected.last_tick) && is_same(r.last_done_tick, expected.last_done_tick) &&
            is_same(r.last_done_at, expected.last_done_at);
@@ -95,7 +95,7 @@ inline bool is_within(moment t, __int128 low, __int128 high)
 }
 
 // Whether the row looks as it does after a run for that tick was released as done.
-inline bool was_done(row const &r, std::optional<moment> tick, outcome const &seen)
+inline bool was_done(const row &r, std::optional<moment> tick, const outcome &seen)
 {
     return is_same(r.last_tick, tick) && is_same(r.last_done_tick, tick) && r.last_done_at &&
            is_within(*r.last_done_at, seen.before, seen.after);
@@ -116,52 +116,52 @@ inline verdict both(verdict a, verdict b)
 }
 
 // The server reads the clock at some moment between seen.before and seen.after.
-inline verdict is_past(moment t, outcome const &seen)
+inline verdict is_past(moment t, const outcome &seen)
 {
     return t <= seen.before ? verdict::yes : t <= seen.after && !is_forever(t) ? verdict::either : verdict::no;
 }
 
-inline std::string process_of(std::string const &session)
+inline std::string process_of(const std::string &session)
 {
     return session.substr(1, session.find('.') - 1);
 }
 
 // Whether the session, written as in locked_by, is gone. Leading zeros make no difference. A session of another server
 // counts as alive, and one whose start is unknown counts as alive while some session has its process id.
-inline verdict is_gone(std::string const &session)
+inline verdict is_gone(const std::string &session)
 {
     static std::regex const leading_zeros{"([/.])0+([0-9])"};
-    auto const server = session.size() - 9; // including the separator before it
-    auto const asked = std::regex_replace(session.substr(0, server), leading_zeros, "$1$2") + session.substr(server);
-    auto const &all = session::sessions();
-    auto const dot = asked.size() - 9;
+    const auto server = session.size() - 9; // including the separator before it
+    const auto asked = std::regex_replace(session.substr(0, server), leading_zeros, "$1$2") + session.substr(server);
+    const auto &all = session::sessions();
+    const auto dot = asked.size() - 9;
     if (asked.substr(dot + 1) != all.begin()->first.substr(all.begin()->first.rfind('.') + 1))
         return verdict::no;
     if (asked[dot] == '.') {
-        auto const known = all.find(asked);
+        const auto known = all.find(asked);
         return known == all.end() ? verdict::yes : known->second ? verdict::no : verdict::either;
     }
-    auto const pid = process_of(asked);
-    bool const is_open = std::any_of(all.begin(), all.end(),
-                                     [&](auto const &one) { return one.second && process_of(one.first) == pid; });
+    const auto pid = process_of(asked);
+    const bool is_open = std::any_of(all.begin(), all.end(),
+                                     [&](const auto &one) { return one.second && process_of(one.first) == pid; });
     constexpr int most = 4'194'304; // the limit of Linux
     return is_open ? verdict::no : pid == "0" || pid == "1" || std::stoi(pid) > most ? verdict::yes : verdict::either;
 }
 
 // Whether the lock should have ended with a session that is gone, and was not released.
-inline verdict is_abandoned(row const &r)
+inline verdict is_abandoned(const row &r)
 {
-    auto const end = ending_of(r);
+    const auto end = ending_of(r);
     return end.ends_with_session && !is_released(r) ? is_gone(end.session) : verdict::no;
 }
 
-inline verdict is_over(row const &r, outcome const &seen)
+inline verdict is_over(const row &r, const outcome &seen)
 {
-    auto const lease = is_past(r.lock_until, seen);
-    auto const dead = is_abandoned(r);
+    const auto lease = is_past(r.lock_until, seen);
+    const auto dead = is_abandoned(r);
     if (dead == verdict::no)
         return lease;
-    auto const rest = is_past(std::min(r.lock_until, *r.lock_at_least_until), seen);
+    const auto rest = is_past(std::min(r.lock_until, *r.lock_at_least_until), seen);
     return dead == verdict::yes || rest == lease ? rest : verdict::either;
 }
 

@@ -20,13 +20,13 @@ template <typename T> std::string big_endian(T value)
 std::int64_t from_big_endian(std::string_view bytes)
 {
     std::uint64_t result = 0;
-    for (unsigned char const byte : bytes)
+    for (const unsigned char byte : bytes)
         result = result << 8 | byte;
     return static_cast<std::int64_t>(result);
 }
 
 // The format of array_send.
-std::string encoded_array(std::vector<std::optional<std::string>> const &elements, std::int32_t dimensions,
+std::string encoded_array(const std::vector<std::optional<std::string>> &elements, std::int32_t dimensions,
                           std::int32_t lower_bound)
 {
     auto result =
@@ -35,28 +35,28 @@ std::string encoded_array(std::vector<std::optional<std::string>> const &element
         result += big_endian(i == 0 ? static_cast<std::int32_t>(elements.size()) : 1) + big_endian(lower_bound);
     if (dimensions == 0)
         return result;
-    for (auto const &element : elements)
+    for (const auto &element : elements)
         result +=
             element ? big_endian(static_cast<std::int32_t>(element->size())) + *element : big_endian<std::int32_t>(-1);
     return result;
 }
 
-std::optional<std::string> encoded(std::optional<std::int64_t> const &value)
+std::optional<std::string> encoded(const std::optional<std::int64_t> &value)
 {
     return value ? std::optional{big_endian(*value)} : std::nullopt;
 }
 
-std::optional<std::string> encoded(std::optional<bool> const &value)
+std::optional<std::string> encoded(const std::optional<bool> &value)
 {
     return value ? std::optional{std::string(1, static_cast<char>(*value))} : std::nullopt;
 }
 
-std::optional<std::string> encoded(std::optional<interval> const &i)
+std::optional<std::string> encoded(const std::optional<interval> &i)
 {
     return i ? std::optional{big_endian(i->microseconds) + big_endian(i->days) + big_endian(i->months)} : std::nullopt;
 }
 
-std::optional<std::string> argument(call const &made, char letter)
+std::optional<std::string> argument(const call &made, char letter)
 {
     switch (letter) {
     case 'n':
@@ -99,12 +99,12 @@ std::string statement_name(function what, bool is_array)
     return signature_of(what).name + std::string{is_array ? " all" : " one"};
 }
 
-void send(PGconn *connection, std::string const &statement, std::vector<std::optional<std::string>> const &arguments)
+void send(PGconn *connection, const std::string &statement, const std::vector<std::optional<std::string>> &arguments)
 {
-    std::vector<char const *> values;
+    std::vector<const char *> values;
     std::vector<int> lengths;
-    std::vector<int> const formats(arguments.size(), 1);
-    for (auto const &one : arguments) {
+    const std::vector<int> formats(arguments.size(), 1);
+    for (const auto &one : arguments) {
         values.push_back(one ? one->data() : nullptr);
         lengths.push_back(one ? static_cast<int>(one->size()) : 0);
     }
@@ -114,20 +114,20 @@ void send(PGconn *connection, std::string const &statement, std::vector<std::opt
         throw std::runtime_error(PQerrorMessage(connection));
 }
 
-std::string value_of(PGresult const *result, int line, int column)
+std::string value_of(const PGresult *result, int line, int column)
 {
     return {PQgetvalue(result, line, column), static_cast<std::size_t>(PQgetlength(result, line, column))};
 }
 
 // Reads the rows of a query for `columns` (below), which begin at the result's column `first`.
-rows rows_of(PGresult const *result, int first)
+rows rows_of(const PGresult *result, int first)
 {
     rows found;
     for (int line = 0; line < PQntuples(result); line++) {
         if (PQgetisnull(result, line, first))
             continue;
-        auto const time = [&](int column) { return from_big_endian(value_of(result, line, first + column)); };
-        auto const time_if_any = [&](int column) {
+        const auto time = [&](int column) { return from_big_endian(value_of(result, line, first + column)); };
+        const auto time_if_any = [&](int column) {
             return PQgetisnull(result, line, first + column) ? std::nullopt : std::optional{time(column)};
         };
         found[value_of(result, line, first)] = {time(1),        time(2),        value_of(result, line, first + 3),
@@ -138,14 +138,14 @@ rows rows_of(PGresult const *result, int first)
 }
 
 // A notice receiver: keeps the SQLSTATE of each WARNING.
-void hear(void *warnings, PGresult const *notice)
+void hear(void *warnings, const PGresult *notice)
 {
-    char const *const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *const severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
     if (severity && std::string_view{severity} == "WARNING")
         static_cast<std::vector<std::string> *>(warnings)->emplace_back(PQresultErrorField(notice, PG_DIAG_SQLSTATE));
 }
 
-constexpr char const *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, "
+constexpr const char *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, "
                                 "s.last_done_tick, s.last_done_at";
 
 } // namespace
@@ -155,7 +155,7 @@ std::int64_t outcome::number() const
     return from_big_endian(value);
 }
 
-session::session(std::string const &database, std::string const &isolation, std::string const &default_at_most_setting)
+session::session(const std::string &database, const std::string &isolation, const std::string &default_at_most_setting)
     : connection_(PQconnectdb(("application_name='fuzz' dbname=" + database).c_str()), &PQfinish)
 {
     if (PQstatus(connection_.get()) != CONNECTION_OK)
@@ -189,32 +189,32 @@ std::map<std::string, bool> &session::sessions()
 void session::prepare()
 {
     for (int i = 0; i < functions; i++) {
-        auto const what = static_cast<function>(i);
-        auto const &[name, letters, takes_arrays] = signature_of(what);
-        bool const is_run = what == function::run;
-        for (bool const is_array : {false, true}) {
+        const auto what = static_cast<function>(i);
+        const auto &[name, letters, takes_arrays] = signature_of(what);
+        const bool is_run = what == function::run;
+        for (const bool is_array : {false, true}) {
             if (is_array && !takes_arrays)
                 continue;
             auto sql = std::string{is_run ? "CALL " : "SELECT "} + name + "(";
             std::vector<Oid> types;
-            for (char const letter : letters) {
+            for (const char letter : letters) {
                 types.push_back(type_of(letter, is_array));
                 sql += (types.size() > 1 ? ", $" : "$") + std::to_string(types.size());
             }
             sql += is_run ? ", NULL)" : ")";
-            result_pointer const made{PQprepare(connection_.get(), statement_name(what, is_array).c_str(), sql.c_str(),
+            const result_pointer made{PQprepare(connection_.get(), statement_name(what, is_array).c_str(), sql.c_str(),
                                                 static_cast<int>(types.size()), types.data()),
                                       &PQclear};
             if (PQresultStatus(made.get()) != PGRES_COMMAND_OK)
                 fail(sql);
         }
     }
-    auto const look = std::string{"SELECT c.now, "} + columns +
+    const auto look = std::string{"SELECT c.now, "} + columns +
                       " FROM (SELECT clock_timestamp() AS now OFFSET 0) c LEFT JOIN shedlock s ON s.name = ANY ($1)";
     query("PREPARE clock AS SELECT clock_timestamp(); PREPARE look(text[]) AS " + look);
 }
 
-void session::fail(std::string const &what) const
+void session::fail(const std::string &what) const
 {
     throw std::runtime_error(what + ": " + PQerrorMessage(connection_.get()));
 }
@@ -230,15 +230,15 @@ result_pointer session::next_result()
 // Fails unless the statement has no further result, and is followed by the result of its pipeline sync.
 void session::finish_statement()
 {
-    result_pointer const end{PQgetResult(connection_.get()), &PQclear};
+    const result_pointer end{PQgetResult(connection_.get()), &PQclear};
     if (end || PQresultStatus(next_result().get()) != PGRES_PIPELINE_SYNC)
         fail("an unexpected reply");
 }
 
-outcome session::make(call const &made, std::set<std::string> const &to_look_at)
+outcome session::make(const call &made, const std::set<std::string> &to_look_at)
 {
     std::vector<std::optional<std::string>> arguments;
-    for (char const letter : signature_of(made.what).arguments)
+    for (const char letter : signature_of(made.what).arguments)
         arguments.push_back(argument(made, letter));
     warnings_.clear();
     send(connection_.get(), "clock", {});
@@ -249,17 +249,17 @@ outcome session::make(call const &made, std::set<std::string> const &to_look_at)
     result.before = from_big_endian(value_of(next_result().get(), 0, 0));
     finish_statement();
     {
-        auto const answer = next_result();
+        const auto answer = next_result();
         if (PQresultStatus(answer.get()) == PGRES_TUPLES_OK) {
             result.is_null = PQgetisnull(answer.get(), 0, 0);
             result.value = value_of(answer.get(), 0, 0);
         } else {
-            char const *const sqlstate = PQresultErrorField(answer.get(), PG_DIAG_SQLSTATE);
+            const char *const sqlstate = PQresultErrorField(answer.get(), PG_DIAG_SQLSTATE);
             result.error = sqlstate ? sqlstate : PQerrorMessage(connection_.get());
         }
     }
     finish_statement();
-    auto const after = next_result();
+    const auto after = next_result();
     if (PQresultStatus(after.get()) != PGRES_TUPLES_OK)
         fail("cannot look");
     result.after = from_big_endian(value_of(after.get(), 0, 0));
@@ -269,12 +269,12 @@ outcome session::make(call const &made, std::set<std::string> const &to_look_at)
     return result;
 }
 
-std::vector<std::vector<std::string>> session::query(std::string const &sql)
+std::vector<std::vector<std::string>> session::query(const std::string &sql)
 {
-    bool const was_pipeline = PQpipelineStatus(connection_.get()) != PQ_PIPELINE_OFF;
+    const bool was_pipeline = PQpipelineStatus(connection_.get()) != PQ_PIPELINE_OFF;
     if (was_pipeline)
         PQexitPipelineMode(connection_.get());
-    result_pointer const result{PQexec(connection_.get(), sql.c_str()), &PQclear};
+    const result_pointer result{PQexec(connection_.get(), sql.c_str()), &PQclear};
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK && PQresultStatus(result.get()) != PGRES_COMMAND_OK)
         fail(sql);
     if (was_pipeline)
@@ -286,20 +286,20 @@ std::vector<std::vector<std::string>> session::query(std::string const &sql)
     return lines;
 }
 
-std::string session::quoted(std::string const &text) const
+std::string session::quoted(const std::string &text) const
 {
-    std::unique_ptr<char, decltype(&PQfreemem)> const literal{
+    const std::unique_ptr<char, decltype(&PQfreemem)> literal{
         PQescapeLiteral(connection_.get(), text.data(), text.size()), &PQfreemem};
     return literal.get();
 }
 
-void session::edit(std::string const &name, std::string const &assignments)
+void session::edit(const std::string &name, const std::string &assignments)
 {
     query((assignments.empty() ? "DELETE FROM shedlock" : "UPDATE shedlock SET " + assignments) +
           " WHERE name = " + quoted(name));
 }
 
-void session::insert(std::string const &name)
+void session::insert(const std::string &name)
 {
     query("INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES (" + quoted(name) +
           ", '2026-01-01', '2026-01-01', 'host') ON CONFLICT DO NOTHING");
@@ -308,8 +308,8 @@ void session::insert(std::string const &name)
 rows session::all_rows()
 {
     PQexitPipelineMode(connection_.get());
-    auto const sql = std::string{"SELECT "} + columns + " FROM shedlock s";
-    result_pointer const result{PQexecParams(connection_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 1),
+    const auto sql = std::string{"SELECT "} + columns + " FROM shedlock s";
+    const result_pointer result{PQexecParams(connection_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 1),
                                 &PQclear};
     if (PQresultStatus(result.get()) != PGRES_TUPLES_OK)
         fail(sql);

@@ -22,29 +22,29 @@ struct outcome {
 
 class session {
 public:
-    session(std::string const &database, std::string const &isolation, std::string const &default_at_most);
+    session(const std::string &database, const std::string &isolation, const std::string &default_at_most);
     ~session();
-    session(session const &) = delete;
-    session &operator=(session const &) = delete;
+    session(const session &) = delete;
+    session &operator=(const session &) = delete;
 
     // All sessions by their marks, and whether they are open. A session that was closed may take a while to be gone.
     static std::map<std::string, bool> &sessions();
 
-    outcome make(call const &, std::set<std::string> const &to_look_at);
+    outcome make(const call &, const std::set<std::string> &to_look_at);
 
     // Executes plain statements, which must succeed, and returns the values as text.
-    std::vector<std::vector<std::string>> query(std::string const &sql);
-    void edit(std::string const &name, std::string const &assignments); // updates the row by hand; "" deletes it
-    void insert(std::string const &name);                               // inserts a free row, unless there is one
+    std::vector<std::vector<std::string>> query(const std::string &sql);
+    void edit(const std::string &name, const std::string &assignments); // updates the row by hand; "" deletes it
+    void insert(const std::string &name);                               // inserts a free row, unless there is one
     rows all_rows();
 
-    std::string const &mark() const { return mark_; } // "/pid.start.server", as in the locked_by of its locks
+    const std::string &mark() const { return mark_; } // "/pid.start.server", as in the locked_by of its locks
     std::optional<interval> default_at_most{};
 
 private:
     void prepare();
-    void fail(std::string const &what) const;
-    std::string quoted(std::string const &) const;
+    void fail(const std::string &what) const;
+    std::string quoted(const std::string &) const;
     std::unique_ptr<PGresult, decltype(&PQclear)> next_result();
     void finish_statement();
 

@@ -9,25 +9,25 @@ bool is_in(std::string_view text, std::size_t i, unsigned low, unsigned high)
 {
     if (i >= text.size())
         return false;
-    auto const byte = static_cast<unsigned char>(text[i]);
+    const auto byte = static_cast<unsigned char>(text[i]);
     return byte >= low && byte <= high;
 }
 
 // The length of the first UTF-8 character, by RFC 3629 and table 3-7 of Unicode; 0 if it is invalid.
 std::size_t utf8_size(std::string_view text)
 {
-    auto const first = static_cast<unsigned char>(text[0]);
-    auto const tail = [&](std::size_t i) { return is_in(text, i, 0x80, 0xbf); };
+    const auto first = static_cast<unsigned char>(text[0]);
+    const auto tail = [&](std::size_t i) { return is_in(text, i, 0x80, 0xbf); };
     if (first < 0x80)
         return 1;
     if (first >= 0xc2 && first <= 0xdf)
         return tail(1) ? 2 : 0;
     if (first >= 0xe0 && first <= 0xef) {
-        unsigned const low = first == 0xe0 ? 0xa0 : 0x80, high = first == 0xed ? 0x9f : 0xbf;
+        const unsigned low = first == 0xe0 ? 0xa0 : 0x80, high = first == 0xed ? 0x9f : 0xbf;
         return is_in(text, 1, low, high) && tail(2) ? 3 : 0;
     }
     if (first >= 0xf0 && first <= 0xf4) {
-        unsigned const low = first == 0xf0 ? 0x90 : 0x80, high = first == 0xf4 ? 0x8f : 0xbf;
+        const unsigned low = first == 0xf0 ? 0x90 : 0x80, high = first == 0xf4 ? 0x8f : 0xbf;
         return is_in(text, 1, low, high) && tail(2) && tail(3) ? 4 : 0;
     }
     return 0;
@@ -35,7 +35,7 @@ std::size_t utf8_size(std::string_view text)
 
 std::size_t euc_jp_size(std::string_view text)
 {
-    auto const first = static_cast<unsigned char>(text[0]);
+    const auto first = static_cast<unsigned char>(text[0]);
     if (first < 0x80)
         return 1;
     if (first == 0x8e)
@@ -78,7 +78,7 @@ encoding encoding_named(std::string_view name)
 bool is_valid(encoding e, std::string_view text)
 {
     while (!text.empty()) {
-        auto const size = character_size(e, text);
+        const auto size = character_size(e, text);
         if (size == 0)
             return false;
         text.remove_prefix(size);
@@ -105,9 +105,9 @@ std::string_view cut(encoding e, std::string_view text, std::size_t most)
 std::string printable(std::string_view text)
 {
     std::string result;
-    for (unsigned char const byte : text.substr(0, 300)) {
+    for (const unsigned char byte : text.substr(0, 300)) {
         std::array<char, 8> escaped{};
-        bool const plain = byte >= ' ' && byte < 0x7f && byte != '\\';
+        const bool plain = byte >= ' ' && byte < 0x7f && byte != '\\';
         std::snprintf(escaped.data(), escaped.size(), plain ? "%c" : "\\x%02x", byte);
         result += escaped.data();
     }
@@ -125,7 +125,7 @@ std::uint64_t random_numbers::next()
 
 std::int64_t random_numbers::between(std::int64_t low, std::int64_t high)
 {
-    auto const size = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
+    const auto size = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + (size == 0 ? next() : next() % size));
 }
 
@@ -206,7 +206,7 @@ std::string nasty_text(random_numbers &random)
 std::string any_bytes(random_numbers &random)
 {
     std::string result(static_cast<std::size_t>(random.between(0, 40)), '\0');
-    bool const is_text = random.one_in(2); // otherwise most of them would be invalid in UTF8
+    const bool is_text = random.one_in(2); // otherwise most of them would be invalid in UTF8
     for (auto &byte : result)
         byte = static_cast<char>(is_text ? random.between(1, 127) : random.between(0, 255));
     return result;
@@ -217,7 +217,7 @@ std::string of_length(random_numbers &random, encoding e, std::size_t characters
     static constexpr std::string_view utf8[] = {"x", "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x98\x80"};
     static constexpr std::string_view euc_jp[] = {"x", "\x8e\xb1", "\xa4\xa2", "\x8f\xb0\xa1"};
     static constexpr std::string_view bytes[] = {"x", "\xe9", "\x80", "'"};
-    auto const one = e == encoding::utf8     ? random.any_of(utf8)
+    const auto one = e == encoding::utf8     ? random.any_of(utf8)
                      : e == encoding::euc_jp ? random.any_of(euc_jp)
                                              : random.any_of(bytes);
     std::string result;

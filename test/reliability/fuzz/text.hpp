@@ -21,7 +21,7 @@ public:
     std::uint64_t next();
     std::int64_t between(std::int64_t low, std::int64_t high); // both included
     bool one_in(std::int64_t n) { return between(1, n) == 1; }
-    template <typename List> auto const &any_of(List const &list)
+    template <typename List> const auto &any_of(const List &list)
     {
         return list[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(std::size(list)) - 1))];
     }

@@ -17,7 +17,7 @@ namespace crowd {
 
 namespace {
 
-char const *const usage = R"(options, all with a value:
+const char *const usage = R"(options, all with a value:
     connection   of the clients; admin: the nemesis's, by default the same
     seed histories operations clients (at most) names (at most)
     shortest longest        leases, in milliseconds
@@ -30,13 +30,13 @@ char const *const usage = R"(options, all with a value:
 SIGTERM: the history that is being made becomes the last one.
 )";
 
-options read_options(std::vector<std::string> const &arguments)
+options read_options(const std::vector<std::string> &arguments)
 {
     options read{{"seed", "1"},   {"histories", "1"},    {"operations", "2000"}, {"clients", "16"},
                  {"names", "20"}, {"shortest", "2"},     {"longest", "2000"},    {"pace", "20"},
                  {"folder", "."}, {"seconds", "1000000"}};
-    for (auto const &argument : arguments) {
-        auto const equals = argument.find('=');
+    for (const auto &argument : arguments) {
+        const auto equals = argument.find('=');
         if (!argument.starts_with("--") || equals == argument.npos)
             throw std::runtime_error{usage};
         read[argument.substr(2, equals - 2)] = argument.substr(equals + 1);
@@ -46,13 +46,13 @@ options read_options(std::vector<std::string> const &arguments)
     return read;
 }
 
-scene make_scene(options const &given, std::uint64_t seed)
+scene make_scene(const options &given, std::uint64_t seed)
 {
     choices random{seed};
     scene made{.connection = given.at("connection"), .seed = seed};
     made.clients = static_cast<int>(random.between(2, std::stoi(given.at("clients"))));
     made.operations = std::stoi(given.at("operations"));
-    auto const count = random.between(1, std::stoi(given.at("names")));
+    const auto count = random.between(1, std::stoi(given.at("names")));
     for (int i = 0; i < count; ++i)
         (i % 4 == 3 ? made.tick_names : made.names).push_back("h" + std::to_string(seed) + "." + std::to_string(i));
     made.shortest = std::stoi(given.at("shortest")) * 1000;
@@ -66,7 +66,7 @@ scene make_scene(options const &given, std::uint64_t seed)
     made.has_runs = !made.only_library && !made.through_pooler;
     made.needs_leases = given.contains("leases");
     // REINDEX CONCURRENTLY would wait for the old snapshot.
-    bool const has_ddl = given.contains("faults") && given.at("faults").find("ddl") != std::string::npos;
+    const bool has_ddl = given.contains("faults") && given.at("faults").find("ddl") != std::string::npos;
     made.has_old_snapshot = !has_ddl && random.one_in(2);
     made.has_index = random.one_in(2);
     // If a pooler has two sessions, two extends that wait for a prepared transaction would leave no session to end it.
@@ -82,7 +82,7 @@ scene make_scene(options const &given, std::uint64_t seed)
     return made;
 }
 
-void prepare_database(std::string const &connection)
+void prepare_database(const std::string &connection)
 {
     pqxx::connection to_server{connection};
     pqxx::nontransaction direct{to_server};
@@ -92,24 +92,24 @@ void prepare_database(std::string const &connection)
 
 volatile std::sig_atomic_t is_enough = 0;
 
-bool has_struck_enough(options const &given, counts const &all)
+bool has_struck_enough(const options &given, const counts &all)
 {
     std::int64_t strikes = 0;
-    for (auto const &[key, number] : all)
+    for (const auto &[key, number] : all)
         if (key.starts_with("fault."))
             strikes += number;
     return given.contains("strikes") && strikes >= std::stoll(given.at("strikes"));
 }
 
-int make_histories(options const &given)
+int make_histories(const options &given)
 {
     std::signal(SIGTERM, [](int) { is_enough = 1; });
     prepare_database(given.at("admin"));
     counts all;
     std::vector<microseconds> late;
     std::size_t violations = 0;
-    auto const seed = std::stoull(given.at("seed"));
-    auto const end = now().at + std::stoll(given.at("seconds")) * 1'000'000;
+    const auto seed = std::stoull(given.at("seed"));
+    const auto end = now().at + std::stoll(given.at("seconds")) * 1'000'000;
     for (auto i = 0;
          i < std::stoi(given.at("histories")) && now().at < end && !is_enough && !has_struck_enough(given, all); ++i) {
         trial one{given, make_scene(given, seed + static_cast<std::uint64_t>(i)), all, late};
@@ -120,20 +120,20 @@ int make_histories(options const &given)
     }
     if (!late.empty())
         all["late p99"] = percentile_99(late);
-    for (auto const &[key, number] : all)
+    for (const auto &[key, number] : all)
         std::cout << "count " << key << ' ' << number << '\n';
     std::cout << "count violations " << violations << '\n';
     return violations > 0 || all.contains("client failed") || all.contains("client stuck");
 }
 
-int check_files(std::vector<std::string> const &paths)
+int check_files(const std::vector<std::string> &paths)
 {
     std::size_t violations = 0;
-    for (auto const &path : paths) {
+    for (const auto &path : paths) {
         std::ifstream in{path};
         if (!in)
             throw std::runtime_error{"cannot read " + path};
-        for (auto const &one : checker::check(history::read(in))) {
+        for (const auto &one : checker::check(history::read(in))) {
             std::cout << checker::to_text(one);
             ++violations;
         }
@@ -151,7 +151,7 @@ try {
     if (!arguments.empty() && arguments[0] == "check")
         return crowd::check_files({arguments.begin() + 1, arguments.end()});
     return crowd::make_histories(crowd::read_options(arguments));
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << failure.what() << std::endl;
     return 2;
 }

@@ -57,8 +57,8 @@ public:
     explicit choices(std::uint64_t seed) : random_{seed} {}
     std::int64_t between(std::int64_t low, std::int64_t high);
     bool one_in(int count) { return between(1, count) == 1; }
-    microseconds lease(scene const &); // each order of magnitude is equally likely
-    template <typename Some> auto const &one_of(Some const &some)
+    microseconds lease(const scene &); // each order of magnitude is equally likely
+    template <typename Some> const auto &one_of(const Some &some)
     {
         return some[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(some.size()) - 1))];
     }
@@ -76,14 +76,14 @@ public:
     void done(operation &);
     // The latest token that clients share for a name, and the number of its acquire. index: of the name in
     // scene::names.
-    void share(std::size_t index, operation const &granted);
+    void share(std::size_t index, const operation &granted);
     [[nodiscard]] std::pair<int, microseconds> shared(std::size_t index) const;
     [[nodiscard]] int client() const { return client_; }
     // The transaction that the client prepares and will end itself. Others end it only if the client dies. 0: none.
     void will_end(int tx) { tally_.ending[static_cast<std::size_t>(client_) % tally_.ending.size()] = tx; }
 
 private:
-    void write(std::string const &line);
+    void write(const std::string &line);
     int file_;
     tally &tally_;
     int client_;
@@ -97,11 +97,11 @@ public:
     virtual void run() = 0; // until the history is over
 };
 
-unique_client make_sql_client(scene const &, recorder &, history::maker, std::uint64_t seed);
-unique_client make_library_client(scene const &, recorder &, std::uint64_t seed);
-unique_client make_leader(scene const &, recorder &, history::maker, std::uint64_t seed); // by token or by the library
+unique_client make_sql_client(const scene &, recorder &, history::maker, std::uint64_t seed);
+unique_client make_library_client(const scene &, recorder &, std::uint64_t seed);
+unique_client make_leader(const scene &, recorder &, history::maker, std::uint64_t seed); // by token or by the library
 
 // An acquire with random arguments; with_tick: with a tick if there are names for ticks.
-operation random_acquire(choices &, scene const &, history::maker, bool with_tick);
+operation random_acquire(choices &, const scene &, history::maker, bool with_tick);
 
 } // namespace crowd

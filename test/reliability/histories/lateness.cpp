@@ -8,21 +8,21 @@ namespace crowd {
 
 using namespace history;
 
-std::vector<microseconds> lateness(record const &record)
+std::vector<microseconds> lateness(const record &record)
 {
     std::set<int> changed;
-    std::map<std::string, std::map<microseconds, operation const *>> grants; // by token
-    for (auto const &op : record.operations) {
+    std::map<std::string, std::map<microseconds, const operation *>> grants; // by token
+    for (const auto &op : record.operations) {
         changed.insert(op.of);
         if (op.what == action::acquire && op.result == result::yes && op.token)
-            for (auto const &name : op.names)
+            for (const auto &name : op.names)
                 grants[name][*op.token] = &op;
     }
     std::vector<microseconds> all;
-    for (auto const &[name, by_token] : grants) {
-        operation const *before = nullptr;
-        for (auto const &[token, op] : by_token) {
-            bool const waited = before && op->wait > 0 && before->until && !changed.contains(before->number) &&
+    for (const auto &[name, by_token] : grants) {
+        const operation *before = nullptr;
+        for (const auto &[token, op] : by_token) {
+            const bool waited = before && op->wait > 0 && before->until && !changed.contains(before->number) &&
                                 op->called.wall < *before->until && token >= *before->until;
             if (waited && !op->tick)
                 all.push_back(token - *before->until);

@@ -7,7 +7,7 @@ namespace crowd {
 
 // Has one entry for each grant of a name, without a tick, to a client that had waited for the previous lease to end.
 // Leaves out previous leases that anybody tried to extend, release, guard or complete.
-std::vector<history::microseconds> lateness(history::record const &);
+std::vector<history::microseconds> lateness(const history::record &);
 
 // 0 if the list is empty.
 history::microseconds percentile_99(std::vector<history::microseconds>);

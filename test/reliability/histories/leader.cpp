@@ -16,11 +16,11 @@ using history::result;
 
 namespace {
 
-char const *const common_holder = "web-1"; // the holder they all use
+const char *const common_holder = "web-1"; // the holder they all use
 
 class leader : public client {
 public:
-    leader(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+    leader(const scene &scene, recorder &recorder, maker by, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, by_{by}, random_{seed}
     {
     }
@@ -42,7 +42,7 @@ protected:
     virtual void ask_to_release(operation &) = 0;
     virtual bool still_leads() = 0; // extends, unless the library does that itself
 
-    void recorded(operation &op, std::function<void()> const &ask)
+    void recorded(operation &op, const std::function<void()> &ask)
     {
         record(recorder_, op, ask);
         if (op.result == result::lost)
@@ -66,11 +66,11 @@ protected:
             shedlock::libpqxx::never_reconnect(*connection_);
         }
         return true;
-    } catch (pqxx::failure const &) {
+    } catch (const pqxx::failure &) {
         return false;
     }
 
-    pqxx::result send(statement const &one)
+    pqxx::result send(const statement &one)
     {
         pqxx::nontransaction direct{*connection_};
         return shedlock::libpqxx::exec(direct, one.sql, one.values);
@@ -95,7 +95,7 @@ private:
     void lead()
     {
         std::optional<microseconds> last; // none if the lease had ended when the answer arrived
-        auto const retires = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
+        const auto retires = term_.done.at + random_.between(1, 8) * term_.at_most / 4;
         for (auto time = now().at; time < retires && recorder_.may_go_on() && still_leads(); time = now().at) {
             last = time;
             if (random_.one_in(10))
@@ -126,9 +126,9 @@ private:
             recorded(completed, [&] { complete_and_commit(completed); });
     }
 
-    scene const &scene_;
+    const scene &scene_;
     recorder &recorder_;
-    maker const by_;
+    const maker by_;
     choices random_;
 };
 
@@ -152,7 +152,7 @@ private:
         return now().at < leads_until_;
     }
 
-    void hear_of(operation const &op)
+    void hear_of(const operation &op)
     {
         if (op.result == result::yes)
             leads_until_ = op.called.at + op.at_most;
@@ -180,10 +180,10 @@ private:
 
 class library_leader final : public leader {
 public:
-    library_leader(scene const &scene, recorder &recorder, std::uint64_t seed)
+    library_leader(const scene &scene, recorder &recorder, std::uint64_t seed)
         : leader{scene, recorder, maker::library, seed}, locks_{scene.connection,
                                                                 {.timeout = std::chrono::seconds{2},
-                                                                 .on_event = [this](shedlock::event const &event) {
+                                                                 .on_event = [this](const shedlock::event &event) {
                                                                      if (event.what ==
                                                                          shedlock::event::kind::release_unclear)
                                                                          is_unclear_ = true;
@@ -243,7 +243,7 @@ private:
 
 } // namespace
 
-unique_client make_leader(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+unique_client make_leader(const scene &scene, recorder &recorder, maker by, std::uint64_t seed)
 {
     if (by == maker::library)
         return std::make_unique<library_leader>(scene, recorder, seed);

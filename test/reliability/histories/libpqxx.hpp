@@ -20,21 +20,21 @@ namespace shedlock::libpqxx {
 using parameters = std::vector<std::optional<std::string>>;
 
 // The elements of a result: pqxx::row and pqxx::field, from 8.0 on pqxx::row_ref and pqxx::field_ref.
-using row = std::remove_cvref_t<decltype(std::declval<pqxx::result const &>()[0])>;
-using field = std::remove_cvref_t<decltype(std::declval<row const &>()[0])>;
+using row = std::remove_cvref_t<decltype(std::declval<const pqxx::result &>()[0])>;
+using field = std::remove_cvref_t<decltype(std::declval<const row &>()[0])>;
 
-inline pqxx::result exec(pqxx::transaction_base &transaction, std::string const &sql, parameters const &values)
+inline pqxx::result exec(pqxx::transaction_base &transaction, const std::string &sql, const parameters &values)
 {
 #if SHEDLOCK_LIBPQXX < 700
-    std::vector<char const *> pointers;
-    for (auto const &value : values)
+    std::vector<const char *> pointers;
+    for (const auto &value : values)
         pointers.push_back(value ? value->c_str() : nullptr);
     return transaction.exec_params(sql, pqxx::prepare::make_dynamic_params(pointers));
 #else
     // zview, because libpqxx copies the list: copying a variant with a string in it crashes in libstdc++ 13 and 14 when
     // memory runs out.
     pqxx::params list;
-    for (auto const &value : values)
+    for (const auto &value : values)
         value ? list.append(pqxx::zview{*value}) : list.append();
 #if SHEDLOCK_LIBPQXX < 710
     return transaction.exec_params(sql, list);
@@ -57,25 +57,25 @@ inline void never_reconnect([[maybe_unused]] pqxx::connection &connection)
 
 // Empty if the server did not send one. Not every version of libpqxx keeps the SQLSTATE of an error that has its own
 // type.
-inline std::string sqlstate(pqxx::failure const &failure)
+inline std::string sqlstate(const pqxx::failure &failure)
 {
-    auto const *const reported = dynamic_cast<pqxx::sql_error const *>(&failure);
+    const auto *const reported = dynamic_cast<const pqxx::sql_error *>(&failure);
     if (reported && !reported->sqlstate().empty())
         return std::string{reported->sqlstate()};
-    if (dynamic_cast<pqxx::insufficient_privilege const *>(&failure))
+    if (dynamic_cast<const pqxx::insufficient_privilege *>(&failure))
         return "42501";
-    if (dynamic_cast<pqxx::serialization_failure const *>(&failure))
+    if (dynamic_cast<const pqxx::serialization_failure *>(&failure))
         return "40001";
-    if (dynamic_cast<pqxx::deadlock_detected const *>(&failure))
+    if (dynamic_cast<const pqxx::deadlock_detected *>(&failure))
         return "40P01";
     return {};
 }
 
 // Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, even if the error comes from libpqxx's own commit.
-template <typename Work> void or_lost(Work const &work)
+template <typename Work> void or_lost(const Work &work)
 try {
     work();
-} catch (pqxx::failure const &failure) {
+} catch (const pqxx::failure &failure) {
     if (sqlstate(failure) == "SL001")
         throw lock_lost{failure.what(), "SL001"};
     throw;
@@ -90,7 +90,7 @@ public:
         is_complete_ = true;
     }
 
-    std::vector<std::string> const &since_forgotten() const
+    const std::vector<std::string> &since_forgotten() const
     {
         if (!is_complete_)
             throw std::bad_alloc{};
@@ -102,7 +102,7 @@ protected:
     void add(std::string_view text) noexcept
     try {
         texts_.emplace_back(text);
-    } catch (std::bad_alloc const &) {
+    } catch (const std::bad_alloc &) {
         is_complete_ = false;
     }
 
@@ -117,7 +117,7 @@ class notices final : public remarks, pqxx::errorhandler {
 public:
     explicit notices(pqxx::connection &connection) : errorhandler{connection} {}
 
-    bool operator()(char const text[]) noexcept override
+    bool operator()(const char text[]) noexcept override
     {
         add(text);
         return false;
@@ -131,8 +131,8 @@ public:
         connection_.set_notice_handler([this](pqxx::zview text) noexcept { add(text); });
     }
     ~notices() { connection_.set_notice_handler({}); }
-    notices(notices const &) = delete;
-    notices &operator=(notices const &) = delete;
+    notices(const notices &) = delete;
+    notices &operator=(const notices &) = delete;
 
 private:
     pqxx::connection &connection_;

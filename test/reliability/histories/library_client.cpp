@@ -30,7 +30,7 @@ std::chrono::sys_time<std::chrono::microseconds> time_of(microseconds tick)
 }
 
 // By the clock of the histories.
-microseconds trusted_until(shedlock::lock const &lock)
+microseconds trusted_until(const shedlock::lock &lock)
 {
     return now().at + (lock.deadline() - shedlock::clock::now()).count();
 }
@@ -41,10 +41,10 @@ constexpr std::size_t most_held = 4;
 
 class library_client final : public client {
 public:
-    library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
+    library_client(const scene &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_event = [this](shedlock::event const &event) {
+                                                                     .on_event = [this](const shedlock::event &event) {
                                                                          if (event.what ==
                                                                              shedlock::event::kind::release_unclear)
                                                                              is_unclear_ = true;
@@ -55,7 +55,7 @@ public:
     void run() override
     {
         while (recorder_.may_go_on()) {
-            auto const dice = random_.between(1, 100);
+            const auto dice = random_.between(1, 100);
             if (dice <= 60)
                 attempt();
             else if (dice <= 80 && !held_.empty())
@@ -110,8 +110,8 @@ private:
 
     void change()
     {
-        auto const index = random_.between(0, static_cast<std::int64_t>(held_.size()) - 1);
-        auto const mine = held_.begin() + index;
+        const auto index = random_.between(0, static_cast<std::int64_t>(held_.size()) - 1);
+        const auto mine = held_.begin() + index;
         operation op{
             .what = random_.one_in(4) ? action::extend : action::release, .by = maker::library, .of = mine->number};
         op.names = mine->lock.names().list();
@@ -136,7 +136,7 @@ private:
     void work(action how)
     {
         auto &mine = held_.back();
-        int const tx = ++transactions_;
+        const int tx = ++transactions_;
         operation start{.tx = tx, .what = action::start, .by = maker::library};
         operation working{
             .tx = tx, .what = how, .by = maker::library, .names = mine.lock.names().list(), .of = mine.number};
@@ -164,7 +164,7 @@ private:
     }
 
     // The work is a row of the ledger. If it completes the lock, the row has the number of the completion.
-    static void work_within(pqxx::work &work, shedlock::lock &lock, operation const &op)
+    static void work_within(pqxx::work &work, shedlock::lock &lock, const operation &op)
     {
         shedlock::libpqxx::parameters values{op.names[0], std::to_string(number_of(lock.token())), std::nullopt};
         if (op.what == action::guard) {
@@ -176,7 +176,7 @@ private:
         shedlock::libpqxx::exec(work, "INSERT INTO ledger VALUES ($1, $2, $3)", values);
     }
 
-    scene const &scene_;
+    const scene &scene_;
     recorder &recorder_;
     choices random_;
     std::atomic<bool> is_unclear_ = false; // set by any thread of the library
@@ -185,7 +185,7 @@ private:
     std::vector<held> held_;
 };
 
-unique_client make_library_client(scene const &scene, recorder &recorder, std::uint64_t seed)
+unique_client make_library_client(const scene &scene, recorder &recorder, std::uint64_t seed)
 {
     return std::make_unique<library_client>(scene, recorder, seed);
 }

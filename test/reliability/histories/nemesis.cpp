@@ -18,11 +18,11 @@ std::string const by_chance = " ORDER BY random() LIMIT 1) one";
 // Each change has the name under which it is counted. If it empties the table, the history records that all locks are
 // revoked.
 struct table_change {
-    char const *name;
+    const char *name;
     std::vector<std::string> statements;
     bool empties;
 };
-std::vector<table_change> const table_changes{
+const std::vector<table_change> table_changes{
     {"VACUUM", {"VACUUM shedlock"}, false},
     {"VACUUM FULL", {"VACUUM FULL shedlock"}, false},
     {"CLUSTER", {"CLUSTER shedlock USING shedlock_pkey"}, false},
@@ -45,7 +45,7 @@ std::vector<table_change> const table_changes{
 
 } // namespace
 
-nemesis::nemesis(std::string connection, std::vector<std::string> faults, scene const &scene, recorder &recorder,
+nemesis::nemesis(std::string connection, std::vector<std::string> faults, const scene &scene, recorder &recorder,
                  counts &all, std::uint64_t seed)
     : where_{std::move(connection)}, faults_{std::move(faults)}, scene_{scene}, recorder_{recorder}, counts_{all},
       random_{seed}
@@ -54,22 +54,22 @@ nemesis::nemesis(std::string connection, std::vector<std::string> faults, scene 
 
 nemesis::~nemesis()
 {
-    for (auto const &[process, until] : asleep_)
+    for (const auto &[process, until] : asleep_)
         ::kill(process, SIGCONT);
 }
 
-void nemesis::cause_fault(std::vector<pid_t> const &clients)
+void nemesis::cause_fault(const std::vector<pid_t> &clients)
 {
     if (faults_.empty() || clients.empty())
         return;
     try {
         cause(random_.one_of(faults_), clients);
-    } catch (pqxx::failure const &) {
+    } catch (const pqxx::failure &) {
         connection_.reset(); // the fault may have hit this session
     }
 }
 
-void nemesis::cause(std::string const &fault, std::vector<pid_t> const &clients)
+void nemesis::cause(const std::string &fault, const std::vector<pid_t> &clients)
 {
     if (fault == "kill")
         kill_client(clients);
@@ -89,18 +89,18 @@ void nemesis::cause(std::string const &fault, std::vector<pid_t> const &clients)
         throw std::runtime_error{"unknown fault " + fault};
 }
 
-void nemesis::kill_client(std::vector<pid_t> const &clients)
+void nemesis::kill_client(const std::vector<pid_t> &clients)
 {
-    auto const victim = random_.one_of(clients);
+    const auto victim = random_.one_of(clients);
     if (::kill(victim, SIGKILL) == 0)
         ++counts_["fault.kill"];
     asleep_.erase(victim);
 }
 
 // Most leases end while the client is stopped.
-void nemesis::stop_client(std::vector<pid_t> const &clients)
+void nemesis::stop_client(const std::vector<pid_t> &clients)
 {
-    auto const victim = random_.one_of(clients);
+    const auto victim = random_.one_of(clients);
     if (asleep_.contains(victim) || asleep_.size() + 1 >= clients.size() || ::kill(victim, SIGSTOP) != 0)
         return;
     ++counts_["fault.stop"];
@@ -110,10 +110,10 @@ void nemesis::stop_client(std::vector<pid_t> const &clients)
 void nemesis::wake_sleepers()
 {
     std::erase_if(asleep_,
-                  [](auto const &one) { return one.second <= now().at && (::kill(one.first, SIGCONT), true); });
+                  [](const auto &one) { return one.second <= now().at && (::kill(one.first, SIGCONT), true); });
 }
 
-pqxx::result nemesis::ask(std::string const &sql)
+pqxx::result nemesis::ask(const std::string &sql)
 {
     if (!connection_) {
         connection_ = std::make_unique<pqxx::connection>(where_);
@@ -124,28 +124,28 @@ pqxx::result nemesis::ask(std::string const &sql)
 }
 
 // Calls the function for a session in the middle of a statement.
-void nemesis::signal_backend(std::string const &function, std::string const &fault)
+void nemesis::signal_backend(const std::string &function, const std::string &fault)
 {
-    auto const done = ask("SELECT " + function + "(pid)" + some_session + " AND state = 'active'" + by_chance);
+    const auto done = ask("SELECT " + function + "(pid)" + some_session + " AND state = 'active'" + by_chance);
     counts_["fault." + fault] += static_cast<std::int64_t>(done.size());
 }
 
 void nemesis::kill_backend()
 {
-    for (auto const &row : ask("SELECT pid" + some_session + by_chance))
+    for (const auto &row : ask("SELECT pid" + some_session + by_chance))
         counts_["fault.backend"] += ::kill(row[0].as<pid_t>(), SIGKILL) == 0;
     connection_.reset();
 }
 
 // If the work fails, the history records that it may have happened.
-void nemesis::revoke(action what, std::vector<std::string> const &names, std::function<bool()> const &work)
+void nemesis::revoke(action what, const std::vector<std::string> &names, const std::function<bool()> &work)
 {
     operation op{.what = what, .names = names};
     recorder_.call(op);
     op.result = result::lost;
     try {
         op.result = work() ? result::yes : result::no;
-    } catch (pqxx::failure const &) {
+    } catch (const pqxx::failure &) {
         connection_.reset();
     }
     recorder_.done(op);
@@ -153,7 +153,7 @@ void nemesis::revoke(action what, std::vector<std::string> const &names, std::fu
 
 void nemesis::delete_row()
 {
-    auto const name = random_.one_of(scene_.names);
+    const auto name = random_.one_of(scene_.names);
     revoke(action::revoke, {name}, [&] {
         auto const rows = ask("DELETE FROM shedlock WHERE name = '" + name +
                               "' RETURNING lock_until > timezone('utc', clock_timestamp())");
@@ -165,7 +165,7 @@ void nemesis::delete_row()
 
 void nemesis::force_release()
 {
-    auto const name = random_.one_of(scene_.names);
+    const auto name = random_.one_of(scene_.names);
     revoke(action::force, {name}, [&] {
         bool const was_held = ask("SELECT shedlock_force_release('" + name + "')")[0][0].as<bool>();
         ++counts_[was_held ? "fault.force_release of a held lock" : "fault.force_release of a free lock"];
@@ -175,17 +175,17 @@ void nemesis::force_release()
 
 void nemesis::change_table()
 {
-    auto const &change = random_.one_of(table_changes);
-    auto const work = [&] {
-        for (auto const &statement : change.statements)
+    const auto &change = random_.one_of(table_changes);
+    const auto work = [&] {
+        for (const auto &statement : change.statements)
             for (bool done = false; !done;) {
                 try {
                     ask(statement);
                     done = true;
-                } catch (pqxx::sql_error const &) {
+                } catch (const pqxx::sql_error &) {
                     if (&statement == &change.statements.front() || !recorder_.may_go_on())
                         throw; // nothing was changed, or the history is over; otherwise the change must be finished
-                } catch (pqxx::broken_connection const &) { // a fault of another history hit this session
+                } catch (const pqxx::broken_connection &) { // a fault of another history hit this session
                     connection_.reset();
                     if (!recorder_.may_go_on())
                         throw;

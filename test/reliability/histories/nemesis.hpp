@@ -17,29 +17,29 @@ class nemesis {
 public:
     // The connection must lead directly to the server, with an administrator's rights. The server must run as the same
     // operating-system user as this process, so that it can be sent signals.
-    nemesis(std::string connection, std::vector<std::string> faults, scene const &, recorder &, counts &,
+    nemesis(std::string connection, std::vector<std::string> faults, const scene &, recorder &, counts &,
             std::uint64_t seed);
     ~nemesis(); // wakes the clients that it stopped
 
     // Causes one of the requested faults. clients: the process ids of the clients.
-    void cause_fault(std::vector<pid_t> const &clients);
+    void cause_fault(const std::vector<pid_t> &clients);
     void wake_sleepers();
 
 private:
-    void cause(std::string const &fault, std::vector<pid_t> const &clients);
-    void kill_client(std::vector<pid_t> const &);
-    void stop_client(std::vector<pid_t> const &);
-    void signal_backend(std::string const &function, std::string const &fault);
+    void cause(const std::string &fault, const std::vector<pid_t> &clients);
+    void kill_client(const std::vector<pid_t> &);
+    void stop_client(const std::vector<pid_t> &);
+    void signal_backend(const std::string &function, const std::string &fault);
     void kill_backend();
     void delete_row();
     void force_release();
     void change_table();
-    void revoke(history::action, std::vector<std::string> const &names, std::function<bool()> const &);
-    pqxx::result ask(std::string const &sql);
+    void revoke(history::action, const std::vector<std::string> &names, const std::function<bool()> &);
+    pqxx::result ask(const std::string &sql);
 
     std::string const where_;
-    std::vector<std::string> const faults_;
-    scene const &scene_;
+    const std::vector<std::string> faults_;
+    const scene &scene_;
     recorder &recorder_;
     counts &counts_;
     choices random_;

@@ -20,10 +20,10 @@ template <typename Shared> Shared &shared_memory()
 }
 
 // Kills all of them. Returns whether all were still running.
-inline bool end_all(std::span<pid_t const> all)
+inline bool end_all(std::span<const pid_t> all)
 {
     bool all_well = true;
-    for (auto const one : all) {
+    for (const auto one : all) {
         int status = 0;
         all_well &= ::waitpid(one, &status, WNOHANG) == 0;
         ::kill(one, SIGKILL);

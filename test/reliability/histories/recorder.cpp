@@ -25,9 +25,9 @@ constexpr int patience = 20;
 history::moment now()
 {
     for (int i = 0;; ++i) {
-        auto const before = read_clock(CLOCK_MONOTONIC);
-        auto const wall = read_clock(CLOCK_REALTIME);
-        auto const after = read_clock(CLOCK_MONOTONIC);
+        const auto before = read_clock(CLOCK_MONOTONIC);
+        const auto wall = read_clock(CLOCK_REALTIME);
+        const auto after = read_clock(CLOCK_MONOTONIC);
         if (after - before <= 3 || i > patience)
             return {after, wall};
     }
@@ -43,10 +43,10 @@ std::int64_t choices::between(std::int64_t low, std::int64_t high)
     return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-microseconds choices::lease(scene const &scene)
+microseconds choices::lease(const scene &scene)
 {
-    auto const part = static_cast<double>(between(0, 1000)) / 1000;
-    auto const ratio = static_cast<double>(scene.longest) / static_cast<double>(scene.shortest);
+    const auto part = static_cast<double>(between(0, 1000)) / 1000;
+    const auto ratio = static_cast<double>(scene.longest) / static_cast<double>(scene.shortest);
     return static_cast<microseconds>(static_cast<double>(scene.shortest) * std::pow(ratio, part) / 1000) * 1000;
 }
 
@@ -75,9 +75,9 @@ void recorder::done(operation &op)
 }
 
 // The token is written before its number, since the client may be killed in between.
-void recorder::share(std::size_t index, operation const &granted)
+void recorder::share(std::size_t index, const operation &granted)
 {
-    auto const number = static_cast<std::size_t>(granted.number);
+    const auto number = static_cast<std::size_t>(granted.number);
     if (index >= tally_.latest.size() || number >= tally_.tokens.size())
         return;
     tally_.tokens[number] = granted.token.value();
@@ -86,18 +86,18 @@ void recorder::share(std::size_t index, operation const &granted)
 
 std::pair<int, microseconds> recorder::shared(std::size_t index) const
 {
-    int const number = index < tally_.latest.size() ? tally_.latest[index].load() : 0;
+    const int number = index < tally_.latest.size() ? tally_.latest[index].load() : 0;
     return {number, tally_.tokens[static_cast<std::size_t>(number)]};
 }
 
-void recorder::write(std::string const &line)
+void recorder::write(const std::string &line)
 {
-    auto const text = line + '\n';
+    const auto text = line + '\n';
     if (::write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         throw std::runtime_error{"cannot write the history"};
 }
 
-operation random_acquire(choices &random, scene const &scene, history::maker by, bool with_tick)
+operation random_acquire(choices &random, const scene &scene, history::maker by, bool with_tick)
 {
     operation op{.what = history::action::acquire, .by = by};
     if (with_tick && !scene.tick_names.empty()) {

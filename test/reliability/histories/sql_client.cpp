@@ -23,7 +23,7 @@ struct held {
 
 // The row can be read back only where each statement has its own snapshot.
 struct isolation_level {
-    char const *name;
+    const char *name;
     bool sees_row;
     history::level level;
 };
@@ -39,7 +39,7 @@ struct orphan {
 };
 
 struct link {
-    explicit link(std::string const &where) : to_server{where} { shedlock::libpqxx::never_reconnect(to_server); }
+    explicit link(const std::string &where) : to_server{where} { shedlock::libpqxx::never_reconnect(to_server); }
     pqxx::connection to_server;
     shedlock::libpqxx::notices notices{to_server};
 };
@@ -47,9 +47,9 @@ struct link {
 // How many acquisitions a client remembers, to extend or release them; most of them were lost long ago.
 constexpr std::size_t most_remembered = 8;
 
-bool is_reply_lost(pqxx::failure const &failure, link const *connection)
+bool is_reply_lost(const pqxx::failure &failure, const link *connection)
 {
-    auto const state = shedlock::libpqxx::sqlstate(failure);
+    const auto state = shedlock::libpqxx::sqlstate(failure);
     return state.empty() || state.starts_with("08") || state.starts_with("57P") || !connection ||
            !connection->to_server.is_open();
 }
@@ -58,7 +58,7 @@ bool is_reply_lost(pqxx::failure const &failure, link const *connection)
 
 class sql_client final : public client {
 public:
-    sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+    sql_client(const scene &scene, recorder &recorder, maker by, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, by_{by}, random_{seed}
     {
     }
@@ -81,7 +81,7 @@ private:
             send("SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', "
                  "'debug_parallel_query')");
         return true;
-    } catch (pqxx::failure const &) {
+    } catch (const pqxx::failure &) {
         connection_.reset();
         pause(5000);
         return false;
@@ -100,7 +100,7 @@ private:
             return check_whether_gone();
         if (scene_.has_runs && by_ != maker::java && random_.one_in(8))
             return run_something();
-        auto const dice = random_.between(1, 100);
+        const auto dice = random_.between(1, 100);
         if (dice <= 60 || (scene_.needs_leases && dice <= 75))
             attempt(0, levels[0]);
         else if (dice <= 79)
@@ -116,23 +116,23 @@ private:
     // Remembers the token that was last shared for a name, which is usually another client's.
     void take_part()
     {
-        auto const index = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
-        auto const &name = scene_.names[static_cast<std::size_t>(index)];
-        auto const [number, token] = recorder_.shared(static_cast<std::size_t>(index));
+        const auto index = random_.between(0, static_cast<std::int64_t>(scene_.names.size()) - 1);
+        const auto &name = scene_.names[static_cast<std::size_t>(index)];
+        const auto [number, token] = recorder_.shared(static_cast<std::size_t>(index));
         if (number > std::exchange(latest_seen_[name], number))
             hold({number, {name}, token, 0});
     }
 
-    void let_others_take_part(operation const &op)
+    void let_others_take_part(const operation &op)
     {
-        auto const name = std::find(scene_.names.begin(), scene_.names.end(), op.names[0]);
+        const auto name = std::find(scene_.names.begin(), scene_.names.end(), op.names[0]);
         if (by_ == maker::token && !op.tx && name != scene_.names.end())
             recorder_.share(static_cast<std::size_t>(name - scene_.names.begin()), op);
     }
 
     void set_timeouts()
     {
-        auto const time = [&] { return random_.one_in(3) ? "0" : std::to_string(random_.between(1, 50)); };
+        const auto time = [&] { return random_.one_in(3) ? "0" : std::to_string(random_.between(1, 50)); };
         if (!send_unrecorded("SET statement_timeout = " + time()))
             return;
         send_unrecorded("SET lock_timeout = " + time());
@@ -140,17 +140,17 @@ private:
 
     // Sends a statement that is not part of the history. Returns false if it failed; a transaction must be rolled back
     // then.
-    bool send_unrecorded(std::string const &sql)
+    bool send_unrecorded(const std::string &sql)
     try {
         send(sql);
         return true;
-    } catch (pqxx::failure const &failure) {
+    } catch (const pqxx::failure &failure) {
         if (is_reply_lost(failure, connection_.get()))
             connection_.reset();
         return false;
     }
 
-    pqxx::result send(std::string const &sql, shedlock::libpqxx::parameters const &values = {})
+    pqxx::result send(const std::string &sql, const shedlock::libpqxx::parameters &values = {})
     {
         pqxx::nontransaction direct{connection_->to_server};
         return values.empty() ? direct.exec(sql) : shedlock::libpqxx::exec(direct, sql, values);
@@ -158,14 +158,14 @@ private:
 
     // Sends the request, and records the answer. Returns false if the transaction, if there is one, has to be rolled
     // back.
-    template <typename Ask> bool recorded(operation &op, Ask const &ask)
+    template <typename Ask> bool recorded(operation &op, const Ask &ask)
     {
         recorder_.call(op);
         connection_->notices.forget();
         try {
             op.result = result::yes;
             ask();
-        } catch (pqxx::failure const &failure) {
+        } catch (const pqxx::failure &failure) {
             op.result = is_reply_lost(failure, connection_.get()) ? result::lost : result::error;
             op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
         }
@@ -180,7 +180,7 @@ private:
     void hear(operation &op)
     {
         long long time = 0, token = 0;
-        for (auto const &text : connection_->notices.since_forgotten())
+        for (const auto &text : connection_->notices.since_forgotten())
             if (std::sscanf(text.c_str(), "INFO:  begun %lld %d %lld", &time, &process_, &token) == 3) {
                 op.begun = time;
                 if (token)
@@ -192,7 +192,7 @@ private:
             }
     }
 
-    bool statement_of(operation &op, std::optional<microseconds> token, manner const &manner)
+    bool statement_of(operation &op, std::optional<microseconds> token, const manner &manner)
     {
         return recorded(op, [&] {
             auto const made = make_statement(op, token, manner); // not earlier: now the operation has its number
@@ -205,7 +205,7 @@ private:
         });
     }
 
-    bool attempt(int tx, isolation_level const &level)
+    bool attempt(int tx, const isolation_level &level)
     {
         auto op = random_acquire(random_, scene_, by_, by_ != maker::java && random_.one_in(6));
         op.tx = tx;
@@ -214,7 +214,7 @@ private:
             manner.how = wrapping::cursor;
         else if (by_ == maker::token && random_.one_in(10))
             manner.how = wrapping::exception_block;
-        bool const went_well = statement_of(op, {}, manner);
+        const bool went_well = statement_of(op, {}, manner);
         known_[op.names[0]] |= went_well;
         if (op.result == result::yes) {
             remember(op);
@@ -236,7 +236,7 @@ private:
         op.names.resize(1);
         if (random_.one_in(4))
             op.as = history::outcome::failed;
-        manner const manner{.host = host_, .work = random_.one_in(2) ? 0 : random_.between(0, 20'000)};
+        const manner manner{.host = host_, .work = random_.one_in(2) ? 0 : random_.between(0, 20'000)};
         recorded(op, [&] {
             auto const made = make_statement(op, {}, manner);
             read_answer(op, send(made.sql, made.values));
@@ -244,7 +244,7 @@ private:
         if (op.result == result::lost && op.begun)
             orphan_ = orphan{op.number, process_, *op.begun};
         if (by_ == maker::session)
-            std::erase_if(held_, [&](auto const &one) { return one.names[0] == op.names[0]; });
+            std::erase_if(held_, [&](const auto &one) { return one.names[0] == op.names[0]; });
     }
 
     // Even a terminated session takes some time before it is gone.
@@ -264,14 +264,14 @@ private:
     }
 
     // A session or a Java host owns only its latest acquisition of a name; tokens are independent of each other.
-    void remember(operation const &op)
+    void remember(const operation &op)
     {
         if (by_ != maker::token)
-            std::erase_if(held_, [&](auto const &one) { return one.names == op.names; });
+            std::erase_if(held_, [&](const auto &one) { return one.names == op.names; });
         auto names = op.names;
         if (by_ == maker::session && names.size() > 1) {
-            for (auto const &name : names) {
-                std::erase_if(held_, [&](auto const &one) { return one.names[0] == name; });
+            for (const auto &name : names) {
+                std::erase_if(held_, [&](const auto &one) { return one.names[0] == name; });
                 hold({op.number, {name}, op.token, op.at_least.value_or(0)});
             }
         } else {
@@ -279,7 +279,7 @@ private:
         }
     }
 
-    void hold(held const &one)
+    void hold(const held &one)
     {
         held_.push_back(one);
         if (held_.size() > most_remembered)
@@ -294,18 +294,18 @@ private:
     held one_of_mine() { return random_.one_in(3) ? random_.one_of(held_) : held_.back(); }
 
     // Clients that share a token forget it as soon as it is lost, because they test more while it is held.
-    void forget_lost(operation const &op)
+    void forget_lost(const operation &op)
     {
-        bool const is_lost = op.result == result::no || op.state == "SL001";
+        const bool is_lost = op.result == result::no || op.state == "SL001";
         if (scene_.is_shared && is_lost && !op.tx)
-            std::erase_if(held_, [&](auto const &one) { return one.number == op.of; });
+            std::erase_if(held_, [&](const auto &one) { return one.number == op.of; });
     }
 
     bool change(int tx)
     {
         if (held_.empty())
             return true;
-        auto const mine = one_of_mine();
+        const auto mine = one_of_mine();
         operation op{.tx = tx, .what = chooses_to_extend() ? action::extend : action::release, .by = by_};
         if (op.what == action::release && by_ != maker::java && random_.one_in(3))
             op.as = history::outcome::failed;
@@ -318,7 +318,7 @@ private:
         } else if (by_ == maker::java) {
             op.at_least = mine.at_least;
         }
-        bool const went_well = statement_of(op, mine.token, {.host = host_});
+        const bool went_well = statement_of(op, mine.token, {.host = host_});
         forget_lost(op);
         return went_well;
     }
@@ -327,11 +327,11 @@ private:
     {
         if (held_.empty() || by_ == maker::java || !scene_.has_guards)
             return true;
-        auto const mine = one_of_mine();
+        const auto mine = one_of_mine();
         if (!mine.token)
             return true;
         operation op{.tx = tx, .what = action::guard, .by = by_, .names = {mine.names[0]}, .of = mine.number};
-        bool const went_well = statement_of(op, mine.token, {});
+        const bool went_well = statement_of(op, mine.token, {});
         forget_lost(op);
         return went_well;
     }
@@ -341,20 +341,20 @@ private:
     {
         if (held_.empty() || by_ == maker::java || !scene_.has_guards)
             return true;
-        auto const mine = one_of_mine();
+        const auto mine = one_of_mine();
         if (!mine.token)
             return true;
         operation op{.tx = tx, .what = action::complete, .by = by_, .of = mine.number};
         op.names = random_.one_in(4) ? std::vector{mine.names[0]} : mine.names;
-        bool const went_well = statement_of(op, mine.token, {});
+        const bool went_well = statement_of(op, mine.token, {});
         // Sometimes the client completes it again later, which must fail once the first completion is committed.
         if (went_well && op.names == mine.names && !random_.one_in(4))
-            std::erase_if(held_, [&](auto const &one) { return one.number == mine.number && one.names == mine.names; });
+            std::erase_if(held_, [&](const auto &one) { return one.number == mine.number && one.names == mine.names; });
         forget_lost(op);
         return went_well;
     }
 
-    bool control(int tx, action what, std::string const &sql, history::level level = history::level::committed)
+    bool control(int tx, action what, const std::string &sql, history::level level = history::level::committed)
     {
         operation op{.tx = tx, .what = what, .by = by_, .level = level};
         return recorded(op, [&] { send(sql); });
@@ -362,9 +362,9 @@ private:
 
     void transact()
     {
-        auto const &level = levels[random_.one_in(3) ? random_.between(1, 2) : 0];
-        auto const before = held_;
-        int const tx = ++transactions_;
+        const auto &level = levels[random_.one_in(3) ? random_.between(1, 2) : 0];
+        const auto before = held_;
+        const int tx = ++transactions_;
         if (!control(tx, action::start, std::string{"BEGIN ISOLATION LEVEL "} + level.name, level.level)) {
             if (connection_ && !send_unrecorded("ROLLBACK")) // a cancelled BEGIN may have begun a transaction
                 connection_.reset();
@@ -380,9 +380,9 @@ private:
         finish(tx, before);
     }
 
-    bool act_within(int tx, isolation_level const &level)
+    bool act_within(int tx, const isolation_level &level)
     {
-        auto const dice = random_.between(1, 100);
+        const auto dice = random_.between(1, 100);
         if (dice <= 35)
             return attempt(tx, level);
         if (dice <= 55)
@@ -397,17 +397,17 @@ private:
         return true;
     }
 
-    bool savepoint(int tx, isolation_level const &level)
+    bool savepoint(int tx, const isolation_level &level)
     {
-        auto const before = held_;
+        const auto before = held_;
         if (!control(tx, action::savepoint, "SAVEPOINT one"))
             return false;
-        bool const went_well = random_.one_in(2) ? attempt(tx, level) : random_.one_in(2) ? change(tx) : complete(tx);
+        const bool went_well = random_.one_in(2) ? attempt(tx, level) : random_.one_in(2) ? change(tx) : complete(tx);
         if (!connection_)
             return false;
         if (went_well && random_.one_in(2))
             return control(tx, action::keep, "RELEASE SAVEPOINT one");
-        bool const undone = control(tx, action::undo, "ROLLBACK TO SAVEPOINT one");
+        const bool undone = control(tx, action::undo, "ROLLBACK TO SAVEPOINT one");
         restore(before);
         // Releases the savepoint, so that the next one in this transaction has the depth that the checker counts.
         return undone && control(tx, action::keep, "RELEASE SAVEPOINT one");
@@ -415,20 +415,20 @@ private:
 
     // After a rollback, a session or a Java host owns its previous acquisition again. A token that was rolled back is
     // forgotten: if the clock does not advance, the next acquisition may get the same one.
-    void restore(std::vector<held> const &before)
+    void restore(const std::vector<held> &before)
     {
         if (connection_)
             held_ = before;
     }
 
-    void roll_back(int tx, std::vector<held> const &before)
+    void roll_back(int tx, const std::vector<held> &before)
     {
         if (!control(tx, action::rollback, "ROLLBACK"))
             connection_.reset(); // even the ROLLBACK was cancelled
         restore(before);
     }
 
-    void finish(int tx, std::vector<held> const &before)
+    void finish(int tx, const std::vector<held> &before)
     {
         if (!scene_.has_timeouts && random_.one_in(6))
             return prepare(tx, before);
@@ -447,9 +447,9 @@ private:
         }
     }
 
-    void prepare(int tx, std::vector<held> const &before)
+    void prepare(int tx, const std::vector<held> &before)
     {
-        auto const name = "'" + std::to_string(scene_.seed) + "." + std::to_string(recorder_.client()) + "." +
+        const auto name = "'" + std::to_string(scene_.seed) + "." + std::to_string(recorder_.client()) + "." +
                           std::to_string(tx) + "'";
         recorder_.will_end(tx);
         if (control(tx, action::prepare, "PREPARE TRANSACTION " + name))
@@ -459,7 +459,7 @@ private:
         recorder_.will_end(0);
     }
 
-    void end_prepared(int tx, std::string const &name)
+    void end_prepared(int tx, const std::string &name)
     {
         // Java ShedLock's statements would wait for the prepared transaction of their own client.
         for (auto count = by_ == maker::java ? 0 : random_.between(0, 3); connection_ && count > 0; --count)
@@ -475,7 +475,7 @@ private:
     }
 
     // If the attempt to end a prepared transaction is cancelled, the transaction is still there.
-    void insist(int tx, action what, std::string const &sql)
+    void insist(int tx, action what, const std::string &sql)
     {
         for (int tries = 0; connection_ && tries < 5; ++tries)
             if (control(tx, what, sql))
@@ -483,7 +483,7 @@ private:
         connection_.reset();
     }
 
-    void look(std::vector<std::string> const &names)
+    void look(const std::vector<std::string> &names)
     {
         operation op{.what = action::look, .by = by_, .names = names};
         recorded(op, [&] { read_rows(op); });
@@ -491,15 +491,15 @@ private:
 
     void read_rows(operation &op)
     {
-        for (auto const &name : op.names)
-            for (auto const &row : send("SELECT (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM "
+        for (const auto &name : op.names)
+            for (const auto &row : send("SELECT (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM "
                                         "lock_until) * 1000000)::bigint"
                                         " FROM shedlock WHERE name = $1",
                                         {name}))
                 op.rows.push_back({name, row[0].as<microseconds>(), row[1].as<microseconds>()});
     }
 
-    scene const &scene_;
+    const scene &scene_;
     recorder &recorder_;
     maker by_;
     choices random_;
@@ -514,7 +514,7 @@ private:
     std::map<std::string, bool> known_;      // names for which an acquire was answered, so there is a row
 };
 
-unique_client make_sql_client(scene const &scene, recorder &recorder, maker by, std::uint64_t seed)
+unique_client make_sql_client(const scene &scene, recorder &recorder, maker by, std::uint64_t seed)
 {
     return std::make_unique<sql_client>(scene, recorder, by, seed);
 }

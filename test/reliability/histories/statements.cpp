@@ -13,7 +13,7 @@ using history::microseconds;
 using history::operation;
 using history::result;
 
-char const *const preparations = R"(
+const char *const preparations = R"(
 CREATE TABLE IF NOT EXISTS ledger (name text, token bigint, run int);
 CREATE INDEX IF NOT EXISTS ledger_name ON ledger (name, token);
 CREATE UNLOGGED TABLE IF NOT EXISTS scratch (n int); -- never read
@@ -71,30 +71,30 @@ std::string seconds(microseconds time)
 }
 
 // Passes one name as text and several as an array, so that both variants of each function are called.
-std::string names_value(operation const &op)
+std::string names_value(const operation &op)
 {
     if (op.names.size() == 1)
         return op.names[0];
     std::string list;
-    for (auto const &name : op.names)
+    for (const auto &name : op.names)
         list += (list.empty() ? "{" : ",") + name;
     return list + '}';
 }
 
-std::string names_type(operation const &op)
+std::string names_type(const operation &op)
 {
     return op.names.size() == 1 ? "text" : "text[]";
 }
 
-std::string timed(std::string const &call, std::string const &seen)
+std::string timed(const std::string &call, const std::string &seen)
 {
     return "SELECT before, answer, " + seen + ", server_time() FROM (SELECT server_time() AS before, " + call +
            " AS answer OFFSET 0) one";
 }
 
-statement acquire(operation const &op, manner const &manner)
+statement acquire(const operation &op, const manner &manner)
 {
-    bool const by_session = op.by == maker::session;
+    const bool by_session = op.by == maker::session;
     auto call = std::string{by_session ? "shedlock_acquire" : "shedlock_acquire_token"} + "($1::" + names_type(op) +
                 ", $2::interval, $3::interval, $4::interval, to_timestamp($5::float8 / 1000000), $6::boolean" +
                 (by_session ? ")" : ", $7::text)");
@@ -112,18 +112,18 @@ statement acquire(operation const &op, manner const &manner)
     }
     std::string const granted = by_session ? "answer" : "answer IS NOT NULL";
     values.push_back(op.names[0]);
-    auto const seen = manner.sees_row
+    const auto seen = manner.sees_row
                           ? "CASE WHEN " + granted + " THEN seen($" + std::to_string(values.size()) + "::text) END"
                           : "$" + std::to_string(values.size()) + "::text LIKE ''";
-    auto const sql = timed(call, seen);
+    const auto sql = timed(call, seen);
     return {manner.how == wrapping::cursor ? "DECLARE one_row CURSOR FOR " + sql : sql, values};
 }
 
-statement change(operation const &op, std::optional<microseconds> token)
+statement change(const operation &op, std::optional<microseconds> token)
 {
-    bool const extends = op.what == action::extend;
+    const bool extends = op.what == action::extend;
     shedlock::libpqxx::parameters values{names_value(op)};
-    auto const next = [&](std::optional<std::string> value, char const *type) {
+    const auto next = [&](std::optional<std::string> value, const char *type) {
         values.push_back(std::move(value));
         return ", $" + std::to_string(values.size()) + "::" + type;
     };
@@ -140,7 +140,7 @@ statement change(operation const &op, std::optional<microseconds> token)
     return {timed(call + ")", "NULL::text"), values};
 }
 
-statement run(operation const &op, manner const &manner)
+statement run(const operation &op, const manner &manner)
 {
     return {
         "CALL shedlock_run($1::text, format('SELECT work(%L, %s, %s, %L)', $1::text, $2::text, $3::text, $4::text), "
@@ -151,18 +151,18 @@ statement run(operation const &op, manner const &manner)
          op.retry ? "true" : "false"}};
 }
 
-statement guard(operation const &op, std::optional<microseconds> token)
+statement guard(const operation &op, std::optional<microseconds> token)
 {
-    auto const call =
+    const auto call =
         op.by == maker::session ? "shedlock_guard($1::text)" : "shedlock_guard_token($1::text, $2::bigint)";
     return {std::string{"INSERT INTO ledger SELECT $1::text, $2::bigint FROM "} + call,
             {op.names[0], std::to_string(token.value_or(0))}};
 }
 
 // The work is a row with the number of the completion.
-statement complete(operation const &op, std::optional<microseconds> token)
+statement complete(const operation &op, std::optional<microseconds> token)
 {
-    auto const call = (op.by == maker::session ? "shedlock_complete($1::" : "shedlock_complete_token($1::") +
+    const auto call = (op.by == maker::session ? "shedlock_complete($1::" : "shedlock_complete_token($1::") +
                       names_type(op) + (op.by == maker::session ? ")" : ", $3::bigint)");
     return {"INSERT INTO ledger SELECT $2::text, $3::bigint, $4::int FROM " + call,
             {names_value(op), op.names[0], std::to_string(token.value_or(0)), std::to_string(op.number)}};
@@ -170,10 +170,10 @@ statement complete(operation const &op, std::optional<microseconds> token)
 
 // Exactly the statements of ShedLock for Java, except for RETURNING, which shows what was written.
 #define JAVA_NOW "timezone('utc', CURRENT_TIMESTAMP)"
-constexpr char const *java_returning =
+constexpr const char *java_returning =
     " RETURNING (extract(epoch FROM locked_at) * 1000000)::bigint, (extract(epoch FROM lock_until) * 1000000)::bigint";
 
-statement java_acquire(operation const &op, manner const &manner)
+statement java_acquire(const operation &op, const manner &manner)
 {
     std::string const update = "lock_until = " JAVA_NOW " + make_interval(secs => $2), locked_at = " JAVA_NOW
                                ", locked_by = $3 WHERE shedlock.name = $1 AND shedlock.lock_until <= " JAVA_NOW;
@@ -183,7 +183,7 @@ statement java_acquire(operation const &op, manner const &manner)
             {op.names[0], seconds(op.at_most), manner.host}};
 }
 
-statement java_change(operation const &op, manner const &manner)
+statement java_change(const operation &op, const manner &manner)
 {
     if (op.what == action::extend)
         return {"UPDATE shedlock SET lock_until = " JAVA_NOW
@@ -196,7 +196,7 @@ statement java_change(operation const &op, manner const &manner)
 }
 #undef JAVA_NOW
 
-void read_seen(operation &op, std::string const &text)
+void read_seen(operation &op, const std::string &text)
 {
     std::istringstream in{text};
     microseconds token = 0, until = 0;
@@ -208,9 +208,9 @@ void read_seen(operation &op, std::string const &text)
     }
 }
 
-void read_timed(operation &op, pqxx::result const &rows)
+void read_timed(operation &op, const pqxx::result &rows)
 {
-    auto const &row = rows[0];
+    const auto &row = rows[0];
     op.before = row[0].as<microseconds>();
     op.after = row[3].as<microseconds>();
     if (op.by == maker::token && op.what == action::acquire) {
@@ -226,7 +226,7 @@ void read_timed(operation &op, pqxx::result const &rows)
 
 } // namespace
 
-statement make_statement(operation const &op, std::optional<microseconds> token, manner const &manner)
+statement make_statement(const operation &op, std::optional<microseconds> token, const manner &manner)
 {
     if (op.what == action::run)
         return run(op, manner);
@@ -239,7 +239,7 @@ statement make_statement(operation const &op, std::optional<microseconds> token,
     return op.what == action::acquire ? acquire(op, manner) : change(op, token);
 }
 
-void read_answer(operation &op, pqxx::result const &rows)
+void read_answer(operation &op, const pqxx::result &rows)
 {
     if (op.by == maker::java || op.what == action::guard || op.what == action::complete) {
         op.result = rows.affected_rows() > 0 ? result::yes : result::no;
@@ -254,7 +254,7 @@ void read_answer(operation &op, pqxx::result const &rows)
     }
 }
 
-std::string state_of(std::string const &sqlstate, std::string const &message)
+std::string state_of(const std::string &sqlstate, const std::string &message)
 {
     if (sqlstate != "XX000")
         return sqlstate;
@@ -264,25 +264,25 @@ std::string state_of(std::string const &sqlstate, std::string const &message)
     return sqlstate;
 }
 
-void record(recorder &writer, operation &op, std::function<void()> const &ask)
+void record(recorder &writer, operation &op, const std::function<void()> &ask)
 {
     writer.call(op);
     op.result = result::yes;
     try {
         ask();
-    } catch (shedlock::lock_lost const &) {
+    } catch (const shedlock::lock_lost &) {
         op.result = op.what == action::acquire ? result::lost : result::no;
-    } catch (shedlock::connection_error const &) {
+    } catch (const shedlock::connection_error &) {
         op.result = result::lost; // or at least in doubt
         pause(5000);
-    } catch (shedlock::error const &failure) {
+    } catch (const shedlock::error &failure) {
         op.result = result::error;
         op.state = state_of(failure.sqlstate(), failure.what());
         if (op.state.empty())
             op.state = "usage"; // the extension does not exist at the moment
-    } catch (pqxx::failure const &failure) {
+    } catch (const pqxx::failure &failure) {
         op.state = state_of(shedlock::libpqxx::sqlstate(failure), failure.what());
-        bool const is_lost = op.state.empty() || op.state.starts_with("57P") || op.state.starts_with("08");
+        const bool is_lost = op.state.empty() || op.state.starts_with("57P") || op.state.starts_with("08");
         op.result = is_lost ? result::lost : result::error;
     }
     writer.done(op);

@@ -29,18 +29,18 @@ struct manner {
 };
 
 // token: that of the acquisition which is extended, released, guarded or completed.
-statement make_statement(history::operation const &, std::optional<history::microseconds> token, manner const &);
-void read_answer(history::operation &, pqxx::result const &);
+statement make_statement(const history::operation &, std::optional<history::microseconds> token, const manner &);
+void read_answer(history::operation &, const pqxx::result &);
 
 // Returns the SQLSTATE. If a function is dropped after it was found and before it is called, the server reports "cache
 // lookup failed" as XX000; then this returns 42883. The message of any other XX000 goes to stderr.
-std::string state_of(std::string const &sqlstate, std::string const &message);
+std::string state_of(const std::string &sqlstate, const std::string &message);
 
 // Sends a request through the library or on the application's connection, and records the result: lost if it is
 // unknown.
-void record(recorder &, operation &, std::function<void()> const &ask);
+void record(recorder &, operation &, const std::function<void()> &ask);
 
 // Creates the functions and tables that these statements need, once per database.
-extern char const *const preparations;
+extern const char *const preparations;
 
 } // namespace crowd

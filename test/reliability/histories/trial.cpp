@@ -22,7 +22,7 @@ using history::result;
 
 namespace {
 
-maker kind_of_client(scene const &scene, int number)
+maker kind_of_client(const scene &scene, int number)
 {
     if (scene.only_library)
         return maker::library;
@@ -34,13 +34,13 @@ maker kind_of_client(scene const &scene, int number)
         return maker::token;
     constexpr std::array kinds{maker::token,   maker::session, maker::java, maker::library,
                                maker::session, maker::token,   maker::java};
-    auto const kind = kinds.at(static_cast<std::size_t>(number) % kinds.size());
+    const auto kind = kinds.at(static_cast<std::size_t>(number) % kinds.size());
     return kind == maker::java && !scene.has_java ? maker::token : kind;
 }
 
 } // namespace
 
-std::vector<std::string> list(std::string const &text)
+std::vector<std::string> list(const std::string &text)
 {
     std::vector<std::string> parts;
     std::istringstream in{text};
@@ -49,7 +49,7 @@ std::vector<std::string> list(std::string const &text)
     return parts;
 }
 
-trial::trial(options const &given, scene made, counts &all, std::vector<microseconds> &late)
+trial::trial(const options &given, scene made, counts &all, std::vector<microseconds> &late)
     : given_{given}, scene_{std::move(made)}, counts_{all}, late_{late}, path_{given.at("folder") + "/" +
                                                                                std::to_string(scene_.seed) +
                                                                                ".history"},
@@ -62,7 +62,7 @@ trial::trial(options const &given, scene made, counts &all, std::vector<microsec
                                .standby_missing = given.contains("standby"),
                                .has_crashes = given.contains("crashes"),
                                .is_portable = given.contains("edition") && given.at("edition") == "portable"};
-    auto const line = history::head_line(head, std::to_string(scene_.seed), scene_.clients) + '\n';
+    const auto line = history::head_line(head, std::to_string(scene_.seed), scene_.clients) + '\n';
     if (::write(file_, line.data(), line.size()) < 0)
         throw std::runtime_error{"cannot write " + path_};
     shared_->left = scene_.operations;
@@ -94,11 +94,11 @@ void trial::make()
 std::size_t trial::judge()
 {
     std::ifstream in{path_};
-    auto const record = history::read(in);
+    const auto record = history::read(in);
     count(record);
-    auto const late = lateness(record);
+    const auto late = lateness(record);
     late_.insert(late_.end(), late.begin(), late.end());
-    auto const violations = checker::check(record);
+    const auto violations = checker::check(record);
     for (std::size_t i = 0; i < std::min<std::size_t>(violations.size(), 5); ++i)
         std::cout << checker::to_text(violations[i]);
     std::cout << "history " << scene_.seed << ": " << record.operations.size() << " operations, " << scene_.clients
@@ -126,8 +126,8 @@ void trial::arrange_table()
 
 void trial::start_client()
 {
-    auto const number = ++started_;
-    auto const process = ::fork();
+    const auto number = ++started_;
+    const auto process = ::fork();
     if (process < 0)
         throw std::runtime_error{"cannot fork"};
     if (process > 0) {
@@ -141,14 +141,14 @@ void trial::start_client()
 int trial::be_client(int number)
 try {
     recorder mine{file_, *shared_, number};
-    auto const kind = kind_of_client(scene_, number);
-    auto const seed = scene_.seed * 1000 + static_cast<std::uint64_t>(number);
-    auto const one = scene_.is_led            ? make_leader(scene_, mine, kind, seed)
+    const auto kind = kind_of_client(scene_, number);
+    const auto seed = scene_.seed * 1000 + static_cast<std::uint64_t>(number);
+    const auto one = scene_.is_led            ? make_leader(scene_, mine, kind, seed)
                      : kind == maker::library ? make_library_client(scene_, mine, seed)
                                               : make_sql_client(scene_, mine, kind, seed);
     one->run();
     return 0;
-} catch (std::exception const &failure) {
+} catch (const std::exception &failure) {
     std::cerr << "client " << number << ": " << failure.what() << std::endl;
     return 1;
 }
@@ -157,8 +157,8 @@ try {
 // the nemesis kills.
 void trial::watch(nemesis &fate)
 {
-    auto const pace = std::stoll(given_.at("pace")) * 1000;
-    auto const end = now().at + 60'000'000;
+    const auto pace = std::stoll(given_.at("pace")) * 1000;
+    const auto end = now().at + 60'000'000;
     for (auto next = now().at + pace; !clients_.empty();) {
         fate.wake_sleepers();
         if (now().at > end)
@@ -178,7 +178,7 @@ void trial::watch(nemesis &fate)
 // has given it up. No client has a reason to wait for ten minutes.
 void trial::await_last_clients()
 {
-    auto const end = now().at + 600'000'000;
+    const auto end = now().at + 600'000'000;
     for (auto next = now().at + 3'000'000; !clients_.empty() && now().at < end;) {
         reap();
         pause(200);
@@ -187,7 +187,7 @@ void trial::await_last_clients()
             next = now().at + 1'000'000;
         }
     }
-    for (auto const process : clients_) {
+    for (const auto process : clients_) {
         ++counts_["client stuck"];
         ::kill(process, SIGKILL);
     }
@@ -198,12 +198,12 @@ void trial::await_last_clients()
 void trial::reap()
 {
     int status = 0;
-    auto const process = ::waitpid(-1, &status, WNOHANG);
+    const auto process = ::waitpid(-1, &status, WNOHANG);
     if (process <= 0)
         return;
     std::erase(clients_, process);
     shared_->ending[static_cast<std::size_t>(numbers_[process]) % shared_->ending.size()] = 0;
-    bool const was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (was_killed && shared_->left > 0)
         start_client();
     if (!was_killed && status != 0)
@@ -222,10 +222,10 @@ void trial::final_look(recorder &own)
     look_at(effects, own, "SELECT name, coalesce(token, 0), run FROM ledger");
 }
 
-void trial::look_at(operation &op, recorder &own, std::string const &rows)
+void trial::look_at(operation &op, recorder &own, const std::string &rows)
 {
     own.call(op);
-    bool const is_done = insist([&] {
+    const bool is_done = insist([&] {
         op.rows.clear();
         clean_up();
         read_rows(op, rows + " WHERE name LIKE 'h" + std::to_string(scene_.seed) + ".%'" +
@@ -236,30 +236,30 @@ void trial::look_at(operation &op, recorder &own, std::string const &rows)
 }
 
 // Tries again while the server restarts, for five minutes at most.
-bool trial::insist(std::function<void()> const &work)
+bool trial::insist(const std::function<void()> &work)
 {
-    for (auto const end = now().at + 300'000'000; now().at < end;)
+    for (const auto end = now().at + 300'000'000; now().at < end;)
         try {
             work();
             return true;
-        } catch (pqxx::failure const &) {
+        } catch (const pqxx::failure &) {
             pause(50000);
         }
     return false;
 }
 
-void trial::read_rows(operation &op, std::string const &sql)
+void trial::read_rows(operation &op, const std::string &sql)
 {
     pqxx::connection connection{given_.at("admin")};
     pqxx::nontransaction direct{connection};
-    for (auto const &row : direct.exec(sql))
+    for (const auto &row : direct.exec(sql))
         op.rows.push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
 }
 
 void trial::try_to_clean_up()
 try {
     clean_up();
-} catch (pqxx::failure const &) { // the server does not run at the moment
+} catch (const pqxx::failure &) { // the server does not run at the moment
 }
 
 // Rolls back prepared transactions of clients that were killed or lost their connections, as an administrator would.
@@ -269,7 +269,7 @@ void trial::clean_up()
 {
     pqxx::connection connection{given_.at("admin")};
     pqxx::nontransaction direct{connection};
-    for (auto const &row :
+    for (const auto &row :
          direct.exec("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE '" + std::to_string(scene_.seed) + ".%'")) {
         if (has_owner(row[0].c_str()))
             continue;
@@ -281,23 +281,23 @@ void trial::clean_up()
 }
 
 // prepared: SEED.CLIENT.TRANSACTION
-bool trial::has_owner(std::string const &prepared) const
+bool trial::has_owner(const std::string &prepared) const
 {
-    auto const last = prepared.rfind('.');
-    auto const client = std::stoul(prepared.substr(prepared.find('.') + 1));
+    const auto last = prepared.rfind('.');
+    const auto client = std::stoul(prepared.substr(prepared.find('.') + 1));
     return shared_->ending[client % shared_->ending.size()] == std::stoi(prepared.substr(last + 1));
 }
 
-void trial::count(history::record const &record)
+void trial::count(const history::record &record)
 {
     constexpr std::array makers{"session", "token", "java", "library"};
     ++counts_["histories"];
-    for (auto const &op : record.operations) {
+    for (const auto &op : record.operations) {
         ++counts_["operations"];
         ++counts_[std::string{makers.at(static_cast<std::size_t>(op.by))} + ' ' + history::to_text(op.what) + ' ' +
                   history::to_text(op.result)];
         ++counts_[std::string{"by "} + makers.at(static_cast<std::size_t>(op.by))];
-        bool const acquires = op.what == history::action::acquire || op.what == history::action::run;
+        const bool acquires = op.what == history::action::acquire || op.what == history::action::run;
         if (acquires && op.result == result::yes)
             ++counts_["granted"];
         if (op.result == result::none)

@@ -9,10 +9,10 @@ using options = std::map<std::string, std::string>;
 
 class trial {
 public:
-    trial(options const &, scene, counts &, std::vector<microseconds> &late);
+    trial(const options &, scene, counts &, std::vector<microseconds> &late);
     ~trial();
-    trial(trial const &) = delete;
-    trial &operator=(trial const &) = delete;
+    trial(const trial &) = delete;
+    trial &operator=(const trial &) = delete;
 
     void make();
 
@@ -27,20 +27,20 @@ private:
     void await_last_clients();
     void reap();
     void final_look(recorder &);
-    static bool insist(std::function<void()> const &);
-    void look_at(operation &, recorder &own, std::string const &rows);
-    void read_rows(operation &, std::string const &sql);
+    static bool insist(const std::function<void()> &);
+    void look_at(operation &, recorder &own, const std::string &rows);
+    void read_rows(operation &, const std::string &sql);
     void try_to_clean_up();
     void clean_up();
-    bool has_owner(std::string const &prepared) const;
-    void count(history::record const &);
+    bool has_owner(const std::string &prepared) const;
+    void count(const history::record &);
 
-    options const &given_;
-    scene const scene_;
+    const options &given_;
+    const scene scene_;
     counts &counts_;
     std::vector<microseconds> &late_;
     std::string const path_;
-    int const file_;
+    const int file_;
     tally *const shared_;
     std::unique_ptr<pqxx::connection> old_snapshot_;
     int started_ = 0;
@@ -48,6 +48,6 @@ private:
     std::map<pid_t, int> numbers_; // of the clients
 };
 
-std::vector<std::string> list(std::string const &text); // splits it at commas
+std::vector<std::string> list(const std::string &text); // splits it at commas
 
 } // namespace crowd

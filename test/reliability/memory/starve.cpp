@@ -68,9 +68,9 @@ void change_methods()
 {
     auto *const methods = const_cast<MemoryContextMethods *>(TopMemoryContext->methods);
     original = *methods;
-    auto const size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    auto const page = reinterpret_cast<std::uintptr_t>(methods) / size * size;
-    auto const end = reinterpret_cast<std::uintptr_t>(methods + 1);
+    const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto page = reinterpret_cast<std::uintptr_t>(methods) / size * size;
+    const auto end = reinterpret_cast<std::uintptr_t>(methods + 1);
     if (mprotect(reinterpret_cast<void *>(page), end - page, PROT_READ | PROT_WRITE) != 0)
         elog(ERROR, "cannot change the methods of memory contexts: %m");
     methods->alloc = allocate;

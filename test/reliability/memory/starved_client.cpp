@@ -23,7 +23,7 @@
 namespace {
 
 struct failure_plan {
-    char const *title;
+    const char *title;
     bool in_caller; // otherwise in all other threads
     int count;
 };
@@ -55,7 +55,7 @@ bool is_to_fail()
 extern "C" {
 int clock_gettime(clockid_t which, timespec *time) noexcept
 {
-    auto const failed = static_cast<int>(::syscall(SYS_clock_gettime, which, time));
+    const auto failed = static_cast<int>(::syscall(SYS_clock_gettime, which, time));
     if (which == CLOCK_BOOTTIME)
         time->tv_sec += ahead;
     return failed;
@@ -87,7 +87,7 @@ using namespace std::chrono_literals;
 using clock = shedlock::clock;
 
 enum outcome { ok, no_failure, warned, doubtful, refused, starved, failed, dropped, not_stopped };
-constexpr char const *words[] = {"as if nothing had happened",
+constexpr const char *words[] = {"as if nothing had happened",
                                  "no allocation failed",
                                  "perhaps not released, with a warning",
                                  "in doubt",
@@ -98,16 +98,16 @@ constexpr char const *words[] = {"as if nothing had happened",
                                  "not told to stop when the lease ended"};
 
 // The server's notice says why the lock was lost, and processing it needs memory as well.
-void lose(shedlock::client &locks, std::string const &name)
+void lose(shedlock::client &locks, const std::string &name)
 try {
     auto lock = locks.try_acquire(name, {.at_most = 1h});
     locks.force_release(name);
     if (lock)
         lock->release();
-} catch (shedlock::lock_lost const &) {
+} catch (const shedlock::lock_lost &) {
 }
 
-outcome call(shedlock::client &locks, std::string const &name, bool const &is_warned)
+outcome call(shedlock::client &locks, const std::string &name, const bool &is_warned)
 try {
     auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     if (!lock)
@@ -120,31 +120,31 @@ try {
         return warned;
     lose(locks, name);
     return is_warned ? warned : ok;
-} catch (shedlock::in_doubt const &) {
+} catch (const shedlock::in_doubt &) {
     return doubtful;
-} catch (std::bad_alloc const &) {
+} catch (const std::bad_alloc &) {
     return is_warned ? warned : starved;
-} catch (std::exception const &) {
+} catch (const std::exception &) {
     return is_warned ? warned : failed;
 }
 
 // Waits until the condition is true, but no longer than three minutes.
-template <typename Condition> bool becomes_true(Condition const &condition)
+template <typename Condition> bool becomes_true(const Condition &condition)
 {
     using std::chrono::steady_clock;
-    for (auto const end = steady_clock::now() + 3min; !condition() && steady_clock::now() < end;)
+    for (const auto end = steady_clock::now() + 3min; !condition() && steady_clock::now() < end;)
         std::this_thread::sleep_for(10ms);
     return condition();
 }
 
 // The lease is an hour, and this function moves the clock. Once a third of the lease has passed, the keeper must extend
 // it, even if that fails at first.
-outcome keep(shedlock::client &locks, std::string const &name)
+outcome keep(shedlock::client &locks, const std::string &name)
 {
     auto lock = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    auto const stop = lock->stop_token();
-    auto const first = lock->deadline();
-    auto const is_extended = [&] { return lock->deadline() > first; };
+    const auto stop = lock->stop_token();
+    const auto first = lock->deadline();
+    const auto is_extended = [&] { return lock->deadline() > first; };
     ahead = 1300;
     becomes_true([&] { return failed_allocations > 0 || is_extended(); });
     if (failed_allocations == 0)
@@ -160,11 +160,11 @@ outcome keep(shedlock::client &locks, std::string const &name)
     return is_extended() && !stop.stop_requested() ? ok : dropped;
 }
 
-outcome live(char const *dsn, std::string const &name, std::int64_t n)
+outcome live(const char *dsn, const std::string &name, std::int64_t n)
 {
     bool is_warned = false;
     bool is_not_released = false;
-    auto const on_event = [&](shedlock::event const &event) {
+    const auto on_event = [&](const shedlock::event &event) {
         is_warned = true;
         is_not_released = is_not_released || event.what == shedlock::event::kind::not_released;
     };
@@ -185,15 +185,15 @@ outcome live(char const *dsn, std::string const &name, std::int64_t n)
 
 bool is_wrong(outcome result, bool is_held)
 {
-    bool const may_be_held = result == doubtful || result == warned || (plan.count == no_end && result == starved);
+    const bool may_be_held = result == doubtful || result == warned || (plan.count == no_end && result == starved);
     return result == dropped || result == not_stopped || (is_held && !may_be_held);
 }
 
 // Returns whether libpq alone crashes when an allocation fails while it connects. Version 16.15 does, in PQfinish.
-bool is_libpq_to_crash(char const *dsn)
+bool is_libpq_to_crash(const char *dsn)
 {
     for (std::int64_t n = 1;; ++n) {
-        auto const pid = fork();
+        const auto pid = fork();
         if (pid == 0) {
             plan = {"", true, 1};
             is_caller = true;
@@ -212,7 +212,7 @@ bool is_libpq_to_crash(char const *dsn)
 
 class child {
 public:
-    child(char const *dsn, std::int64_t n) : number{n}, name{"starved " + std::to_string(n)}, pid_{fork()}
+    child(const char *dsn, std::int64_t n) : number{n}, name{"starved " + std::to_string(n)}, pid_{fork()}
     {
         if (pid_ == 0)
             _exit(live(dsn, name, n));
@@ -238,26 +238,26 @@ int main(int count, char **arguments)
 {
     if (count != 4)
         return 2;
-    auto const *const dsn = arguments[1];
-    auto const step = std::atoll(arguments[3]);
+    const auto *const dsn = arguments[1];
+    const auto step = std::atoll(arguments[3]);
     shedlock::client observer{dsn, {.timeout = 1h}};
     // Connects, so that libpq's first look-up of a user is over: glibc 2.36 crashes if memory runs out in that one.
     observer.force_release("none");
-    bool const may_crash = is_libpq_to_crash(dsn);
+    const bool may_crash = is_libpq_to_crash(dsn);
     if (may_crash)
         std::cout << "libpq crashes by itself" << std::endl;
     int wrong = 0;
-    for (auto const &one : failure_plans) {
+    for (const auto &one : failure_plans) {
         plan = one;
         std::map<outcome, int> times;
         for (auto n = std::atoll(arguments[2]); times[no_failure] == 0;) {
             std::vector<child> children;
             for (; children.size() < 20; n += step)
                 children.emplace_back(dsn, n);
-            for (auto const &each : children) {
-                auto const status = each.status();
-                auto const result = static_cast<outcome>(WEXITSTATUS(status));
-                bool const is_held = observer.force_release(each.name);
+            for (const auto &each : children) {
+                const auto status = each.status();
+                const auto result = static_cast<outcome>(WEXITSTATUS(status));
+                const bool is_held = observer.force_release(each.name);
                 if (WIFEXITED(status))
                     times[result]++;
                 if (WIFEXITED(status) ? !is_wrong(result, is_held) : may_crash)
@@ -269,7 +269,7 @@ int main(int count, char **arguments)
             }
         }
         times.erase(no_failure);
-        for (auto const &[result, often] : times)
+        for (const auto &[result, often] : times)
             std::cout << often << " times, " << plan.title << ": " << words[result] << std::endl;
     }
     return wrong > 0;

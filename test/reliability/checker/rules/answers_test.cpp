@@ -6,7 +6,7 @@ using namespace by_hand;
 
 TEST(checker, I4_sees_a_release_by_a_holder_that_has_lost_the_lock)
 {
-    auto const release = [](int at) {
+    const auto release = [](int at) {
         auto const t = std::to_string(at);
         return "call 3 client=1 do=release by=token names=a of=1 at=" + t + "\ndone 3 result=yes before=" + t +
                " after=" + t + " at=" + std::to_string(at + 1) + '\n';
@@ -46,19 +46,19 @@ done 4 result=yes at=210
 
 TEST(checker, sees_a_refusal_without_a_reason)
 {
-    auto const refused = [](int at) {
+    const auto refused = [](int at) {
         auto const t = std::to_string(at);
         return "call 5 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=" + t +
                "\ndone 5 result=no before=" + t + " at=" + std::to_string(at + 10) + '\n';
     };
-    auto const other = [](int at) {
+    const auto other = [](int at) {
         return "call 6 client=4 do=acquire by=session names=a at_most=10 at_least=0 at=" + std::to_string(at) +
                "\ndone 6 result=no at=2000\n";
     };
     EXPECT_EQ(broken(first + other(1000) + refused(1111)), "")
         << "another call saw an earlier state, and was about to take the lock";
     EXPECT_EQ(broken(first + refused(1200) + other(1190)), "unexplained") << "the other call saw the same state";
-    auto const java = [](int at) {
+    const auto java = [](int at) {
         return "call 7 client=5 do=acquire by=java names=a at_most=5 at=" + std::to_string(at) +
                "\ndone 7 result=yes token=" + std::to_string(at) + " until=" + std::to_string(at + 5) +
                " at=" + std::to_string(at + 20) + '\n';
@@ -76,7 +76,7 @@ TEST(checker, sees_a_refusal_without_a_reason)
     EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "no client ever had the lock";
     std::string const library =
         "call 8 client=6 do=acquire by=library names=a at_most=5 at=95\ndone 8 result=no at=120\n";
-    auto const next = second("117", 112);
+    const auto next = second("117", 112);
     EXPECT_EQ(broken("history seed=1\n" + library + refused(100) + next), "unexplained");
     EXPECT_EQ(broken("history seed=1 allow=57P01\n" + library + refused(100) + next), "")
         << "the lock may have been granted for 5 microseconds, and the reply lost";
@@ -102,11 +102,11 @@ TEST(checker, sees_a_refusal_without_a_reason)
 
 TEST(checker, I2_sees_unexpected_errors)
 {
-    auto const failing = [](char const *what, char const *by, char const *state) {
+    const auto failing = [](const char *what, const char *by, const char *state) {
         return std::string{"history seed=1 allow=57014\ncall 1 client=1 do="} + what + " by=" + by +
                " names=a at_most=5 at_least=0 at=100\ndone 1 result=error state=" + state + " at=110\n";
     };
-    for (auto const *const state : {"40001", "23505", "40P01", "55P03", "25001", "XX000"})
+    for (const auto *const state : {"40001", "23505", "40P01", "55P03", "25001", "XX000"})
         EXPECT_EQ(broken(failing("acquire", "token", state)), "I2") << state;
     EXPECT_EQ(broken("history seed=1 allow=55P03\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\ndone 1 "
                      "result=error state=55P03 at=110\n"),
@@ -117,8 +117,8 @@ TEST(checker, I2_sees_unexpected_errors)
     EXPECT_EQ(broken(failing("guard", "token", "SL001")), "");
     EXPECT_EQ(broken(failing("acquire", "token", "SL001")), "I2");
 
-    auto const committing = "call 2 client=1 tx=1 do=commit by=token at=100\ndone 2 result=error state=40001 at=110\n";
-    auto const prepared = [](char const *by) {
+    const auto committing = "call 2 client=1 tx=1 do=commit by=token at=100\ndone 2 result=error state=40001 at=110\n";
+    const auto prepared = [](const char *by) {
         return std::string{"call 1 client=2 tx=1 do=prepare by="} + by + " at=90\ndone 1 result=yes at=95\n";
     };
     EXPECT_EQ(broken("history seed=1\n" + prepared("java") + committing), "")
@@ -128,12 +128,12 @@ TEST(checker, I2_sees_unexpected_errors)
 
 TEST(checker, lets_the_portable_edition_fail_if_rows_have_changed)
 {
-    auto const failing = [](char const *level, char const *what, char const *state) {
+    const auto failing = [](const char *level, const char *what, const char *state) {
         return std::string{"history seed=1 edition=portable\ncall 1 client=1 tx=1 do=start at=80"} + level +
                "\ndone 1 result=yes at=90\ncall 2 client=1 tx=1 do=" + what +
                " by=token names=a at_most=5 of=9 at=100\ndone 2 result=error state=" + state + " at=110\n";
     };
-    for (auto const *const what : {"extend", "release", "guard"}) {
+    for (const auto *const what : {"extend", "release", "guard"}) {
         EXPECT_EQ(broken(failing(" level=repeatable", what, "40001")), "") << what;
         EXPECT_EQ(broken(failing("", what, "40001")), "unexplained") << what;
     }
@@ -145,18 +145,18 @@ TEST(checker, lets_the_portable_edition_fail_if_rows_have_changed)
 
 TEST(checker, lets_the_portable_edition_guard_only_against_others)
 {
-    auto const again = guarded(1500, "result=yes");
-    auto const commit = again.find("call 13");
-    auto const own = "call 2 client=1 tx=1 do=acquire by=token names=a at_most=5 at_least=0 at=1200\ndone 2 result=yes "
+    const auto again = guarded(1500, "result=yes");
+    const auto commit = again.find("call 13");
+    const auto own = "call 2 client=1 tx=1 do=acquire by=token names=a at_most=5 at_least=0 at=1200\ndone 2 result=yes "
                      "token=1210 before=1205 after=1215 until=1215 at=1220\n";
-    auto const history = first + again.substr(0, commit) + own + again.substr(commit);
+    const auto history = first + again.substr(0, commit) + own + again.substr(commit);
     EXPECT_EQ(broken(history), "I11");
     EXPECT_EQ(broken("history seed=1 edition=portable" + history.substr(history.find('\n'))), "");
 }
 
 TEST(checker, lets_the_portable_edition_refuse_a_lock_that_it_cannot_see_as_free)
 {
-    auto const refused = [](std::string const &head, char const *level) {
+    const auto refused = [](const std::string &head, const char *level) {
         return "history seed=1" + head + "\ncall 1 client=1 tx=1 do=start at=80" + level +
                "\ndone 1 result=yes at=90\ncall 2 client=1 tx=1 do=acquire by=token names=a at_most=5 at_least=0 "
                "at=100\n"
@@ -169,7 +169,7 @@ TEST(checker, lets_the_portable_edition_refuse_a_lock_that_it_cannot_see_as_free
 
 TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
 {
-    auto const refused = [](char const *head, char const *kept, int at) {
+    const auto refused = [](const char *head, const char *kept, int at) {
         auto const when = std::to_string(at);
         return std::string{"history seed=1"} + head +
                "\ncall 1 client=1 do=acquire by=library names=a at_most=100 at_least=0" + kept +
@@ -188,7 +188,7 @@ TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
 
 TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_snapshot)
 {
-    auto const not_done = [](std::string const &head, std::string const &by, std::string const &level) {
+    const auto not_done = [](const std::string &head, const std::string &by, const std::string &level) {
         return "history seed=1" + head + "\ncall 1 client=1 do=acquire by=" + by +
                " names=a at_most=1000 at_least=0 at=100\ndone 1 result=yes token=110 before=105 after=115 until=1110 "
                "at=120\ncall 2 client=1 tx=1 do=start by=" +
@@ -204,7 +204,7 @@ TEST(checker, lets_java_miss_the_rows_of_a_table_that_was_rewritten_after_its_sn
 
 TEST(checker, sees_a_row_that_no_client_knows_of)
 {
-    auto const look = "call 7 client=0 do=look names=a at=2000\ndone 7 result=yes rows=a:777:1777 at=2010\n";
+    const auto look = "call 7 client=0 do=look names=a at=2000\ndone 7 result=yes rows=a:777:1777 at=2010\n";
     EXPECT_EQ(
         broken(std::string{"history seed=1 allow=57014\ncall 1 client=1 do=acquire by=token names=a at_most=5 at=100\n"
                            "done 1 result=error state=57014 at=110\n"} +

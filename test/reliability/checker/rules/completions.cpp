@@ -16,7 +16,7 @@ struct release {
     operation asked; // a completion, or a release as done
     bool is_explicit;
 
-    [[nodiscard]] bool is_of(int of, std::string const &name) const
+    [[nodiscard]] bool is_of(int of, const std::string &name) const
     {
         return asked.of == of && std::find(asked.names.begin(), asked.names.end(), name) != asked.names.end();
     }
@@ -29,29 +29,29 @@ struct transaction {
 
     void undo()
     {
-        auto const kept = savepoints.empty() ? 0 : savepoints.back();
+        const auto kept = savepoints.empty() ? 0 : savepoints.back();
         releases.erase(releases.begin() + static_cast<std::ptrdiff_t>(kept), releases.end());
     }
 
-    [[nodiscard]] bool has_released(int of, std::string const &name) const
+    [[nodiscard]] bool has_released(int of, const std::string &name) const
     {
-        return std::any_of(releases.begin(), releases.end(), [&](auto const &one) { return one.is_of(of, name); });
+        return std::any_of(releases.begin(), releases.end(), [&](const auto &one) { return one.is_of(of, name); });
     }
 
-    [[nodiscard]] bool has_released_itself(int of, std::string const &name) const
+    [[nodiscard]] bool has_released_itself(int of, const std::string &name) const
     {
         return std::any_of(releases.begin(), releases.end(),
-                           [&](auto const &one) { return one.is_explicit && one.is_of(of, name); });
+                           [&](const auto &one) { return one.is_explicit && one.is_of(of, name); });
     }
 };
 
 class dissection {
 public:
-    explicit dissection(record const &given)
+    explicit dissection(const record &given)
     {
         made_ = given;
         made_.operations.clear();
-        for (auto const &op : given.operations) {
+        for (const auto &op : given.operations) {
             if (op.tx && (op.what == action::commit || op.what == action::prepare))
                 release_all(op);
             if (op.what == action::complete)
@@ -63,10 +63,10 @@ public:
         }
     }
 
-    [[nodiscard]] record const &made() const { return made_; }
+    [[nodiscard]] const record &made() const { return made_; }
 
 private:
-    void take_apart(operation const &op)
+    void take_apart(const operation &op)
     {
         auto guard = op;
         guard.what = action::guard;
@@ -76,7 +76,7 @@ private:
             return;
         auto asked = op;
         if (op.tx)
-            std::erase_if(asked.names, [&](auto const &name) { return of(op).has_released(op.of, name); });
+            std::erase_if(asked.names, [&](const auto &name) { return of(op).has_released(op.of, name); });
         if (asked.names.empty())
             return;
         if (op.tx == 0 || made_.is_portable)
@@ -86,7 +86,7 @@ private:
     }
 
     // The release happens at `end`: the end of the transaction, or the completion itself.
-    static operation release_by(operation made, operation const &end)
+    static operation release_by(operation made, const operation &end)
     {
         made.number = -2 * made.number;
         made.what = action::release;
@@ -98,19 +98,19 @@ private:
         return made;
     }
 
-    void release_all(operation const &end)
+    void release_all(const operation &end)
     {
         auto &mine = of(end);
-        for (auto const &one : mine.releases) {
+        for (const auto &one : mine.releases) {
             auto asked = one.asked;
-            std::erase_if(asked.names, [&](auto const &name) { return mine.has_released_itself(asked.of, name); });
+            std::erase_if(asked.names, [&](const auto &name) { return mine.has_released_itself(asked.of, name); });
             if (!asked.names.empty() && !made_.is_portable && end.result != result::error)
                 made_.operations.push_back(release_by(asked, end));
         }
         mine.releases.clear(); // a later commit is COMMIT PREPARED
     }
 
-    void follow(operation const &op)
+    void follow(const operation &op)
     {
         auto &mine = of(op);
         if (op.what == action::savepoint) {
@@ -124,7 +124,7 @@ private:
         }
     }
 
-    transaction &of(operation const &op) { return open_[{op.client, op.tx}]; }
+    transaction &of(const operation &op) { return open_[{op.client, op.tx}]; }
 
     std::map<std::pair<int, int>, transaction> open_; // by client and tx
     record made_;
@@ -132,7 +132,7 @@ private:
 
 } // namespace
 
-record with_completions_taken_apart(record const &given)
+record with_completions_taken_apart(const record &given)
 {
     return dissection{given}.made();
 }

@@ -11,47 +11,47 @@ done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";
 
 // A transaction that begins at 180 and whose end lasts from 300 to 310. `within` comes before its end.
-std::string transaction(std::string const &within, char const *end = "commit", char const *answer = "result=yes")
+std::string transaction(const std::string &within, const char *end = "commit", const char *answer = "result=yes")
 {
     return "call 11 client=1 tx=1 do=start at=180\ndone 11 result=yes at=185\n" + within +
            "call 19 client=1 tx=1 do=" + end + " at=300\ndone 19 " + answer + " at=310\n";
 }
 
-std::string complete(int number, int at, char const *answer = "result=yes", char const *tx = " tx=1")
+std::string complete(int number, int at, const char *answer = "result=yes", const char *tx = " tx=1")
 {
-    auto const text = [](int one) { return std::to_string(one); };
+    const auto text = [](int one) { return std::to_string(one); };
     return "call " + text(number) + " client=1" + tx + " do=complete by=token names=a of=1 at=" + text(at) + "\ndone " +
            text(number) + " " + answer + " at=" + text(at + 5) + '\n';
 }
 
 std::string const completed = complete(12, 200);
 
-std::string step(int number, char const *what, int at)
+std::string step(int number, const char *what, int at)
 {
     return "call " + std::to_string(number) + " client=1 tx=1 do=" + what + " at=" + std::to_string(at) + "\ndone " +
            std::to_string(number) + " result=yes at=" + std::to_string(at + 5) + '\n';
 }
 
-std::string release(char const *how, int at, char const *tx = "", int client = 7)
+std::string release(const char *how, int at, const char *tx = "", int client = 7)
 {
-    auto const text = [](int one) { return std::to_string(one); };
+    const auto text = [](int one) { return std::to_string(one); };
     return "call 20 client=" + text(client) + tx + " do=release by=token names=a of=1" + how + " at=" + text(at) +
            "\ndone 20 result=yes before=" + text(at) + " after=" + text(at + 1) + " at=" + text(at + 5) + '\n';
 }
 
-std::string left(char const *rows)
+std::string left(const char *rows)
 {
     return std::string{"call 90 client=0 do=effects at=2000\ndone 90 result=yes"} + rows + " at=2010\n";
 }
 
-std::string again(char const *answer, int at)
+std::string again(const char *answer, int at)
 {
     return asks_for_tick(90, " retry=yes", answer, at);
 }
 
 TEST(checker, completion_frees_the_lock_with_the_commit)
 {
-    auto const history = granted + transaction(completed) + left(" rows=a:110:12");
+    const auto history = granted + transaction(completed) + left(" rows=a:110:12");
     EXPECT_EQ(broken(history + second("330", 320)), "");
     EXPECT_EQ(broken(history + second("305", 303)), "") << "the commit was done, and its reply on the way";
     EXPECT_EQ(broken(history + second("260", 250)), "I1 I11 I4") << "completed, but not yet committed";
@@ -63,21 +63,21 @@ TEST(checker, completion_frees_the_lock_with_the_commit)
 
 TEST(checker, completion_that_is_rolled_back_has_not_happened)
 {
-    auto const ended = [](char const *how) { return granted + transaction(completed, how) + left(""); };
+    const auto ended = [](const char *how) { return granted + transaction(completed, how) + left(""); };
     EXPECT_EQ(broken(ended("rollback") + again("no", 320)), "") << "still held";
     EXPECT_EQ(broken(ended("rollback") + second("330", 320)), "I1");
     EXPECT_EQ(broken(ended("rollback") + again("no", 1200)), "unexplained") << "its tick is not done";
-    auto const undone = transaction(step(13, "savepoint", 190) + completed + step(14, "undo", 250));
+    const auto undone = transaction(step(13, "savepoint", 190) + completed + step(14, "undo", 250));
     EXPECT_EQ(broken(granted + undone + left("") + again("no", 320)), "");
     EXPECT_EQ(broken(granted + undone + left("") + second("330", 320)), "I1") << "by ROLLBACK TO";
-    auto const kept = transaction(completed + step(13, "savepoint", 220) + complete(15, 230) + step(14, "undo", 250));
+    const auto kept = transaction(completed + step(13, "savepoint", 220) + complete(15, 230) + step(14, "undo", 250));
     EXPECT_EQ(broken(granted + kept + left(" rows=a:110:12") + second("330", 320)), "")
         << "a completion before the savepoint stays";
 }
 
 TEST(checker, sees_a_completion_of_a_lock_that_was_released_before)
 {
-    auto const there = left(" rows=a:110:12");
+    const auto there = left(" rows=a:110:12");
     EXPECT_EQ(broken(granted + release(" done=no", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + release("", 150) + transaction(completed) + there), "I4");
     EXPECT_EQ(broken(granted + transaction(completed + release(" done=no", 250)) + there), "I4")
@@ -103,12 +103,12 @@ TEST(checker, completion_can_be_repeated_only_within_its_transaction)
 
 TEST(checker, completion_fails_for_a_reason)
 {
-    auto const fails = complete(12, 200, "result=error state=SL001", "");
-    auto const commit_fails = transaction(completed, "commit", "result=error state=SL001");
+    const auto fails = complete(12, 200, "result=error state=SL001", "");
+    const auto commit_fails = transaction(completed, "commit", "result=error state=SL001");
     EXPECT_EQ(broken(granted + fails + left("")), "unexplained");
     EXPECT_EQ(broken(granted + release(" done=no", 150) + fails + left("")), "");
     EXPECT_EQ(broken(granted + commit_fails + left("")), "unexplained");
-    auto const released = completed + release(" done=no", 250);
+    const auto released = completed + release(" done=no", 250);
     EXPECT_EQ(broken(granted + transaction(released, "commit", "result=error state=SL001") + left("")), "");
     EXPECT_EQ(broken(granted + transaction(release(" done=no", 250, " tx=1", 1), "commit", "result=error state=SL001") +
                      left("")),
@@ -124,7 +124,7 @@ TEST(checker, completion_fails_for_a_reason)
 
 TEST(checker, completion_after_the_end_of_the_lease_is_done)
 {
-    auto const late = complete(12, 1200, "result=yes", "");
+    const auto late = complete(12, 1200, "result=yes", "");
     EXPECT_EQ(broken(granted + late + left(" rows=a:110:12")), "");
     EXPECT_EQ(broken(granted + second("1120", 1115) + late + left(" rows=a:110:12")), "I11 I4");
 }
@@ -136,7 +136,7 @@ TEST(checker, completion_leaves_its_effect_if_and_only_if_it_is_committed)
     EXPECT_EQ(broken(granted + transaction(completed, "rollback") + left(" rows=a:110:12")), "effect");
     EXPECT_EQ(broken(granted + transaction(completed, "commit", "result=lost") + left("")), "");
     EXPECT_EQ(broken(granted + transaction(completed, "commit", "result=lost") + left(" rows=a:110:12")), "");
-    auto const next = "call 3 client=2 do=acquire by=token names=a at_most=50 at_least=0 tick=90 retry=yes at=320\n"
+    const auto next = "call 3 client=2 do=acquire by=token names=a at_most=50 at_least=0 tick=90 retry=yes at=320\n"
                       "done 3 result=yes token=330 at=325\ncall 4 client=2 do=complete by=token names=a of=3 at=330\n"
                       "done 4 result=yes at=335\n";
     EXPECT_EQ(broken(granted + transaction(completed, "commit", "result=lost") + next + left(" rows=a:330:4")), "");
@@ -147,7 +147,7 @@ TEST(checker, completion_leaves_its_effect_if_and_only_if_it_is_committed)
 
 TEST(checker, completion_whose_answer_was_lost_can_explain_that_the_library_reports_a_release)
 {
-    auto const released = [](char const *by, char const *commit) {
+    const auto released = [](const char *by, const char *commit) {
         return granted + transaction(completed, "commit", commit) + second("330", 320) +
                "call 20 client=1 do=release by=" + by + " names=a of=1 at=400\ndone 20 result=yes at=410\n";
     };
@@ -158,11 +158,11 @@ TEST(checker, completion_whose_answer_was_lost_can_explain_that_the_library_repo
 
 TEST(checker, completion_that_is_prepared_keeps_other_clients_out)
 {
-    auto const end = [](char const *how) {
+    const auto end = [](const char *how) {
         return std::string{"call 21 client=1 tx=1 do="} + how + " at=500\ndone 21 result=yes at=510\n";
     };
-    auto const prepared = granted + transaction(completed, "prepare");
-    auto const there = left(" rows=a:110:12");
+    const auto prepared = granted + transaction(completed, "prepare");
+    const auto there = left(" rows=a:110:12");
     EXPECT_EQ(broken(prepared + again("no", 400) + end("commit") + there), "");
     EXPECT_EQ(broken(prepared + second("410", 400) + end("commit") + there), "I1 I11");
     EXPECT_EQ(broken(prepared + end("commit") + second("530", 520) + there), "");
@@ -171,7 +171,7 @@ TEST(checker, completion_that_is_prepared_keeps_other_clients_out)
 
 TEST(checker, completion_by_the_portable_edition_is_written_at_the_call)
 {
-    auto const released = transaction(completed + "call 13 client=1 tx=1 do=extend by=token names=a of=1 at_most=50 "
+    const auto released = transaction(completed + "call 13 client=1 tx=1 do=extend by=token names=a of=1 at_most=50 "
                                                   "at=240\ndone 13 result=no before=240 after=241 at=245\n") +
                           left(" rows=a:110:12");
     EXPECT_EQ(broken(granted + released), "unexplained") << "the extension still holds the lock then";

@@ -11,20 +11,20 @@ namespace checker {
 using effects = std::map<int, std::vector<history::row>>;
 
 // The last operation `effects` that succeeded; nullptr if there is none.
-inline history::operation const *last_look(history::record const &record)
+inline const history::operation *last_look(const history::record &record)
 {
-    history::operation const *last = nullptr;
-    for (auto const &op : record.operations)
+    const history::operation *last = nullptr;
+    for (const auto &op : record.operations)
         if (op.what == history::action::effects && op.result == history::result::yes)
             last = &op;
     return last;
 }
 
-inline effects effects_in(history::operation const *look)
+inline effects effects_in(const history::operation *look)
 {
     effects all;
     if (look)
-        for (auto const &one : look->rows)
+        for (const auto &one : look->rows)
             all[static_cast<int>(one.until)].push_back(one);
     return all;
 }

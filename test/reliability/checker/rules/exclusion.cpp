@@ -8,29 +8,29 @@ using history::maker;
 
 namespace {
 
-bool may_be_between(operation const &event, operation const &first, operation const &second)
+bool may_be_between(const operation &event, const operation &first, const operation &second)
 {
-    bool const is_over = event.result == history::result::yes || event.result == history::result::no;
+    const bool is_over = event.result == history::result::yes || event.result == history::result::no;
     return &event != &second && event.called.at <= std::max(first.done.at, second.done.at) &&
            (is_over ? event.done.at : ever) >= first.called.at;
 }
 
 } // namespace
 
-bool was_revoked_between(biography const &about, operation const &first, operation const &second)
+bool was_revoked_between(const biography &about, const operation &first, const operation &second)
 {
     return std::any_of(about.revoked.begin(), about.revoked.end(),
-                       [&](auto const *event) { return may_be_between(*event, first, second); });
+                       [&](const auto *event) { return may_be_between(*event, first, second); });
 }
 
-bool was_deleted_between(biography const &about, operation const &first, operation const &second)
+bool was_deleted_between(const biography &about, const operation &first, const operation &second)
 {
-    return std::any_of(about.revoked.begin(), about.revoked.end(), [&](auto const *event) {
+    return std::any_of(about.revoked.begin(), about.revoked.end(), [&](const auto *event) {
         return event->what == history::action::revoke && may_be_between(*event, first, second);
     });
 }
 
-bool may_follow(world const &world, biography const &about, acquisition const &x, acquisition const &y)
+bool may_follow(const world &world, const biography &about, const acquisition &x, const acquisition &y)
 {
     if (y.op->done.at < x.op->called.at)
         return false;
@@ -42,11 +42,11 @@ bool may_follow(world const &world, biography const &about, acquisition const &x
 
 namespace {
 
-void add_overlap(world const &world, acquisition const &x, acquisition const &y, found &all)
+void add_overlap(const world &world, const acquisition &x, const acquisition &y, found &all)
 {
-    auto const lease = world.lease_at(x, *y.op);
+    const auto lease = world.lease_at(x, *y.op);
     std::vector<operation> proof{*x.op, *y.op};
-    for (auto const &change : x.changes)
+    for (const auto &change : x.changes)
         proof.push_back(*change.op);
     all.push_back({lease.is_released ? "I5" : "I1",
                    lease.is_released ? "granted, although the lock had to be kept for its at_least"
@@ -56,9 +56,9 @@ void add_overlap(world const &world, acquisition const &x, acquisition const &y,
 
 } // namespace
 
-void holds_exclude(world const &world, biography const &about, found &all)
+void holds_exclude(const world &world, const biography &about, found &all)
 {
-    auto const &some = about.acquisitions;
+    const auto &some = about.acquisitions;
     for (std::size_t i = 0; i < some.size(); ++i)
         for (std::size_t j = i + 1; j < some.size(); ++j)
             if (!may_follow(world, about, some[i], some[j]) && !may_follow(world, about, some[j], some[i]))
@@ -68,11 +68,11 @@ void holds_exclude(world const &world, biography const &about, found &all)
 // A client relies on the lock from the answer to its acquire until the time that its release records. A client that
 // never releases records nothing. With keep-alive, holds_exclude does not know when a lease ended. This rule does not
 // need to, because the client has recorded until when it relied on the lock.
-void claims_exclude(world const &world, std::string const &name, biography const &about, found &all)
+void claims_exclude(const world &world, const std::string &name, const biography &about, found &all)
 {
-    std::vector<std::pair<operation const *, operation const *>> claims;
-    for (auto const *const op : about.touched)
-        if (auto const *const mine = world.acquisition_of(*op, name);
+    std::vector<std::pair<const operation *, const operation *>> claims;
+    for (const auto *const op : about.touched)
+        if (const auto *const mine = world.acquisition_of(*op, name);
             mine && op->what == history::action::release && op->trust)
             claims.emplace_back(mine->op, op);
     for (std::size_t i = 0; i < claims.size(); ++i)
@@ -85,24 +85,24 @@ void claims_exclude(world const &world, std::string const &name, biography const
 }
 
 // The tokens of Java clients may repeat, because they use the start of the transaction.
-void tokens_grow(world const &, biography const &about, found &all)
+void tokens_grow(const world &, const biography &about, found &all)
 {
-    std::vector<acquisition const *> by_end;
-    for (auto const &one : about.acquisitions)
+    std::vector<const acquisition *> by_end;
+    for (const auto &one : about.acquisitions)
         if (one.fate.outcome == fates::kept && one.op->token)
             by_end.push_back(&one);
     std::sort(by_end.begin(), by_end.end(),
-              [](auto const *a, auto const *b) { return a->op->done.at < b->op->done.at; });
-    acquisition const *greatest = nullptr;
+              [](const auto *a, const auto *b) { return a->op->done.at < b->op->done.at; });
+    const acquisition *greatest = nullptr;
     auto next = by_end.begin();
-    for (auto const &one : about.acquisitions) { // in the order of their calls
+    for (const auto &one : about.acquisitions) { // in the order of their calls
         for (; next != by_end.end() && (*next)->op->done.at <= one.op->called.at; ++next)
             if (!greatest || (*next)->op->token > greatest->op->token)
                 greatest = *next;
         if (greatest && one.op->token && one.op->by != maker::java && *one.op->token <= *greatest->op->token)
             all.push_back({"I6", "the token did not grow", {*greatest->op, *one.op}});
     }
-    std::sort(by_end.begin(), by_end.end(), [](auto const *a, auto const *b) { return a->op->token < b->op->token; });
+    std::sort(by_end.begin(), by_end.end(), [](const auto *a, const auto *b) { return a->op->token < b->op->token; });
     for (std::size_t i = 1; i < by_end.size(); ++i)
         if (by_end[i - 1]->op->token == by_end[i]->op->token && by_end[i]->op->by != maker::java &&
             by_end[i - 1]->op->by != maker::java)
@@ -112,7 +112,7 @@ void tokens_grow(world const &, biography const &about, found &all)
 namespace {
 
 // True only if it is certain.
-bool came_before(acquisition const &one, acquisition const &other)
+bool came_before(const acquisition &one, const acquisition &other)
 {
     if (one.op->token && other.op->token)
         return *one.op->token < *other.op->token;
@@ -121,14 +121,14 @@ bool came_before(acquisition const &one, acquisition const &other)
 
 // The acquisition uses up this tick and all earlier ones: its own tick, or without one the earliest time that the clock
 // may have shown.
-microseconds tick_of(world const &world, acquisition const &one)
+microseconds tick_of(const world &world, const acquisition &one)
 {
     return one.op->tick.value_or(world.earliest(*one.op));
 }
 
-operation const *done_by(world const &world, acquisition const &one)
+const operation *done_by(const world &world, const acquisition &one)
 {
-    for (auto const &[change, may_be_earlier] : one.changes)
+    for (const auto &[change, may_be_earlier] : one.changes)
         if (change->what == history::action::release && change->result == history::result::yes &&
             change->as == history::outcome::done && world.fate_of(*change).outcome == fates::kept)
             return change;
@@ -139,13 +139,13 @@ operation const *done_by(world const &world, acquisition const &one)
 
 // A tick is compared with the ticks of earlier acquisitions (tick_of), not with the times at which they ran. With
 // retry the last tick may be granted again, unless it was done.
-void ticks_run_once(world const &world, biography const &about, found &all)
+void ticks_run_once(const world &world, const biography &about, found &all)
 {
-    for (auto const &again : about.acquisitions) {
+    for (const auto &again : about.acquisitions) {
         if (!again.op->tick || again.fate.outcome != fates::kept)
             continue;
-        auto const tick = *again.op->tick;
-        for (auto const &first : about.acquisitions) {
+        const auto tick = *again.op->tick;
+        for (const auto &first : about.acquisitions) {
             if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
                 tick_of(world, first) < tick || was_deleted_between(about, *first.op, *again.op))
                 continue;
@@ -153,7 +153,7 @@ void ticks_run_once(world const &world, biography const &about, found &all)
                 all.push_back({"tick", "granted, although a later tick had been granted", {*first.op, *again.op}});
             else if (!again.op->retry)
                 all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
-            else if (auto const *const done = done_by(world, first))
+            else if (const auto *const done = done_by(world, first))
                 all.push_back({"tick", "granted again, although the tick was done", {*first.op, *done, *again.op}});
         }
     }

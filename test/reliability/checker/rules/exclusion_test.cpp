@@ -22,7 +22,7 @@ TEST(checker, I1_sees_two_grants_of_simultaneous_requests)
 
 TEST(checker, I1_allows_a_grant_after_a_release)
 {
-    auto const release = R"(call 3 client=1 do=release by=token names=a of=1 at=200
+    const auto release = R"(call 3 client=1 do=release by=token names=a of=1 at=200
 done 3 result=yes before=205 after=206 at=220
 )";
     EXPECT_EQ(broken(first + release + second("260", 250)), "");
@@ -45,12 +45,12 @@ TEST(checker, I1_knows_that_a_lost_release_may_have_happened)
 
 TEST(checker, I1_follows_extends)
 {
-    auto const longer = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=1000 at=600
+    const auto longer = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=1000 at=600
 done 3 result=yes before=605 after=615 at=620
 )";
     EXPECT_EQ(broken(first + longer + second("1200", 1190)), "I1");
     EXPECT_EQ(broken(first + longer + second("1616", 1606)), "");
-    auto const shorter = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=100 at=600
+    const auto shorter = R"(call 3 client=1 do=extend by=token names=a of=1 at_most=100 at=600
 done 3 result=yes before=605 after=615 at=620
 )";
     EXPECT_EQ(broken(first + shorter + second("720", 710)), "");
@@ -59,7 +59,7 @@ done 3 result=yes before=605 after=615 at=620
 
 TEST(checker, I1_knows_that_the_library_may_send_an_extend_twice)
 {
-    auto const history = [](char const *head, char const *by) {
+    const auto history = [](const char *head, const char *by) {
         return std::string{head} + "call 1 client=1 do=acquire by=" + by +
                " names=a at_most=1000 at_least=0 at=100\ndone 1 result=yes token=110 before=105 after=115 at=120\n"
                "call 3 client=1 do=extend by=" +
@@ -81,10 +81,10 @@ done 1 result=yes at=95
 call 2 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
 done 2 result=yes token=110 before=105 after=115 at=120
 )";
-    auto const rollback = R"(call 3 client=1 tx=1 do=rollback at=400
+    const auto rollback = R"(call 3 client=1 tx=1 do=rollback at=400
 done 3 result=yes at=420
 )";
-    auto const other = [](int at) {
+    const auto other = [](int at) {
         auto const t = std::to_string(at);
         return "call 4 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=" + t +
                "\ndone 4 result=yes token=" + std::to_string(at + 2) + " at=" + std::to_string(at + 5) + '\n';
@@ -123,7 +123,7 @@ done 2 result=yes at=93
 call 3 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
 done 3 result=yes token=110 at=120
 call 4 client=1 tx=1 do=)";
-    auto const rest = R"( at=130
+    const auto rest = R"( at=130
 done 4 result=yes at=140
 call 5 client=1 tx=1 do=commit at=150
 done 5 result=yes at=160
@@ -136,7 +136,7 @@ done 6 result=yes token=175 at=180
 
 TEST(checker, I1_allows_for_a_wall_clock_that_stepped)
 {
-    auto const text = [](char const *wall) {
+    const auto text = [](const char *wall) {
         return std::string{R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100 wall=100
 done 1 result=yes token=110 at=120 wall=120
@@ -148,7 +148,7 @@ call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=500 wall=
 
 TEST(checker, I1_knows_that_a_lease_runs_from_the_clock_not_from_the_tick)
 {
-    auto const ahead = R"(history seed=1
+    const auto ahead = R"(history seed=1
 call 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0 tick=300 at=100
 done 1 result=yes token=210 at=400
 )";
@@ -158,7 +158,7 @@ done 1 result=yes token=210 at=400
 
 TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
 {
-    auto const trusting = [](char const *trust, char const *how = "") {
+    const auto trusting = [](const char *trust, const char *how = "") {
         return std::string{"history seed=1\ncall 1 client=1 do=acquire by=library names=a at_most=1000 at_least=0"} +
                how + " at=100\ndone 1 result=yes token=110 trust=" + trust + " at=400\n";
     };
@@ -171,7 +171,7 @@ TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
 
 TEST(checker, I1_sees_two_clients_that_rely_on_the_lock_at_the_same_time)
 {
-    auto const claims = [](int last, int next) {
+    const auto claims = [](int last, int next) {
         auto const text = [](int time) { return std::to_string(time); };
         return "call 3 client=2 do=acquire by=library names=a at_most=1000 at_least=0 keep_alive=yes at=" +
                text(next - 10) + "\ndone 3 result=yes token=" + text(next - 5) + " at=" + text(next) +
@@ -185,7 +185,7 @@ TEST(checker, I1_sees_two_clients_that_rely_on_the_lock_at_the_same_time)
 
 TEST(checker, I5_sees_a_grant_within_at_least)
 {
-    auto const kept = [](int at) {
+    const auto kept = [](int at) {
         return R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=300 at=100
 done 1 result=yes token=110 at=120
@@ -199,7 +199,7 @@ done 3 result=yes before=205 after=206 at=220
 
 TEST(checker, tick_sees_a_second_run)
 {
-    auto const run = [](int number, int at, int tick) {
+    const auto run = [](int number, int at, int tick) {
         auto const n = std::to_string(number), t = std::to_string(at);
         return "call " + n +
                " client=1 do=acquire by=token names=a at_most=50 at_least=0 tick=" + std::to_string(tick) + " at=" + t +
@@ -218,7 +218,7 @@ TEST(checker, tick_sees_a_second_run)
 }
 
 // An acquisition by client 1 for tick 90, which is released between 200 and 220, as done or as failed.
-std::string turn(char const *said)
+std::string turn(const char *said)
 {
     return std::string{R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=90 at=100
@@ -228,7 +228,7 @@ call 2 client=1 do=release by=token names=a of=1)"} +
 }
 
 // The same without a tick; its token is 110.
-std::string without_tick(char const *said)
+std::string without_tick(const char *said)
 {
     auto text = turn(said);
     return text.replace(text.find("tick=90 "), 8, "");
@@ -267,7 +267,7 @@ TEST(checker, tick_is_compared_with_ticks)
 
 TEST(checker, tick_ahead_of_the_clock_that_failed_is_done_by_a_run_without_a_tick)
 {
-    auto const between = [](char const *said) {
+    const auto between = [](const char *said) {
         return std::string{"call 4 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=230\n"
                            "done 4 result=yes token=240 at=250\n"
                            "call 5 client=1 do=release by=token names=a of=4"} +
@@ -310,7 +310,7 @@ TEST(checker, tick_sees_that_a_due_tick_was_refused)
 TEST(checker, I6_sees_a_token_that_did_not_grow)
 {
     EXPECT_EQ(broken(first + second("1120", 1110)), "");
-    auto const repeated = R"(call 2 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=1200
+    const auto repeated = R"(call 2 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=1200
 done 2 result=yes token=110 before=1205 after=1210 at=1220
 )";
     EXPECT_EQ(broken(first + repeated), "I6");

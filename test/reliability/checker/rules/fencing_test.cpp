@@ -28,7 +28,7 @@ TEST(checker, I11_sees_a_guarded_commit_after_the_row_was_deleted)
 
 TEST(checker, I11_sees_a_row_that_was_written_after_a_later_holder_had_looked)
 {
-    auto const holder = [](char const *ledger) {
+    const auto holder = [](const char *ledger) {
         return std::string{R"(call 2 client=2 do=acquire by=token names=a at_most=1000 at_least=0 at=1110
 done 2 result=yes token=1120 ledger=)"} +
                ledger + " at=1130\n";

@@ -11,17 +11,17 @@ using history::result;
 
 namespace {
 
-bool is_explained(biography const &about, history::row const &row)
+bool is_explained(const biography &about, const history::row &row)
 {
     if (!about.unknown.empty() || !about.revoked.empty())
         return true;
-    return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](auto const &one) {
+    return std::any_of(about.acquisitions.begin(), about.acquisitions.end(), [&](const auto &one) {
         return !one.op->token || (*one.op->token == row.token && one.fate.outcome != fates::undone);
     });
 }
 
-void must_be_kept(world const &world, acquisition const &mine, biography const &about, operation const &look,
-                  history::row const *row, found &all)
+void must_be_kept(const world &world, const acquisition &mine, const biography &about, const operation &look,
+                  const history::row *row, found &all)
 {
     if (mine.fate.outcome != fates::kept || mine.fate.by > look.called.at || was_revoked_between(about, *mine.op, look))
         return;
@@ -36,16 +36,16 @@ void must_be_kept(world const &world, acquisition const &mine, biography const &
 
 } // namespace
 
-void rows_are_kept(world const &world, history::record const &record, found &all)
+void rows_are_kept(const world &world, const history::record &record, found &all)
 {
-    for (auto const &look : record.operations) {
+    for (const auto &look : record.operations) {
         if (look.what != action::look || look.result != result::yes)
             continue;
-        for (auto const &name : look.names) {
-            auto const &about = world.names.at(name);
-            auto const row =
-                std::find_if(look.rows.begin(), look.rows.end(), [&](auto const &one) { return one.name == name; });
-            for (auto const &mine : about.acquisitions)
+        for (const auto &name : look.names) {
+            const auto &about = world.names.at(name);
+            const auto row =
+                std::find_if(look.rows.begin(), look.rows.end(), [&](const auto &one) { return one.name == name; });
+            for (const auto &mine : about.acquisitions)
                 must_be_kept(world, mine, about, look, row == look.rows.end() ? nullptr : &*row, all);
             if (row != look.rows.end() && !is_explained(about, *row))
                 all.push_back({"unexplained", "no client made the acquisition in the row of " + name, {look}});

@@ -6,7 +6,7 @@ using namespace by_hand;
 
 TEST(checker, I7_sees_that_an_acknowledged_grant_is_forgotten)
 {
-    auto const look = [](std::string const &rows) {
+    const auto look = [](const std::string &rows) {
         return "call 7 client=0 do=look names=a at=500\ndone 7 result=yes " + rows + " at=510\n";
     };
     EXPECT_EQ(broken(first + look("rows=a:110:1110")), "");
@@ -28,7 +28,7 @@ TEST(checker, I7_sees_a_grant_that_no_standby_has)
 
 TEST(checker, I7_knows_that_a_crash_may_undo_a_release)
 {
-    auto const rest = R"(call 3 client=1 do=release by=token names=a of=1 at=200
+    const auto rest = R"(call 3 client=1 do=release by=token names=a of=1 at=200
 done 3 result=yes before=205 after=206 at=220
 call 4 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=300
 done 4 result=no before=300 at=310

@@ -5,17 +5,17 @@ namespace {
 using namespace by_hand;
 
 // A call of client 2, which uses the token of client 1, and its answer.
-std::string told(char const *what, int at, char const *answer, char const *tx = "")
+std::string told(const char *what, int at, const char *answer, const char *tx = "")
 {
     return std::string{"call 30 client=2 do="} + what + tx +
            " by=token names=a of=1 at_most=5 at=" + std::to_string(at) + "\ndone 30 " + answer +
            " at=" + std::to_string(at + 10) + '\n';
 }
-constexpr char const *lost = "result=error state=SL001";
+constexpr const char *lost = "result=error state=SL001";
 
 TEST(checker, sees_that_the_holder_was_refused)
 {
-    for (auto const *const what : {"extend", "release"}) {
+    for (const auto *const what : {"extend", "release"}) {
         EXPECT_EQ(broken(first + told(what, 200, "result=no")), "unexplained") << what;
         EXPECT_EQ(broken(first + told(what, 1105, "result=no")), "") << what << " at the end of the lease";
         EXPECT_EQ(broken(first + "call 9 client=0 do=revoke names=a at=205\ndone 9 result=yes at=206\n" +
@@ -51,11 +51,11 @@ done 1 result=yes token=110 before=105 after=115 at=120
 
 TEST(checker, knows_that_another_call_may_have_released_the_lock)
 {
-    auto const release = [](int at, char const *result) {
+    const auto release = [](int at, const char *result) {
         return "call 3 client=1 do=release by=token names=a of=1 at=" + std::to_string(at) + "\ndone 3 " + result +
                " at=" + std::to_string(at + 20) + '\n';
     };
-    for (auto const *const what : {"extend", "release"}) {
+    for (const auto *const what : {"extend", "release"}) {
         EXPECT_EQ(broken(first + release(190, "result=yes") + told(what, 200, "result=no")), "")
             << what << " during a release";
         EXPECT_EQ(broken(first + told(what, 200, "result=no") + release(209, "result=yes")), "")
@@ -71,7 +71,7 @@ TEST(checker, knows_that_another_call_may_have_released_the_lock)
 
 TEST(checker, knows_that_of_two_simultaneous_extends_either_may_be_the_last)
 {
-    auto const extend = [](int number, int client, int at_most, int at) {
+    const auto extend = [](int number, int client, int at_most, int at) {
         auto const n = std::to_string(number);
         return "call " + n + " client=" + std::to_string(client) +
                " do=extend by=token names=a of=1 at_most=" + std::to_string(at_most) + " at=" + std::to_string(at) +
@@ -83,12 +83,12 @@ TEST(checker, knows_that_of_two_simultaneous_extends_either_may_be_the_last)
     EXPECT_EQ(broken(first + extend(3, 1, 200, 200) + extend(4, 2, 500, 210) + told("extend", 350, "result=no")),
               "unexplained")
         << "both leases last long enough";
-    auto const release = "call 5 client=1 do=release by=token names=a of=1 at=200\ndone 5 result=yes at=240\n";
-    auto const cut = [](int at) {
+    const auto release = "call 5 client=1 do=release by=token names=a of=1 at=200\ndone 5 result=yes at=240\n";
+    const auto cut = [](int at) {
         return "call 6 client=2 do=extend by=token names=a of=1 at_most=500 at_least=10 at=" + std::to_string(at) +
                "\ndone 6 result=yes at=" + std::to_string(at + 5) + '\n';
     };
-    auto const kept = "call 3 client=1 do=extend by=token names=a of=1 at_most=500 at_least=400 at=150\n"
+    const auto kept = "call 3 client=1 do=extend by=token names=a of=1 at_most=500 at_least=400 at=150\n"
                       "done 3 result=yes at=160\n";
     EXPECT_EQ(broken(first + kept + release + cut(205) + second("310", 300)), "") << "extended, then released";
     EXPECT_EQ(broken(first + kept + release + second("310", 300)), "I5");
@@ -108,7 +108,7 @@ TEST(checker, knows_that_a_kept_lock_is_not_live)
 {
     std::string kept = first;
     kept.replace(kept.find("at_least=0"), 10, "at_least=900");
-    auto const release = "call 3 client=1 do=release by=token names=a of=1 at=150\ndone 3 result=yes at=160\n";
+    const auto release = "call 3 client=1 do=release by=token names=a of=1 at=150\ndone 3 result=yes at=160\n";
     EXPECT_EQ(broken(kept + release + told("extend", 200, "result=no")), "");
     EXPECT_EQ(broken(kept + told("extend", 200, "result=no")), "unexplained");
 }
@@ -143,7 +143,7 @@ TEST(checker, I11_sees_a_guard_that_fails_without_a_reason)
     EXPECT_EQ(broken(first + told("guard", 1200, lost) + second("1220", 1211)), "unexplained") << "taken over too late";
     EXPECT_EQ(broken(second("60", 50) + first.substr(first.find("call")) + told("guard", 1200, lost)), "I1 unexplained")
         << "an earlier acquisition is no reason";
-    auto const by = [](char const *what, char const *answer) {
+    const auto by = [](const char *what, const char *answer) {
         return "call 2 client=3 " + std::string{what} + " by=token at_most=5 at=1150\ndone 2 " + answer + " at=1210\n";
     };
     EXPECT_EQ(broken(first + by("do=acquire names=a", "result=lost") + told("guard", 1300, lost)), "")
@@ -154,7 +154,7 @@ TEST(checker, I11_sees_a_guard_that_fails_without_a_reason)
         broken(first + "call 2 client=3 do=acquire by=token names=a at_most=5 at=150\n" + told("guard", 300, lost)),
         "unexplained")
         << "possibly acquired, but not before the lease ended";
-    auto const refused = [](char const *maker) {
+    const auto refused = [](const char *maker) {
         return std::string{"call 2 client=3 do=acquire names=a at_most=5 by="} + maker +
                " at=1100\ndone 2 result=no at=1210\n";
     };
@@ -174,10 +174,10 @@ TEST(checker, I11_sees_a_guard_that_fails_without_a_reason)
 
 TEST(checker, I11_knows_that_a_run_that_was_cancelled_may_have_had_the_lock)
 {
-    auto const in_vain =
+    const auto in_vain =
         "call 2 client=1 do=release by=token names=a of=1 at=150\ndone 2 result=yes at=160\n"
         "call 3 client=2 do=run by=session names=a at_most=9 at=170\ndone 3 result=error state=57014 at=190\n";
-    auto const allowed = "history allow=57014\n";
+    const auto allowed = "history allow=57014\n";
     EXPECT_EQ(broken(first + allowed + in_vain + told("guard", 200, lost)), "") << "the run may have had the lock";
     EXPECT_EQ(broken(first + allowed + told("guard", 200, lost)), "unexplained");
 }
@@ -188,22 +188,22 @@ TEST(checker, I11_sees_a_guarded_commit_that_fails_without_a_reason)
     EXPECT_EQ(broken(first + guarded(1500, lost)), "unexplained")
         << "the lease has ended, but no other client has taken the lock";
     EXPECT_EQ(broken(first + guarded(1500, lost) + second("1505", 1500)), "");
-    auto const prepared = [](std::string text) { return text.replace(text.find("do=commit"), 9, "do=prepare"); };
+    const auto prepared = [](std::string text) { return text.replace(text.find("do=commit"), 9, "do=prepare"); };
     EXPECT_EQ(broken(first + prepared(guarded(1500, lost))), "unexplained");
     EXPECT_EQ(broken(first + prepared(guarded(1500, lost)) + second("1505", 1500)), "");
-    auto const within = [](char const *what) {
+    const auto within = [](const char *what) {
         return "call 20 client=1 tx=1 do=" + std::string{what} +
                " by=token names=b at_most=500 at=940\ndone 20 result=yes token=945 at=950\n";
     };
-    auto const guard_b = "call 21 client=1 tx=1 do=guard by=token names=b of=20 at=960\ndone 21 result=yes at=970\n";
-    auto const gone = [](char const *name) {
+    const auto guard_b = "call 21 client=1 tx=1 do=guard by=token names=b of=20 at=960\ndone 21 result=yes at=970\n";
+    const auto gone = [](const char *name) {
         return std::string{"call 9 client=0 do=revoke names="} + name + " at=975\ndone 9 result=yes at=980\n";
     };
     EXPECT_EQ(broken(first + within("acquire") + guard_b + guarded(1000, lost)), "unexplained")
         << "neither of the two locks was lost";
     EXPECT_EQ(broken(first + within("acquire") + guard_b + guarded(1000, lost) + gone("b")), "")
         << "one lost lock is enough";
-    auto const undone = "call 22 client=1 tx=1 do=savepoint at=935\ndone 22 result=yes at=936\n" + within("acquire") +
+    const auto undone = "call 22 client=1 tx=1 do=savepoint at=935\ndone 22 result=yes at=936\n" + within("acquire") +
                         guard_b + "call 23 client=1 tx=1 do=undo at=985\ndone 23 result=yes at=986\n";
     EXPECT_EQ(broken(first + undone + guarded(1000, lost) + gone("b")), "unexplained") << "that guard was rolled back";
     EXPECT_EQ(broken(first + undone + guarded(1000, lost) + gone("a")), "");
@@ -220,7 +220,7 @@ TEST(checker, I11_sees_a_guarded_commit_that_fails_without_a_reason)
 
 TEST(checker, sees_that_a_held_lock_was_reported_as_free)
 {
-    auto const force = [](int at, char const *answer) { return told("force", at, answer); };
+    const auto force = [](int at, const char *answer) { return told("force", at, answer); };
     EXPECT_EQ(broken(first + force(200, "result=no")), "unexplained");
     EXPECT_EQ(broken(first + force(1105, "result=no")), "") << "at the end of the lease";
     EXPECT_EQ(broken(first + "call 3 client=1 do=release by=token names=a of=1 at=150\ndone 3 result=yes at=201\n" +

@@ -5,25 +5,25 @@ namespace {
 using namespace by_hand;
 
 // Client 1 runs a command for tick 90. The call lasts from 100 to `end`; `answer` has the times of the command.
-std::string run(char const *answer, char const *how = "", int end = 200)
+std::string run(const char *answer, const char *how = "", int end = 200)
 {
     return std::string{"history seed=1\ncall 1 client=1 do=run by=session names=a at_most=1000 at_least=0 tick=90 "
                        "retry=yes"} +
            how + " at=100\ndone 1 " + answer + " at=" + std::to_string(end) + '\n';
 }
 
-constexpr char const *well = "result=yes token=110 begun=130 ended=180";
-constexpr char const *broke_off = "result=lost token=110 begun=130";
+constexpr const char *well = "result=yes token=110 begun=130 ended=180";
+constexpr const char *broke_off = "result=lost token=110 begun=130";
 std::string const is_gone = "call 8 client=1 do=gone of=1 at=240\ndone 8 result=yes at=250\n";
 
-std::string left(char const *rows)
+std::string left(const char *rows)
 {
     return std::string{"call 9 client=0 do=effects at=2000\ndone 9 result=yes"} + rows + " at=2010\n";
 }
 
 TEST(checker, run_holds_its_lock_until_its_command_has_ended)
 {
-    auto const there = left(" rows=a:110:1");
+    const auto there = left(" rows=a:110:1");
     EXPECT_EQ(broken(run(well) + second("210", 205) + there), "");
     EXPECT_EQ(broken(run(well) + second("190", 185) + there), "") << "the run had ended, and its reply was on the way";
     EXPECT_EQ(broken(run(well) + second("150", 140) + there), "I1 I11");
@@ -36,27 +36,27 @@ TEST(checker, run_holds_its_lock_until_its_command_has_ended)
 
 TEST(checker, run_that_outlived_its_lease_has_nothing_to_release)
 {
-    auto const look = [](char const *until) {
+    const auto look = [](const char *until) {
         return std::string{"call 7 client=0 do=look names=a at=1600\ndone 7 result=yes rows=a:110:"} + until +
                " at=1610\n";
     };
-    auto const failed = run("result=error state=22012 token=110 begun=130 ended=1500", " done=no", 1520);
+    const auto failed = run("result=error state=22012 token=110 begun=130 ended=1500", " done=no", 1520);
     EXPECT_EQ(broken(failed + look("1110")), "");
     EXPECT_EQ(broken(failed + look("1099")), "I7");
 }
 
 TEST(checker, run_that_failed_is_due_again_at_once)
 {
-    auto const failed = run("result=error state=22012 token=110 begun=130 ended=180", " done=no");
+    const auto failed = run("result=error state=22012 token=110 begun=130 ended=180", " done=no");
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "yes token=225", 220) + left("")), "");
     EXPECT_EQ(broken(failed + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "unexplained");
-    auto const kept = run("result=error state=22012 kept=yes token=110 begun=130 ended=180", " done=no");
+    const auto kept = run("result=error state=22012 kept=yes token=110 begun=130 ended=180", " done=no");
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "") << "it warned of that";
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 1200) + left("")), "unexplained")
         << "but its lease has ended";
     EXPECT_EQ(broken(run("result=error state=22012 token=110 begun=130 ended=180") + left("")), "")
         << "the failure was not on purpose, but that does not matter";
-    auto const cancelled = run("result=error state=57014 token=110 begun=130").replace(8, 0, "allow=57014 ");
+    const auto cancelled = run("result=error state=57014 token=110 begun=130").replace(8, 0, "allow=57014 ");
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 220) + left("")), "")
         << "it may not have released the lock";
     EXPECT_EQ(broken(cancelled + asks_for_tick(90, " retry=yes", "no", 1200) + left("")), "unexplained")
@@ -72,7 +72,7 @@ TEST(checker, run_that_failed_is_due_again_at_once)
 
 TEST(checker, run_whose_session_is_gone_frees_its_lock_at_once)
 {
-    auto const again = [](char const *answer, int at) { return asks_for_tick(90, " retry=yes", answer, at); };
+    const auto again = [](const char *answer, int at) { return asks_for_tick(90, " retry=yes", answer, at); };
     EXPECT_EQ(broken(run(broke_off) + again("yes token=225", 220) + left("")), "") << "the session may be gone";
     EXPECT_EQ(broken(run(broke_off) + again("no", 260) + left("")), "") << "the session may still be there";
     EXPECT_EQ(broken(run(broke_off) + is_gone + again("no", 245) + left("")), "") << "the session was just ending";
@@ -90,7 +90,7 @@ TEST(checker, run_whose_session_is_gone_frees_its_lock_at_once)
 
 TEST(checker, run_leaves_one_effect_per_tick)
 {
-    auto const next = [](int tick) {
+    const auto next = [](int tick) {
         return "call 2 client=2 do=run by=session names=a at_most=1000 at_least=0 tick=" + std::to_string(tick) +
                " retry=yes at=300\ndone 2 result=lost token=310 begun=330 at=400\n";
     };
