@@ -1,8 +1,8 @@
 # The extension, and the project's commands.
 #   make demo           shows three hosts sharing three jobs, on a throw-away server
-#   make check          runs the tests; PARTS="taps docs": only these parts of test/check.mk
+#   make check          runs the tests; PARTS="taps docs": only these parts of test/run/check.mk
 #   make quick          the quickest of them, for before a commit: rules, functions, races (half a minute once all is built)
-#   make check-busy     runs them N=5 times while the machine is kept busy (test/check-busy says how)
+#   make check-busy     runs them N=5 times while the machine is kept busy (test/run/check-busy says how)
 #   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
@@ -44,10 +44,10 @@ demo:
 	@dev/demo
 
 check: packages
-	@test/check $(PARTS)
+	@$(if $(TEST),test/run/one $(TEST),test/run/check $(PARTS))
 
 check-busy: packages
-	@test/check-busy $(PARTS)
+	@test/run/check-busy $(PARTS)
 
 check-monitoring: packages
 	@$(tool)
@@ -56,10 +56,10 @@ check-monitoring: packages
 
 quick:
 	@dev/install-packages build server libgtest-dev libpqxx-dev
-	@test/check quick
+	@test/run/check quick
 
 check-unit: packages
-	@test/check rules
+	@test/run/check rules
 
 check-citus: packages
 	@test/citus/check
@@ -84,7 +84,7 @@ rpm:
 pictures:
 	@dev/install-packages build server python3 prometheus
 	@$(tool)
-	@test/with-server docs/pictures/draw
+	@test/run/with-server docs/pictures/draw
 
 dist:
 	@dev/make-dist build
@@ -111,8 +111,8 @@ valgrind: packages
 
 sanitize: check-unit
 	@test/reliability/instrumented/sanitize
-	@test/sanitized all >build.log || { cat build.log; exit 1; }
-	@test/with-server $$(setarch -R true 2>/dev/null && echo setarch -R) build/thread/test/client/client_test
+	@test/run/sanitized all >build.log || { cat build.log; exit 1; }
+	@test/run/with-server $$(setarch -R true 2>/dev/null && echo setarch -R) build/thread/test/client/client_test
 
 check-assert: check-unit
 	@dev/install-packages $(server_build)

@@ -28,7 +28,7 @@ sub program { return "$ENV{SHEDLOCK_PROGRAMS}/$_[0]" }
 sub configure
 {
 	my ($node, $settings) = @_;
-	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run this with test/prove, which stages the extension";
+	my $staged = $ENV{SHEDLOCK_SETTINGS} or die "run this with test/run/prove, which stages the extension";
 	$node->append_conf('postgresql.conf', $staged . "\n" . ($settings // ''));
 }
 

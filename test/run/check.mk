@@ -1,12 +1,12 @@
-# The parts of "make check". test/check runs several at a time, because most of them wait, for servers to start or for time to
-# pass. test/part runs one, and prints how long it took. A part waits only for builds. make takes the parts in
+# The parts of "make check". test/run/check runs several at a time, because most of them wait, for servers to start or for time to
+# pass. test/run/part runs one, and prints how long it took. A part waits only for builds. make takes the parts in
 # the order of this list. First are those that need the longest chain of builds, and those that take long. Builds have
 # priority, because most parts wait for them.
-built = @test/part $@
-part = @nice -n 5 test/part $@
+built = @test/run/part $@
+part = @nice -n 5 test/run/part $@
 cores := $(shell nproc)
 done = && echo "ok - built, no warnings"
-server = test/with-server
+server = test/run/with-server
 
 clients = client_address client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_thread tool tool_portable
 shipped = installed dist exports
@@ -28,7 +28,7 @@ client:
 programs: | client extension
 	$(built) 'g++: programs of the tests' sh -c 'cmake --build build --parallel $(cores) $(done)'
 thread: | programs
-	$(built) 'g++: ThreadSanitizer' test/sanitized
+	$(built) 'g++: ThreadSanitizer' test/run/sanitized
 
 # The extension. Races are run even if a regression file has failed. A statement that hangs is cancelled.
 extension_tests: | extension
@@ -39,7 +39,7 @@ asserting := $(wildcard build/assert/$(shell pg_config --version | sed 's/[^0-9]
 asserted: | extension
 	$(if $(asserting),$(part) 'SQL functions and races with assertions' nice test/reliability/instrumented/assert --short)
 taps: | client extension
-	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/prove test/tap
+	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/run/prove test/tap
 portable_tests: | extension
 	$(part) 'SQL functions and races on the portable edition' test/portable/check
 
@@ -53,9 +53,9 @@ fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 client_thread: | thread
 	$(part) "C++ client's threads with ThreadSanitizer" $(server) $(fixed_addresses) build/thread/test/client/client_test
 client_pooled: | client extension
-	$(part) 'C++ client through PgBouncer' $(server) test/with-pooler $(client_test)
+	$(part) 'C++ client through PgBouncer' $(server) test/run/with-pooler $(client_test)
 client_portable: | client extension
-	$(part) 'C++ client on the portable edition' $(server) test/with-portable $(client_test) \
+	$(part) 'C++ client on the portable edition' $(server) test/run/with-portable $(client_test) \
 	  --gtest_filter=-edition_test.*:fork_test.*:lease_test.*:literal_test.*:thread_test.*:timer_test.*:exit_test.*:limit_test.*:limited_test.*:source_test.*:opening_test.*:backoff_test.*:text_test.*
 pqxx_test = build/test/client/pqxx_test
 pqxx: | client extension
@@ -63,26 +63,26 @@ pqxx: | client extension
 types: | client extension
 	$(part) 'types.hpp, headers in strict builds' sh -c '$(server) build/test/client/types_test && test/headers'
 pqxx_pooled: | client extension
-	$(part) 'pqxx.hpp through PgBouncer' $(server) test/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
+	$(part) 'pqxx.hpp through PgBouncer' $(server) test/run/with-pooler $(pqxx_test) --gtest_filter=-*settings_of_the_connection:*search_path
 pqxx_portable: | client extension
-	$(part) 'pqxx.hpp on the portable edition' $(server) test/with-portable $(pqxx_test)
+	$(part) 'pqxx.hpp on the portable edition' $(server) test/run/with-portable $(pqxx_test)
 tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension
-	$(part) 'the tool on the portable edition' $(server) test/with-portable build/test/tool/tool_test \
+	$(part) 'the tool on the portable edition' $(server) test/run/with-portable build/test/tool/tool_test \
 	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:outage.*:dsn_command.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
 
 # Rules, random histories, faults, pairs of calls, and bugs that are planted to be found.
 rules: | programs
 	$(part) 'rules, checkers (GoogleTest)' ctest --test-dir build --output-on-failure
 memory: | programs
-	$(part) 'memory runs out (PostgreSQL::Test)' test/prove test/reliability/memory
+	$(part) 'memory runs out (PostgreSQL::Test)' test/run/prove test/reliability/memory
 faults: | programs
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
-	  test/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
+	  test/run/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
 portable_faults: | programs
 	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
-	  test/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
+	  test/run/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
 pairs: | programs
 	$(part) 'pairs of calls, one of them stopped at each pause point' test/pairs/check
 planted: | programs
