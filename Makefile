@@ -150,17 +150,8 @@ BITCODE_CXXFLAGS += $(thin) -Wno-register
 -include $(SOURCES:.cpp=.d)
 $(SOURCES:.cpp=.bc): $(wildcard extension/*.hpp)
 
-include = awk -f extension/include.awk
-$(DATA_built): extension/include.awk extension/shared.sql extension/shedlock.sql
-	$(include) -v edition=extension extension/shared.sql extension/shedlock.sql >$@ || { rm -f $@; exit 1; }
-
-# extension/portable/shedlock.sql is kept in git, because most people who need it have no make. It is compared by content,
-# because git does not keep the dates of files.
-.PHONY: portable
-all: portable
-portable:
-	@new=$$(mktemp extension/portable/XXXXXX) && $(include) extension/shared.sql extension/portable.sql >$$new || { rm -f $$new; exit 1; }; \
-	if cmp -s $$new extension/portable/shedlock.sql; then rm $$new; else chmod 644 $$new && mv $$new extension/portable/shedlock.sql; fi
+$(DATA_built): extension/include.awk portable/shedlock.sql extension/shedlock.sql
+	awk -f $^ >$@ || { rm -f $@; exit 1; }
 
 # Looks for symbols that only the C++ runtime has. That shedlock.so can be loaded proves nothing, because the server has loaded libstdc++ for ICU.
 check-abi: shedlock.so

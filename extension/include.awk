@@ -1,6 +1,7 @@
-# awk -f include.awk [-v edition=extension] shared.sql SOURCE
-# Prints SOURCE with every line "-- include NAME" replaced by section NAME of shared.sql, whose sections may include
-# others. Each section must be included, and anything else that looks like an include is an error.
+# awk -f include.awk portable/shedlock.sql extension/shedlock.sql
+# Prints the second file with every line "-- include NAME" replaced by what stands in the first one between "-- shared: NAME" and
+# "-- end: NAME", as the extension needs it. A section that stands there several times must be the same each time. Sections may contain
+# others. Each one that is in no other must be included, and anything else that looks like a mark is an error.
 
 function fail(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what >"/dev/stderr"
@@ -8,55 +9,58 @@ function fail(what) {
     exit 1
 }
 
-function is_include(line) {
-    return tolower(line) ~ /^[ \t]*--[ \t]*include([ \t]|$)/
+function begin(name) {
+    for (i = 1; i <= depth; i++)
+        if (open[i] == name)
+            fail("section " name " contains itself")
+    open[++depth] = name
+    text[depth] = ""
 }
 
-function include(line, name, lines, count, i) {
-    name = substr(line, 12)
-    if (line !~ /^-- include [A-Z][a-z]*$/ || !(name in text))
-        fail("there is no such section in shared.sql: " line)
-    if (open[name]++)
-        fail("section " name " includes itself")
-    included[name] = 1
-    count = split(text[name], lines, "\n")
-    for (i = 1; i < count; i++)
-        if (is_include(lines[i]))
-            include(lines[i])
-        else
-            print lines[i]
-    open[name]--
+function end(name) {
+    if (depth == 0 || open[depth] != name)
+        fail("section " name " is not open")
+    sub(/^\n+/, "", text[depth])
+    sub(/\n+$/, "\n", text[depth])
+    if (name in section && section[name] != text[depth])
+        fail("section " name " differs from the one before")
+    section[name] = text[depth--]
+    if (depth == 0)
+        is_outer[name] = 1
 }
 
-# The sections of shared.sql.
-NR == FNR && /^-- [A-Z][a-z]* -+$/ {
-    section = $2
-    if (section in text)
-        fail("section " section " is there already")
-    text[section] = ""
+# The extension's script gets no @extschema@, because the extension may be moved, and must not replace objects of other roles.
+function for_extension(line) {
+    gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)", line)
+    gsub("CREATE OR REPLACE", "CREATE", line)
+    return line
+}
+
+NR == FNR && /^-- shared: [A-Z][a-z]*( -+)?$/ {
+    begin($3)
+    next
+}
+NR == FNR && /^-- end: [A-Z][a-z]*$/ {
+    end($3)
+    next
 }
 NR == FNR {
-    if (edition == "extension") {
-        # The script of an extension that may be moved gets no @extschema@, and must not replace objects of other roles.
-        gsub("\047@extschema@\047", "(SELECT extnamespace FROM pg_extension WHERE extname = \047shedlock\047)")
-        gsub("CREATE OR REPLACE", "CREATE")
-        if ($0 ~ /^ *@here@$/)
-            next
-    }
-    if (section == "" && $0 !~ /^(--.*)?$/)
-        fail("this is in no section")
-    # Blank lines between sections belong to none.
-    if ($0 == "")
-        blank = blank "\n"
-    else {
-        text[section] = text[section] (text[section] == "" ? "" : blank) $0 "\n"
-        blank = ""
-    }
+    if (tolower($0) ~ /^[ \t]*--[ \t]*(shared|end)[ \t]*:/)
+        fail("this is no mark: " $0)
+    if ($0 !~ /^ *@here@$/)
+        for (i = 1; i <= depth; i++)
+            text[i] = text[i] for_extension($0) "\n"
     next
 }
 
-is_include($0) {
-    include($0)
+tolower($0) ~ /^[ \t]*--[ \t]*include([ \t]|$)/ {
+    if (depth > 0)
+        fail("section " open[depth] " of the first file has no end")
+    name = substr($0, 12)
+    if ($0 !~ /^-- include [A-Z][a-z]*$/ || !(name in section))
+        fail("there is no such section: " $0)
+    included[name] = 1
+    printf "%s", section[name]
     next
 }
 { print }
@@ -64,7 +68,7 @@ is_include($0) {
 END {
     if (failed)
         exit 1
-    for (section in text)
-        if (section != "" && !(section in included))
-            fail("section " section " of shared.sql is not included")
+    for (name in is_outer)
+        if (!(name in included))
+            fail("section " name " is not included")
 }

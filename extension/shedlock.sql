@@ -1,6 +1,6 @@
 \echo Use "CREATE EXTENSION shedlock" to load this file. \quit
 
--- make writes shedlock--VERSION.sql from this file and shared.sql, which has what both editions share.
+-- make writes shedlock--VERSION.sql from this file, and from portable/shedlock.sql what both editions share.
 
 -- This script may run as a superuser on behalf of a role that is not one (trusted = true), in a schema in which others
 -- may have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of

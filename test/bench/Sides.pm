@@ -45,7 +45,7 @@ my $plain_update = 'UPDATE shedlock SET lock_until = now() WHERE name = :name';
 my $work = 'INSERT INTO work VALUES (1)';
 
 # The portable edition creates its functions in the current schema.
-my $portable = do { local (@ARGV, $/) = __FILE__ =~ s{[^/]*$}{../../extension/portable/shedlock.sql}r; <> };
+my $portable = do { local (@ARGV, $/) = __FILE__ =~ s{[^/]*$}{../../portable/shedlock.sql}r; <> };
 
 my $key = 'hashtextextended(:name, 0)';
 
@@ -82,7 +82,7 @@ our @sides = (
 	},
 	{
 		key => 'portable', title => 'the portable edition',
-		note => 'the same functions in PL/pgSQL, from `extension/portable/shedlock.sql`: every commit waits for the disk',
+		note => 'the same functions in PL/pgSQL, from `portable/shedlock.sql`: every commit waits for the disk',
 		setup => "$portable CREATE TABLE work (done int);", only => [qw(cycle refused run)],
 		acquire => 'SELECT shedlock_acquire(:name, :at_most) AS got',
 		release => 'SELECT shedlock_release(:name)',

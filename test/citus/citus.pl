@@ -10,7 +10,7 @@ use Citus;
 my @nodes = start_cluster();
 my ($coordinator, @workers) = @nodes;
 my $installer = "CREATE ROLE installer; GRANT CREATE ON SCHEMA public TO installer; SET ROLE installer;\n"; # this role cannot log in
-my $portable = slurp_file('extension/portable/shedlock.sql');
+my $portable = slurp_file('portable/shedlock.sql');
 
 sub ours_on_workers
 {

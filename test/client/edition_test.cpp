@@ -31,7 +31,7 @@ protected:
     {
         ask("CREATE SCHEMA IF NOT EXISTS \"" + schema + '"');
         const auto psql = "psql -Xq -v ON_ERROR_STOP=1 -d " + database + " -c 'SET search_path = \"" + schema +
-                          "\"' -f " SHEDLOCK_SOURCE "/extension/portable/shedlock.sql";
+                          "\"' -f " SHEDLOCK_SOURCE "/portable/shedlock.sql";
         ASSERT_EQ(std::system(psql.c_str()), 0);
     }
 

@@ -39,7 +39,7 @@ sub create_shedlock
 {
 	my ($node, $database) = @_;
 	my $as_ordinary_role = "CREATE ROLE locksmith; GRANT CREATE ON SCHEMA public TO locksmith; SET ROLE locksmith;\n";
-	$node->safe_psql($database, is_portable() ? $as_ordinary_role . slurp_file('extension/portable/shedlock.sql') : 'CREATE EXTENSION shedlock');
+	$node->safe_psql($database, is_portable() ? $as_ordinary_role . slurp_file('portable/shedlock.sql') : 'CREATE EXTENSION shedlock');
 	return;
 }
 

@@ -98,7 +98,7 @@ dist: | programs
 languages: | programs
 	$(part) 'docs/examples in other languages' test/languages
 languages_portable: | programs
-	$(part) 'docs/examples in other languages on the portable edition' test/languages extension/portable/shedlock.sql
+	$(part) 'docs/examples in other languages on the portable edition' test/languages portable/shedlock.sql
 monitoring:
 	$(part) 'alert rules (promtool)' test/monitoring/rules
 docs: | programs

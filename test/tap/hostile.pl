@@ -15,8 +15,8 @@ configure($node);
 $node->start;
 $node->safe_psql('postgres', 'CREATE ROLE team; CREATE ROLE attacker; CREATE ROLE app');
 my $traps = slurp_file('test/perl/traps.sql');
-my $sources = join "\n", map { slurp_file($_) } glob 'extension/*.sql extension/portable/*.sql';
-my ($install, $uninstall) = map { "\\i extension/portable/$_.sql" } qw(shedlock uninstall);
+my $sources = join "\n", map { slurp_file($_) } glob 'extension/*.sql portable/*.sql';
+my ($install, $uninstall) = map { "\\i portable/$_.sql" } qw(shedlock uninstall);
 
 sub database
 {

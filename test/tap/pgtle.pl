@@ -1,4 +1,4 @@
-# The portable edition as an extension, made by the script that extension/portable/pgtle prints for pg_tle. Debian has no pg_tle, which
+# The portable edition as an extension, made by the script that portable/pgtle prints for pg_tle. Debian has no pg_tle, which
 # keeps the files of an extension in the database. So this test puts them into a folder.
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ $node->start;
 sub sql { my ($database, $statements) = @_; return $node->safe_psql($database, $statements, extra_params => [ '-U', 'team' ]); }
 $node->safe_psql('postgres', 'CREATE ROLE team LOGIN CREATEDB; CREATE ROLE app');
 
-my $script = `extension/portable/pgtle`;
+my $script = `portable/pgtle`;
 $node->safe_psql('postgres', <<"SQL");
 CREATE SCHEMA pgtle;
 CREATE TABLE pgtle.installed (name text, version text, script text);

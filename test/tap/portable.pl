@@ -15,7 +15,7 @@ $node->safe_psql('postgres', 'CREATE ROLE team; CREATE ROLE others; CREATE ROLE 
 
 # database() creates a database in which the team has a schema; run_file() runs a file there, and returns whether it succeeded and its
 # error output.
-my $file = 'extension/portable/shedlock.sql';
+my $file = 'portable/shedlock.sql';
 sub run_file
 {
 	my ($database, $path, $role) = @_;
@@ -727,8 +727,8 @@ sql('copy', 'GRANT CREATE ON DATABASE copy TO restorer; ALTER DATABASE copy SET 
 ok((run_file('copy', $dump, 'restorer'))[0], '... restored by another role');
 sql('copy', q[GRANT USAGE ON SCHEMA jobs TO app, team; SET ROLE restorer; SELECT shedlock_grant('app')]);
 is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]), 'f|t', '... where shedlock_grant and the locks work');
-like((run_file('copy', 'extension/portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... only its owner can uninstall it');
-ok((run_file('copy', 'extension/portable/uninstall.sql', 'restorer'))[0], '... which is now the role that restored it');
+like((run_file('copy', 'portable/uninstall.sql', 'team'))[1], qr/belongs to role restorer, not to team/, '... only its owner can uninstall it');
+ok((run_file('copy', 'portable/uninstall.sql', 'restorer'))[0], '... which is now the role that restored it');
 is(sql('copy', q[SELECT (SELECT count(*) FROM pg_proc WHERE proname ~ '^shedlock'), string_agg(relname, ' ' ORDER BY 1) FROM pg_class WHERE relname ~ '^shedlock']), '0|shedlock shedlock_pkey', '... and uninstall.sql leaves only the table');
 sql('shop', q[REASSIGN OWNED BY heirs TO team]);
 
@@ -790,7 +790,7 @@ like($error, qr/DETAIL:  view public.mine depends on function shedlock_session_a
 
 # Removal.
 sql('adopted', 'DROP VIEW public.mine; SELECT shedlock_protect()');
-ok((run_file('adopted', 'extension/portable/uninstall.sql'))[0], 'uninstall.sql runs');
+ok((run_file('adopted', 'portable/uninstall.sql'))[0], 'uninstall.sql runs');
 is(sql('adopted', q[SELECT count(*) FILTER (WHERE proname ~ 'shedlock'), (SELECT count(*) FROM jobs.shedlock), (SELECT count(*) FROM pg_trigger WHERE tgname = 'shedlock_protect') FROM pg_proc]),
 	'0|2|0', '... and leaves the table, without a trigger');
 $node->stop;

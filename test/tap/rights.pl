@@ -240,7 +240,7 @@ $_->quit for $locker, $watcher, $thief;
 
 # The portable edition, in which every name is one. Nobody but the owner can rename its schema. If the owner has done so, and somebody else
 # creates a schema of the old name, the functions refuse before they use any name, in old sessions and new ones.
-my $file = slurp_file('extension/portable/shedlock.sql');
+my $file = slurp_file('portable/shedlock.sql');
 my $as_team = 'SET client_min_messages = error; SET ROLE team; SET search_path = s;';
 $node->safe_psql('portable', 'CREATE SCHEMA s AUTHORIZATION team; GRANT USAGE ON SCHEMA s TO caller');
 $node->safe_psql('portable', "$as_team $file; SELECT shedlock_grant('caller', admin => true)");

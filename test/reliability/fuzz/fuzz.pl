@@ -37,7 +37,7 @@ my $standby = new_standby($primary, 'standby');
 $standby->start;
 
 # The portable edition's own parser of locked_by, which must agree with the oracle.
-my $portable = slurp_file('extension/portable/shedlock.sql');
+my $portable = slurp_file('portable/shedlock.sql');
 my $parser = join "\n", 'CREATE SCHEMA portable;', map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 } qw(shedlock__number shedlock__token_of shedlock__origin);
 $parser =~ s/\@extschema\@/portable/g;
 $parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
