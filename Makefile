@@ -129,6 +129,7 @@ DATA_built = extension/shedlock--$(version).sql
 DATA = $(filter-out $(DATA_built),$(sort $(wildcard extension/shedlock--*.sql)))
 
 REGRESS = install $(filter-out install,$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
+REGRESS_OPTS = --launcher=$(if $(VPATH),$(VPATH)/)test/run/psql
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check

@@ -187,7 +187,7 @@ SELECT c AS change, regress_shape(c) AS result FROM unnest(ARRAY[
     'ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY'
 ]) c;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 DROP FUNCTION regress_shape;
 -- An UNLOGGED table works, with a warning.
 CREATE UNLOGGED TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);

@@ -212,7 +212,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_release_token('none', (-9223372036854775808)::bigint)$$
 ]) c;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 SELECT lock_until = lock_at_least_until AS same, extract(year FROM lock_until) > 142000 AS far FROM shedlock WHERE name = 'long';
 
 -- Months and days are added in UTC: a day is 24 hours in any time zone, across any change of clocks.

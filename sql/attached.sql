@@ -199,7 +199,7 @@ DROP SCHEMA regress_apart;
 SELECT shedlock_force_release('protected');
 DELETE FROM shedlock WHERE name = 'protected' RETURNING 'deleted';
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 -- PostgreSQL would not check a foreign key for the version of a row that we replace, nor for ours.
 CREATE TABLE team (id int PRIMARY KEY);
 ALTER TABLE shedlock ADD team int REFERENCES team DEFERRABLE;

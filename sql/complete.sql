@@ -171,7 +171,7 @@ SELECT c, attempt(replace(replace(c, 'TOKEN', :'token'), 'MINE', :'mine')) FROM 
     $$shedlock_complete_token(ARRAY['t', 'mine'], TOKEN)$$
 ]) c;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 -- Another session.
 \c
 SELECT attempt($$shedlock_complete('mine')$$);

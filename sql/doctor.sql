@@ -4,6 +4,7 @@ CREATE VIEW complaints AS
     SELECT severity, regexp_replace(finding, '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"', '…', 'g') AS finding, hint
       FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync is off%' AND finding NOT LIKE '% dead rows %';
 SELECT shedlock_stats_reset();
+\pset format aligned
 \x on
 \pset tuples_only on
 SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding LIKE 'fsync%';
@@ -145,4 +146,5 @@ RESET client_min_messages;
 SELECT * FROM complaints;
 \pset tuples_only off
 \x off
+\pset format csv
 DROP VIEW complaints;

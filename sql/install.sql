@@ -1,6 +1,8 @@
 -- What CREATE EXTENSION creates, and the comments on it.
 CREATE EXTENSION shedlock;
+\pset format aligned
 \d shedlock
+\pset format csv
 SELECT indexdef FROM pg_indexes WHERE tablename = 'shedlock';
 
 -- Every object has a comment.

@@ -79,7 +79,7 @@ RESET SESSION AUTHORIZATION;
 SELECT a.c, x.said, y.said
   FROM attempts a JOIN outcome x ON x.n = a.n AND x.role = 'regress_nobody' JOIN outcome y ON y.n = a.n AND y.role = 'regress_user' ORDER BY a.n;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 -- Nobody gained anything.
 SELECT name, state, token = :token AS same FROM shedlock_locks ORDER BY name;
 SELECT count(*) FILTER (WHERE said = '42501') AS refused, count(*) AS attempts FROM outcome WHERE role = 'regress_nobody';

@@ -1,5 +1,7 @@
 -- The view shedlock_locks: one row per name, readable times, by the server's clock.
+\pset format aligned
 \d shedlock_locks
+\pset format csv
 SELECT shedlock_acquire('held', '1 h', at_least => '1 min');
 SELECT shedlock_acquire('kept', '1 h', at_least => '30 min'), shedlock_release('kept');
 SELECT shedlock_acquire('free', '1 h'), shedlock_release('free');

@@ -132,7 +132,7 @@ END $$;
 SELECT attempt(zone) FROM unnest('{UTC+3,UTC-3,Etc/GMT+13,+03,-03,+03:00,GMT+3,GMT3,<+03>-3,FOO5,Berlin1,EST5,"EST5EDT,M3.2.0,M11.1.0",CET,cet,EST,MET,EET,WET,HST,MST,PST,Z,IST,3,Nowhere,"",Port-au-Prince}'::text[]) zone;
 SELECT zone, attempt(zone) FROM unnest('{UTC,utc,GMT,gmt,Etc/UTC,Etc/GMT-3,etc/gmt+3,EST5EDT,europe/berlin,EUROPE/BERLIN,America/Port-au-Prince}'::text[]) zone;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 -- Every other name of pg_timezone_names is accepted, however it is spelled.
 SELECT count(*) > 1000 AS many, count(*) FILTER (WHERE attempt(z.zone) ~ '^22023') AS refused
   FROM pg_timezone_names n, unnest(ARRAY[n.name, upper(n.name), lower(n.name)]) z (zone)

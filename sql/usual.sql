@@ -42,7 +42,7 @@ SELECT attempt($$shedlock_acquire('done', '1 h')$$), attempt($$shedlock_acquire(
 SELECT attempt($$shedlock_acquire_token('done', '1 h')$$), attempt($$shedlock_acquire_token('held', '1 h')$$), attempt($$shedlock_release_token('held', 1)$$);
 COMMIT;
 \pset tuples_only off
-\pset format aligned
+\pset format csv
 \pset fieldsep '|'
 
 -- The first call of a session, and what it writes.

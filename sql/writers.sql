@@ -6,6 +6,7 @@ CREATE PROCEDURE install(extension name) LANGUAGE sql AS $$
     DELETE FROM pg_extension WHERE oid = 32767;
     INSERT INTO pg_extension VALUES (32767, extension, 10, 'public'::regnamespace, false, '1.0', NULL, NULL);
 $$;
+\pset format aligned
 \x on
 \pset tuples_only on
 \set SHOW_CONTEXT never
@@ -159,6 +160,7 @@ SET client_min_messages = error;
 DROP SCHEMA pglogical CASCADE;
 \pset tuples_only off
 \x off
+\pset format csv
 DROP VIEW complaints;
 DROP PROCEDURE install, become;
 DELETE FROM shedlock;
