@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lock_table.hpp"
+#include "request.hpp"
 
 namespace shedlock {
 

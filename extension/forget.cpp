@@ -1,6 +1,7 @@
 #include "forget.hpp"
 
 #include "holder.hpp"
+#include "request.hpp"
 
 namespace shedlock {
 

@@ -20,9 +20,6 @@
 
 namespace shedlock {
 
-// Space for the longest end and a short holder. The table check requires locked_by to have it.
-inline constexpr int shortest_locked_by = 64;
-
 // The end of locked_by for an acquisition of that kind, which is not java. Allocated with palloc.
 std::string_view end_of(origin::kinds kind, instant locked_at, bool ends_with_session = false);
 

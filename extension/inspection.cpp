@@ -1,7 +1,6 @@
 #include "inspection.hpp"
 
 #include "attachments.hpp"
-#include "holder.hpp"
 
 namespace shedlock {
 

@@ -4,7 +4,7 @@
 // it still does (waiting.hpp).
 #pragma once
 
-#include "request.hpp"
+#include "name.hpp"
 
 namespace shedlock::queue {
 

@@ -1,5 +1,6 @@
-// One short function per SQL function. What they promise is in portable/shedlock.sql (Comments) and in docs/reference.md; what
-// they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, forget.hpp, waiting.hpp, stats.hpp and adoption.hpp.
+// One short function per SQL function. What they promise is in portable/shedlock.sql (Comments) and in
+// docs/reference.md; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, forget.hpp, waiting.hpp,
+// stats.hpp and adoption.hpp.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"

@@ -2,7 +2,7 @@
 // counts as an attempt. Counting writes no WAL, and costs a hash and a shared lightweight lock.
 #pragma once
 
-#include "request.hpp"
+#include "name.hpp"
 
 namespace shedlock::stats {
 

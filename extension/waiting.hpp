@@ -4,6 +4,7 @@
 #pragma once
 
 #include "queue.hpp"
+#include "request.hpp"
 
 namespace shedlock {
 

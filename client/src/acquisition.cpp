@@ -166,7 +166,7 @@ private:
     std::string tick_of(clock::duration ago) const
     {
         return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) + "'::pg_catalog.interval, zone => " +
-               constant(options_.zone.empty() ? "UTC" : options_.zone) +
+               details::sql::constant(options_.zone.empty() ? "UTC" : options_.zone) +
                ", at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" + interval_literal(ago) +
                "'::pg_catalog.interval)";
     }

@@ -54,22 +54,6 @@ std::string interval_literal(std::chrono::microseconds duration)
     return std::to_string(duration.count()) + " microseconds";
 }
 
-std::string constant(const std::string &utf8)
-{
-    const auto is_plain = [](char letter) {
-        return letter >= ' ' && letter <= '~' && letter != '\'' && letter != '\\';
-    };
-    if (std::all_of(utf8.begin(), utf8.end(), is_plain))
-        return '\'' + utf8 + "'::pg_catalog.text";
-    std::string hex;
-    for (const unsigned char byte : utf8) {
-        char digits[3];
-        std::snprintf(digits, sizeof digits, "%02x", byte);
-        hex += digits;
-    }
-    return "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
-}
-
 std::string call(const std::string &function, const names &names, const std::string &other_arguments, bool outlasts)
 {
     std::string const limit =

@@ -16,9 +16,6 @@ std::string token_literal(token);
 std::int64_t to_number(const std::string &bigint); // the reverse
 std::string interval_literal(std::chrono::microseconds);
 
-// A constant for any statement, whatever the session's client_encoding and standard_conforming_strings are.
-std::string constant(const std::string &utf8);
-
 // A statement that calls a function for the names $1. For its own transaction it first sets client_min_messages, so
 // that the server's warnings reach us, whatever another client behind the same pooler has set; and lock_timeout, to
 // what session::ask makes of @lock_timeout@, unless a smaller one is set or the request is to outlast its caller.

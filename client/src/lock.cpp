@@ -152,24 +152,15 @@ void lock::report_unreleased(const std::exception &failure) const noexcept
 std::string lock::guard_statement() const
 {
     const auto &mine = require();
-    std::string calls;
-    for (const auto &name : mine.names.list())
-        calls += (calls.empty() ? "SELECT " : ", ") + core_->shared.in_schema("@extschema@.shedlock_guard_token(") +
-                 constant(name) + ", '" + token_literal(mine.token) + "'::pg_catalog.int8)";
-    return calls;
+    return details::sql::guard(mine.names, mine.token, core_->shared.in_schema("@extschema@."));
 }
 
 std::string lock::complete_statement()
 {
     auto &mine = require();
-    const auto &list = mine.names.list();
-    std::string names;
-    for (const auto &name : list)
-        names += (names.empty() ? "" : ", ") + constant(name);
+    auto statement = details::sql::complete(mine.names, mine.token, core_->shared.in_schema("@extschema@."));
     mine.begin_completion();
-    return "SELECT " + core_->shared.in_schema("@extschema@.shedlock_complete_token(") +
-           (list.size() == 1 ? names : "ARRAY[" + names + "]") + ", '" + token_literal(mine.token) +
-           "'::pg_catalog.int8)";
+    return statement;
 }
 
 void lock::completed() noexcept

@@ -169,6 +169,62 @@ template <class Work, class... Arguments> outcome result_of(Work &&work, Argumen
     }
 }
 
+// Statements are pure ASCII, so that no client_encoding can change a name, and contain no backslashes, so that
+// standard_conforming_strings does not matter.
+struct sql {
+    static std::string constant(const std::string &utf8)
+    {
+        std::string hex;
+        bool is_plain = true;
+        for (const char one : utf8) {
+            const auto byte = static_cast<unsigned char>(one);
+            is_plain = is_plain && byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
+            hex += {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
+        }
+        return is_plain ? typed(utf8, "text")
+                        : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
+    }
+    // One name is passed as text, several as text[], so that the server's errors mention a name or an array, whichever
+    // the caller gave.
+    static std::string constant(const names &what)
+    {
+        std::string all;
+        for (const auto &name : what.list()) {
+            require_storable(name);
+            all += (all.empty() ? "" : ", ") + constant(name);
+        }
+        return what.list().size() == 1 ? all : array(all);
+    }
+    static std::string array(const std::string &constants) { return "ARRAY[" + constants + "]::pg_catalog.text[]"; }
+    static std::string constant(token id) { return typed(std::to_string(static_cast<std::int64_t>(id)), "int8"); }
+    static std::string constant(std::chrono::microseconds duration)
+    {
+        return typed(std::to_string(duration.count()) + " microseconds", "interval");
+    }
+    static std::string typed(const std::string &value, const char *type)
+    {
+        return '\'' + value + "'::pg_catalog." + type;
+    }
+    // The beginning of a call. schema: quoted, with its dot, or "" for that of search_path.
+    static std::string call(const std::string &function, const names &what, token id, const std::string &schema = {})
+    {
+        return schema + "shedlock_" + function + "_token(" + constant(what) + ", " + constant(id);
+    }
+    static std::string complete(const names &what, token id, const std::string &schema = {})
+    {
+        return "SELECT " + call("complete", what, id, schema) + ')';
+    }
+    static std::string guard(const names &what, token id, const std::string &schema = {})
+    {
+        if (what.list().empty())
+            throw usage_error{"give at least one name", "22023"};
+        std::string calls;
+        for (const auto &name : what.list())
+            calls += (calls.empty() ? "SELECT " : ", ") + call("guard", name, id, schema) + ')';
+        return calls;
+    }
+};
+
 // For a lock that was destroyed, and was recorded as failed.
 inline std::string not_reported(const names &what, bool has_tick)
 {
