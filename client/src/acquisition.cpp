@@ -1,3 +1,5 @@
+#include "acquisition.hpp"
+
 #include "aftermath.hpp"
 #include "literal.hpp"
 #include "outage.hpp"

@@ -1,4 +1,5 @@
-// A connection to PostgreSQL, on which every wait has a time limit. Only this file and opening use libpq.
+// A connection to PostgreSQL, on which every wait has a time limit. Only this file and opening use libpq (and exit, to
+// initialise TLS).
 #pragma once
 
 #include "clock.hpp"

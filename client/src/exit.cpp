@@ -1,10 +1,9 @@
 #include "exit.hpp"
 
-#include "opening.hpp"
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <libpq-fe.h>
 #include <thread>
 #include <unistd.h>
 
@@ -26,6 +25,14 @@ void await_end_of_tls_use() noexcept
     has_begun = true;
     for (int i = 0; i < 5000 && users > 0; ++i)
         std::this_thread::sleep_for(1ms);
+}
+
+// Initialises libpq's TLS library, which would otherwise happen when a connection first needs it. libpq has no function
+// that only initialises OpenSSL. But PQencryptPassword makes OpenSSL compute MD5, and for that OpenSSL initialises
+// itself, even where FIPS mode then forbids MD5.
+void prepare_tls() noexcept
+{
+    PQfreemem(PQencryptPassword("", ""));
 }
 
 } // namespace

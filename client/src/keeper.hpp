@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lease.hpp"
+#include "protocol.hpp"
 #include "reporter.hpp"
 
 #include <thread>

@@ -1,7 +1,7 @@
 // What we know about an acquisition: until when it is certainly ours.
 #pragma once
 
-#include "protocol.hpp"
+#include "acquisition.hpp"
 #include "timer.hpp"
 
 #include <atomic>

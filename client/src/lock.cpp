@@ -1,6 +1,5 @@
 #include "cancellation.hpp"
 #include "core.hpp"
-#include "literal.hpp"
 
 namespace shedlock {
 

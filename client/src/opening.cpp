@@ -173,11 +173,4 @@ pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool t
     raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
 }
 
-// libpq has no function that only initialises OpenSSL. But PQencryptPassword makes OpenSSL compute MD5, and for that
-// OpenSSL initialises itself, even where FIPS mode then forbids MD5.
-void prepare_tls() noexcept
-{
-    PQfreemem(PQencryptPassword("", ""));
-}
-
 } // namespace shedlock::internal

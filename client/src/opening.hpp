@@ -21,7 +21,4 @@ bool is_connection_string(std::string_view how);
 // The SQLSTATE of the first error in a message of libpq in PQERRORS_VERBOSE, in any language; "" if it has none.
 std::string sqlstate_in(std::string_view message);
 
-// Initialises libpq's TLS library, which would otherwise happen when a connection first needs it.
-void prepare_tls() noexcept;
-
 } // namespace shedlock::internal

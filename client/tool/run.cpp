@@ -1,9 +1,10 @@
 #include "run.hpp"
 
 #include "command.hpp"
-#include "core.hpp"
 #include "instant.hpp"
+#include "outage.hpp"
 #include "text.hpp"
+#include "tool_access.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // How many connections a client opens, and what it does when it gets only one.
-#include "core.hpp"
 #include "fixture.hpp"
+#include "tool_access.hpp"
 
 #include <cstdlib>
 

@@ -1,10 +1,10 @@
 // Calls that wait for a server that cannot be reached, and connection strings with which none can ever be reached.
 #include "outage.hpp"
 
-#include "core.hpp"
 #include "fixture.hpp"
 #include "opening.hpp"
 #include "proxy.hpp"
+#include "tool_access.hpp"
 
 #include <future>
 
