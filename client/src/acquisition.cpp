@@ -122,7 +122,7 @@ private:
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
         if (const auto granted = granted_by(answer.rows)) {
             if (limits_.ends_with_session)
-                keep_session();
+                keep_session(); // any failure leaves the acquire in doubt: that session cannot be replaced
             return answer.notices.empty() ? grant{*granted, answer.sent, false, tick_}
                                           : confirm(*granted, answer.notice_text());
         }
@@ -149,9 +149,16 @@ private:
             return "pg_catalog.set_config('" + name + "', LEAST(NULLIF(pg_catalog.current_setting('" + name +
                    "'), '0')::pg_catalog.int4, " + limit + ")::pg_catalog.text, false)";
         };
-        session_.ask("SELECT " + at_most("tcp_keepalives_idle", "10") + ", " + at_most("tcp_keepalives_interval", "5") +
-                         ", " + at_most("tcp_keepalives_count", "3") + ", " + at_most("tcp_user_timeout", "25000"),
-                     {}, time_limit());
+        try {
+            session_.ask("SELECT " + at_most("tcp_keepalives_idle", "10") + ", " +
+                             at_most("tcp_keepalives_interval", "5") + ", " + at_most("tcp_keepalives_count", "3") +
+                             ", " + at_most("tcp_user_timeout", "25000") +
+                             ", pg_catalog.set_config('idle_session_timeout', '0', false)",
+                         {}, time_limit());
+        } catch (const error &failure) {
+            begin_doubt(failure.what());
+            throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why_};
+        }
     }
 
     // The tick, as SQL. The first answer fixes it. Until then it is computed for the moment of the call, however long

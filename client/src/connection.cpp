@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <libpq-fe.h>
 #include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace shedlock::internal {
 
@@ -91,9 +94,10 @@ std::string reply::notice_text() const
     return all;
 }
 
-connection::connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
-    : connection_{open(how, patience, to_write, is_unproven)}, is_encrypted_{PQsslInUse(connection_) ||
-                                                                             PQgssEncInUse(connection_)}
+connection::connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven,
+                       bool is_quotable)
+    : connection_{open(how, patience, to_write, is_unproven, is_quotable)}, is_encrypted_{PQsslInUse(connection_) ||
+                                                                                          PQgssEncInUse(connection_)}
 {
     PQsetnonblocking(connection_, 1);
     PQsetNoticeReceiver(connection_, remember, this);
@@ -145,6 +149,19 @@ bool connection::is_open() noexcept
 int connection::socket() const noexcept
 {
     return PQsocket(connection_);
+}
+
+// On another socket than one of TCP this fails, and is not needed.
+void connection::watch_closely() const noexcept
+{
+    const auto set = [this](int level, int option, int value) {
+        ::setsockopt(socket(), level, option, &value, sizeof value);
+    };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15000);
 }
 
 int connection::backend() const noexcept

@@ -60,8 +60,10 @@ public:
     // connect_timeout (`patience` divided by the number of hosts, but at least 2 s). TCP keepalives begin after a
     // minute, unless one of their settings is set. Opening cannot be interrupted. Throws connection_error. If the
     // string is unproven (always the same, and no connection was ever opened with it), also usage_error, if it cannot
-    // be parsed, for a password that is missing, and for what does not end by itself.
-    connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false);
+    // be parsed, for a password that is missing, and for what does not end by itself. If the string is not quotable, no
+    // message contains a part of it.
+    connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven = false,
+               bool is_quotable = true);
     ~connection();
     connection(const connection &) = delete;
     connection &operator=(const connection &) = delete;
@@ -69,6 +71,8 @@ public:
     // False once the server has closed it.
     [[nodiscard]] bool is_open() noexcept;
     [[nodiscard]] int socket() const noexcept;
+    // From now on a peer that has vanished is noticed within 15 seconds, whatever the string says.
+    void watch_closely() const noexcept;
     // The process id of the server process, as the server gave it when the connection was opened. If another process
     // answers, there is a pooler in between.
     [[nodiscard]] int backend() const noexcept;

@@ -40,6 +40,7 @@ core::core(session::source source, const client_settings &settings)
 
 std::shared_ptr<core> core::make(session::source source, const client_settings &settings)
 {
+    const uncancelled here;
     prepare_for_exit();
     return {new core{std::move(source), settings}, dispose};
 }

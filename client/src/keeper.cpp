@@ -202,15 +202,18 @@ void keeper::extend(const std::vector<extending> &due, const std::stop_token &en
 try {
     std::vector<extension> asked;
     clock::duration patience = patience_;
+    auto deadline = clock::time_point::max();
     for (const auto &each : due) {
         auto &lease = *each.one->what;
         asked.push_back({lease.names, lease.token, each.at_most});
         patience = std::min(patience, patience_for(lease));
+        deadline = std::min(deadline, lease.deadline());
         lease.begin_extend(each.at_most);
     }
     const auto now = clock::now();
     auto &by = choose(later(now, patience / 2), end);
-    const auto answer = extend_all(by, asked, lock_wait(), later(now, patience), end);
+    // An answer that is given up ends the session; if the locks end with it, there is no other try.
+    const auto answer = extend_all(by, asked, lock_wait(), by.is_pinned() ? deadline : later(now, patience), end);
     if (&by == &shared_ && now >= own_again_) // there is a server, but it has no other connection for us
         own_again_ = later(now, rest_on_shared);
     for (std::size_t i = 0; i < due.size(); ++i)

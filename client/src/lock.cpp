@@ -164,6 +164,7 @@ std::string lock::complete_statement()
 
 void lock::completed() noexcept
 {
+    const uncancelled here;
     if (!is_live(lease_) || !core_->is_ours())
         return;
     end();

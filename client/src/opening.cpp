@@ -18,14 +18,14 @@ using settings = std::unique_ptr<PQconninfoOption, freed<PQconninfoFree>>;
 using attempt = std::unique_ptr<pg_conn, freed<PQfinish>>;
 
 // A function may give another string the next time, and passwords that it gives must not appear in messages.
-void require_parsable(const std::string &how, bool is_fixed)
+void require_parsable(const std::string &how, bool is_quotable)
 {
     if (!is_connection_string(how))
         return;
     char *why = nullptr;
     const settings parsed{PQconninfoParse(how.c_str(), &why)};
     const std::unique_ptr<char, freed<PQfreemem>> owned{why};
-    if (!parsed && !is_fixed)
+    if (!parsed && !is_quotable)
         throw connection_error{
             "the connection string cannot be parsed (it may contain a password, so it is not shown)"};
     if (!parsed && why)
@@ -98,15 +98,26 @@ bool may_end(std::string_view state, std::string_view message)
 {
     const auto says = [&](std::string_view words) { return message.find(words) != message.npos; };
     if (state == "08P01")
-        return says("query_wait_timeout") || says("server_login_retry") || says("max_client_conn") ||
+        return says("query_wait_timeout") || says("server_login_retry") || says("client_conn") ||
                says("cannot connect to server") || says("client_login_timeout") || says("server conn") ||
                says("shutting down");
     return state.empty() || state.starts_with("08") || state.starts_with("53") || state.starts_with("57P");
 }
 
-[[noreturn]] void raise(const pg_conn *failed, const std::string &state)
+// Until an address was tried, the message may quote any part of the string: where a password is not quoted as it must
+// be, libpq takes the rest of it for a host or a port.
+std::string message_of(const pg_conn *failed, bool is_quotable)
 {
-    const auto message = "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(failed));
+    const auto message = one_line(PQerrorMessage(failed));
+    return "cannot connect to PostgreSQL: " +
+           (is_quotable || message.starts_with("connection to server ")
+                ? message
+                : "the reason is not shown, because it may quote the connection string");
+}
+
+[[noreturn]] void raise(const pg_conn *failed, const std::string &state, bool is_quotable)
+{
+    const auto message = message_of(failed, is_quotable);
     if (may_end(state, message))
         throw connection_error{message, state};
     throw usage_error{message, state};
@@ -134,12 +145,13 @@ std::string sqlstate_in(std::string_view message)
     return "";
 }
 
-pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven)
+pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven,
+              bool is_quotable)
 {
     const tls_use here; // TLS may be needed: for encryption, or to hash a password
     if (!here.is_allowed())
         throw connection_error{"no connection can be opened, because this process is exiting"};
-    require_parsable(how, is_unproven);
+    require_parsable(how, is_quotable);
     const auto all = resolved(how.c_str());
     const auto hosts = 1 + std::max(commas(given(all, "host")), commas(given(all, "hostaddr")));
     const auto each = std::max(std::chrono::ceil<std::chrono::seconds>(patience) / hosts, std::chrono::seconds{2});
@@ -166,11 +178,11 @@ pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool t
     if (PQstatus(opened.get()) == CONNECTION_OK)
         return opened.release();
     if (!is_unproven)
-        raise(opened.get(), "");
+        raise(opened.get(), "", is_quotable);
     if (PQconnectionNeedsPassword(opened.get()))
-        raise(opened.get(), "28P01");
+        raise(opened.get(), "28P01", is_quotable);
     const auto until = later(began, each); // if this has passed, a host did not answer, and would not answer again
-    raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until));
+    raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until), is_quotable);
 }
 
 } // namespace shedlock::internal

@@ -13,7 +13,8 @@ template <auto Free> struct freed {
 };
 
 // Does what the constructor of connection says. The caller calls PQfinish.
-pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven);
+pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven,
+              bool is_quotable);
 
 // Whether libpq takes it for one. It takes anything else for the name of a database.
 bool is_connection_string(std::string_view how);

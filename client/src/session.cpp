@@ -91,6 +91,13 @@ void session::give_up(const char *why)
     throw connection_error{why};
 }
 
+void session::pin()
+{
+    is_pinned_ = true;
+    if (const std::unique_lock mine{turn_, clock::time_point::max()}; connection_)
+        connection_->watch_closely();
+}
+
 // Waits without a turn, so that requests can be sent. If one of them closes the socket meanwhile, or another socket
 // gets its number, we look once more than necessary.
 void session::await_loss(const std::stop_token &stop)
@@ -98,7 +105,9 @@ void session::await_loss(const std::stop_token &stop)
     const stop_signal stopped{stop};
     while (!stop.stop_requested()) {
         pollfd any[]{{-1, POLLIN, 0}, {stopped.descriptor(), POLLIN, 0}};
-        if (std::unique_lock const mine{turn_, later(clock::now(), std::chrono::seconds{1})}; mine) {
+        if (std::unique_lock const mine{turn_, later(clock::now(), std::chrono::seconds{1})}; !mine) {
+            continue;
+        } else {
             if (!connection_ || !connection_->is_open())
                 return;
             any[0].fd = connection_->socket();
@@ -145,7 +154,8 @@ void session::open(clock::time_point until, const std::stop_token &stop)
                 return std::async(std::launch::async, [this] {
                     on_library_thread = true;
                     bool const is_unproven = source_.is_unproven();
-                    auto opened = std::make_unique<connection>(source_.string(), patience_, to_write_, is_unproven);
+                    auto opened = std::make_unique<connection>(source_.string(), patience_, to_write_, is_unproven,
+                                                               source_.is_fixed());
                     source_.prove();
                     return opened;
                 });

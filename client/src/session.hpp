@@ -36,7 +36,7 @@ public:
     shedlock::edition edition();
     // The lock ends with the connection as it is now. No other one is opened: once it is lost, requests throw
     // lock_lost.
-    void pin() noexcept { is_pinned_ = true; }
+    void pin();
     [[nodiscard]] bool is_pinned() const noexcept { return is_pinned_; }
     // Returns when the connection is lost, or a stop is requested.
     void await_loss(const std::stop_token &);

@@ -20,6 +20,7 @@ public:
     [[nodiscard]] std::string string() const;
 
     // Whether it is always the same string, and no connection has been opened with it so far. Then it may be wrong.
+    [[nodiscard]] bool is_fixed() const noexcept { return is_unproven_ != nullptr; }
     [[nodiscard]] bool is_unproven() const noexcept { return is_unproven_ && *is_unproven_; }
     void prove() const noexcept;
 

@@ -176,16 +176,14 @@ void command::reap(bool stopping)
     siginfo_t next{};
     while (::waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 && next.si_pid != 0) {
         const bool is_ours = next.si_pid == pid_;
-        const bool is_over = next.si_code != CLD_STOPPED;
         // Kills what is left of the group. Before waitpid its number cannot yet belong to another group.
-        if (is_ours && is_over && stopping)
+        if (is_ours && next.si_code != CLD_STOPPED && stopping)
             signal_group(SIGKILL);
-        const int status = tool::reap(next.si_pid);
-        if (is_ours && is_over) {
-            note_end(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-        } else if (is_ours && next.si_status != SIGSTOP) { // the sender of a SIGSTOP will also continue it
+        const auto status = tool::reap(next.si_pid); // it may have ended since it was found stopped
+        if (is_ours && status && !WIFSTOPPED(*status))
+            note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status));
+        else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) // the sender of a SIGSTOP will also continue it
             stop_with_it();
-        }
         next = {};
     }
 }

@@ -21,13 +21,16 @@ namespace {
 std::mutex children_mutex;                    // nobody may reap a child before it is in the map
 std::map<pid_t, std::optional<int>> children; // of ask_for_dsn, with the status of those that have ended
 
-int reap_locked(pid_t child)
+// child: as for waitpid. Returns the one that it has reaped or found stopped, and its status.
+std::optional<std::pair<pid_t, int>> reap_locked(pid_t child)
 {
     int status = 0;
-    if (::waitpid(child, &status, WUNTRACED | WNOHANG) == child && !WIFSTOPPED(status))
-        if (const auto ours = children.find(child); ours != children.end())
-            ours->second = status;
-    return status;
+    const pid_t reaped = ::waitpid(child, &status, WUNTRACED | WNOHANG);
+    if (reaped <= 0)
+        return std::nullopt;
+    if (const auto ours = children.find(reaped); ours != children.end() && !WIFSTOPPED(status))
+        ours->second = status;
+    return std::pair{reaped, status};
 }
 
 [[noreturn]] void raise(const std::string &what)
@@ -80,10 +83,11 @@ public:
         pollfd here{is_at_end_ ? -1 : ends_[0], POLLIN, 0};
         ::poll(&here, 1, 10);
         char some[4096];
-        for (ssize_t count = 0; (count = ::read(ends_[0], some, sizeof some)) >= 0;) {
-            is_at_end_ = count == 0;
-            if (is_at_end_)
+        for (int reads = 0; reads < 16 && !is_at_end_; ++reads) { // a writer may be faster than we are
+            const auto count = ::read(ends_[0], some, sizeof some);
+            if (count < 0)
                 return;
+            is_at_end_ = count == 0;
             printed.append(some, std::min<std::size_t>(static_cast<std::size_t>(count), longest - printed.size()));
         }
     }
@@ -173,10 +177,18 @@ std::string ask_for_dsn(const std::string &command, clock::duration patience)
     return line;
 }
 
-int reap(pid_t child)
+std::optional<int> reap(pid_t child)
 {
-    std::lock_guard const hold{children_mutex};
-    return reap_locked(child);
+    const std::lock_guard hold{children_mutex};
+    const auto one = reap_locked(child);
+    return one ? std::optional{one->second} : std::nullopt;
+}
+
+void reap_all()
+{
+    const std::lock_guard hold{children_mutex};
+    while (reap_locked(-1)) {
+    }
 }
 
 } // namespace shedlock::tool

@@ -12,8 +12,9 @@ namespace shedlock::tool {
 // it fails or prints no connection string; the message does not contain what it printed. Any thread may call it.
 std::string ask_for_dsn(const std::string &command, clock::duration patience);
 
-// waitpid(child, …, WUNTRACED | WNOHANG) for whoever reaps every child: ask_for_dsn learns how its own one ended.
-// Returns the status.
-int reap(pid_t child);
+// For whoever reaps every child: as waitpid(child, …, WUNTRACED | WNOHANG), and ask_for_dsn learns how its own one
+// ended. Returns the status, or nullopt if there is nothing to learn about the child.
+std::optional<int> reap(pid_t child);
+void reap_all();
 
 } // namespace shedlock::tool

@@ -146,7 +146,12 @@ public:
                    "For more, see shedlock COMMAND --help; for everything, man shedlock.");
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
         auto *const dsn = add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
-        add_text(&app, "--dsn-command", asked.dsn_command, "A command that prints it, for passwords that expire")
+        const auto read_command = [&asked](const std::string &command) {
+            if (command.empty()) // an unset variable must not lead to the default database
+                throw CLI::ValidationError{"--dsn-command", "there is no command"};
+            asked.dsn_command = command;
+        };
+        add_value(&app, "--dsn-command", "TEXT", read_command, "A command that prints it, for passwords that expire")
             ->excludes(dsn);
         app.require_subcommand(1);
         app.fallthrough();

@@ -1,6 +1,7 @@
 #include "run.hpp"
 
 #include "command.hpp"
+#include "dsn_command.hpp"
 #include "instant.hpp"
 #include "outage.hpp"
 #include "text.hpp"
@@ -52,7 +53,9 @@ std::future<std::invoke_result_t<Work, const std::stop_token &>> interruptibly(e
         const auto number = events.wait();
         if (number == SIGTSTP) {
             ::raise(SIGSTOP);
-        } else if (number != 0 && number != SIGCHLD) {
+        } else if (number == SIGCHLD) {
+            reap_all(); // orphans, if we are process 1
+        } else if (number != 0) {
             interrupted_by = number;
             working.request_stop();
         }
@@ -106,7 +109,7 @@ int release(client &locks, lock &held, const run_request &request, events &event
     if (stopped)
         say(held.names().to_text() + " was lost, or its lease was about to end: the command was stopped");
     const bool was_held = held.held(), is_done = status == 0 && !stopped;
-    const auto end = request.ends_with_session ? clock::now() : held.deadline();
+    const auto end = held.deadline();
     const auto id = held.token();
     try {
         if (stopped) // the lease ends by itself very soon
@@ -117,6 +120,10 @@ int release(client &locks, lock &held, const run_request &request, events &event
     } catch (const lock_lost &failure) {
         if (!stopped) // otherwise it was said
             say(failure.what());
+        if (request.ends_with_session && is_done) {
+            say("done, but it is not known whether that was recorded");
+            return request.how.retry ? not_recorded : lease_was_lost;
+        }
         if (was_held) // the server may have forgotten that it was completed
             say("its lease had not ended by the clock of this host: either it was released by force, or the command "
                 "itself has completed or released it");

@@ -4,6 +4,7 @@
 #include "../client/proxy.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
@@ -104,8 +105,10 @@ TEST(dsn_command, that_fails_is_like_a_server_that_cannot_be_reached)
 
 TEST(dsn_command, is_never_quoted)
 {
-    for (const auto *const bad : {"secret", "", "postgresql://me:%zzsecret@localhost/x", "host=localhost secret",
-                                  "password='secret", "\\000secret="}) {
+    for (const auto *const bad :
+         {"secret", "", "postgresql://me:%zzsecret@localhost/x", "host=localhost secret", "password='secret",
+          "\\000secret=", "postgresql://me:secret/x@localhost/db", "postgresql://me:x@secret@localhost/db",
+          "host=localhost sslmode=secret", "host=secret.invalid"}) {
         const auto ended = run(with_dsn("printf '%b' \"" + std::string{bad} + "\"; echo more secret", {"version"}));
         EXPECT_EQ(ended.status, 125) << bad;
         EXPECT_EQ(lines(ended.err), 1) << ended.err;
@@ -125,6 +128,26 @@ TEST(dsn_command, is_killed_with_its_group_when_the_time_is_over)
     std::istringstream pids{contents("pids")};
     for (pid_t one = 0; pids >> one;)
         EXPECT_TRUE(comes_true([one] { return !is_running(one); }));
+}
+
+TEST(dsn_command, must_not_be_empty)
+{
+    EXPECT_EQ(run(with_dsn("", {"version"})).status, 125) << "not the default database";
+}
+
+// As process 1, the tool also reaps what the command leaves behind, while it waits.
+TEST(dsn_command, leaves_no_zombies)
+{
+    words all{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
+    if (run({"unshare", "--pid", "--fork", "--mount-proc", "true"}).status != 0)
+        GTEST_SKIP() << "no namespaces can be made here";
+    const auto tool = running("ps -eo stat,comm >new; mv new seen; echo >>asked; sleep 0.01 & exit 1",
+                              {"--wait", "1h", "--", "true"});
+    all.insert(all.end(), tool.begin(), tool.end());
+    process waiting{all};
+    EXPECT_TRUE(comes_true([] {
+        return lines(contents("asked")) > 3 && contents("seen").find("Z") == std::string::npos;
+    })) << contents("seen");
 }
 
 TEST(dsn_command, excludes_dsn)
