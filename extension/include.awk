@@ -1,7 +1,7 @@
 # awk -f include.awk portable/shedlock.sql extension/shedlock.sql
-# Prints the second file with every line "-- include NAME" replaced by what stands in the first one between "-- shared: NAME" and
-# "-- end: NAME", as the extension needs it. A section that stands there several times must be the same each time. Sections may contain
-# others. Each one that is in no other must be included, and anything else that looks like a mark is an error.
+# Prints extension/shedlock.sql. Each line "-- include NAME" becomes section NAME of portable/shedlock.sql: the lines between
+# "-- shared: NAME" and "-- end: NAME", adapted to the extension. All copies of a section must be equal. Sections may be nested.
+# Every outermost one must be included, and anything else that looks like a mark is an error.
 
 function fail(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what >"/dev/stderr"
