@@ -1,5 +1,6 @@
 #include "aftermath.hpp"
 
+#include "acquisition.hpp"
 #include "literal.hpp"
 #include "protocol.hpp"
 #include "refusal.hpp"

@@ -1,5 +1,6 @@
 // How many connections a client opens, and what it does when it gets only one.
 #include "fixture.hpp"
+#include "keeper.hpp"
 #include "tool_access.hpp"
 
 #include <cstdlib>
