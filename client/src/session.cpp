@@ -104,14 +104,13 @@ void session::await_loss(const std::stop_token &stop)
 {
     const stop_signal stopped{stop};
     while (!stop.stop_requested()) {
-        pollfd any[]{{-1, POLLIN, 0}, {stopped.descriptor(), POLLIN, 0}};
-        if (std::unique_lock const mine{turn_, later(clock::now(), std::chrono::seconds{1})}; !mine) {
+        std::unique_lock mine{turn_, later(clock::now(), std::chrono::seconds{1})};
+        if (!mine) // a request is under way, and will notice a loss itself
             continue;
-        } else {
-            if (!connection_ || !connection_->is_open())
-                return;
-            any[0].fd = connection_->socket();
-        }
+        if (!connection_ || !connection_->is_open())
+            return;
+        pollfd any[]{{connection_->socket(), POLLIN, 0}, {stopped.descriptor(), POLLIN, 0}};
+        mine.unlock();
         ::poll(any, std::size(any), 1000);
     }
 }

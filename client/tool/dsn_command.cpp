@@ -3,7 +3,6 @@
 #include "opening.hpp"
 
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <map>
 #include <mutex>
