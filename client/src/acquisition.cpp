@@ -326,10 +326,10 @@ private:
     const options &options_;
     refusal *const refusal_;
     bool is_explained_ = false;
-    std::string const mark_;
+    const std::string mark_;
     const fields arguments_;
     std::optional<instant> tick_;
-    clock::time_point const called_ = clock::now();
+    const clock::time_point called_ = clock::now();
     // When the whole call must return.
     clock::time_point over_ = later(limits_.end, session_.patience());
 

@@ -27,7 +27,7 @@ aftermath::~aftermath()
 
 void aftermath::take(given_up one)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](const std::stop_token &end) { work(end); }}; });
     all_.push_back(std::move(one));

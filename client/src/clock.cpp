@@ -41,10 +41,10 @@ bool sleep_until(clock::time_point until, const std::stop_token &end)
     std::mutex mutex;
     std::condition_variable stopped; // condition_variable_any supports stop tokens, but allocates memory
     const auto wake = [&] {
-        std::lock_guard const hold{mutex};
+        const std::lock_guard hold{mutex};
         stopped.notify_all();
     };
-    std::stop_callback const when_stopped{end, wake};
+    const std::stop_callback when_stopped{end, wake};
     std::unique_lock hold{mutex};
     while (!end.stop_requested() && clock::now() < until)
         stopped.wait_for(hold, nap(until));
@@ -61,7 +61,7 @@ bool timed_mutex::try_lock_until(clock::time_point until)
 
 void timed_mutex::unlock() noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     is_taken_ = false;
     given_back_.notify_one();
 }

@@ -41,7 +41,7 @@ void keeper::keep(std::shared_ptr<lease> what)
 {
     const bool is_soon = what->next().due < later(clock::now(), soon);
     auto one = std::make_shared<kept>(kept{std::move(what)});
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     if (!thread_.joinable())
         thread_ = quietly([this] { return std::jthread{[this](const std::stop_token &end) { work(end); }}; });
     kept_.push_back(std::move(one));
@@ -52,7 +52,7 @@ void keeper::keep(std::shared_ptr<lease> what)
 
 void keeper::look_again() noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     is_to_look_ = true;
     changed_.notify_all();
 }
@@ -178,7 +178,7 @@ clock::duration keeper::patience_for(const lease &lease) const
 // So short that no lease ends while we wait for the table.
 clock::duration keeper::lock_wait()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     auto shortest = longest_lock_wait;
     for (const auto &one : kept_)
         shortest = std::min(shortest, patience_for(*one->what) / 2);
@@ -278,7 +278,7 @@ void keeper::pause(kept &one)
 // For a failure that concerns all locks.
 void keeper::pause_all()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     for (const auto &one : kept_)
         pause(*one);
 }
@@ -301,7 +301,7 @@ void keeper::begin_outage(const std::exception &why)
     if (is_outage_)
         return;
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         for (const auto &one : kept_)
             one->is_out = !one->is_stuck && !one->what->is_over() && !one->what->is_completing();
     }

@@ -61,7 +61,7 @@ private:
     [[nodiscard]] clock::duration patience_for(const lease &) const;
     clock::duration lock_wait();
 
-    std::chrono::milliseconds const patience_;
+    const std::chrono::milliseconds patience_;
     const reporter &report_;
     session &shared_;
     session own_;

@@ -72,20 +72,20 @@ void lease::extend(clock::duration at_most, const request &ask)
 
 void lease::begin_extend(clock::duration at_most)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     // Until the answer arrives, either lease may be in effect.
     trust(std::min(deadline(), trusted_until(clock::now(), at_most)));
 }
 
 void lease::forget_extend(clock::time_point before)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     trust(before);
 }
 
 void lease::confirm_extend(clock::duration at_most, clock::time_point sent)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     at_most_ = at_most;
     extended_ = sent;
     trust(trusted_until(sent, certain()));
@@ -93,13 +93,13 @@ void lease::confirm_extend(clock::duration at_most, clock::time_point sent)
 
 void lease::doubt_extend(clock::duration at_most) noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     shortest_in_doubt_ = std::min(shortest_in_doubt_, at_most);
 }
 
 bool lease::lose(std::string_view state) noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     if (state == sqlstate::released_as_done)
         was_done_ = true;
     const bool is_loss = !was_done_ && !is_completing_;
@@ -112,19 +112,19 @@ bool lease::lose(std::string_view state) noexcept
 
 bool lease::note_deadline_passed() noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     return !is_over_ && !was_lost_at_deadline_.exchange(true);
 }
 
 lease::plan lease::next() const
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     return {at_most_, certain(), later(extended_, certain() / 3)};
 }
 
 bool lease::end() noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     has_ended_ = true;
     alarm_.reset();
     return !is_over_.exchange(true);

@@ -16,11 +16,11 @@ public:
     lease(const lease &) = delete;
     lease &operator=(const lease &) = delete;
 
-    shedlock::names const names;
-    shedlock::token const token;
+    const shedlock::names names;
+    const shedlock::token token;
     const std::optional<instant> tick;
     const int exceptions = std::uncaught_exceptions(); // when it was acquired
-    clock::time_point const acquired = clock::now();
+    const clock::time_point acquired = clock::now();
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }

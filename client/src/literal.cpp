@@ -56,7 +56,7 @@ std::string interval_literal(std::chrono::microseconds duration)
 
 std::string call(const std::string &function, const names &names, const std::string &other_arguments, bool outlasts)
 {
-    std::string const limit =
+    const std::string limit =
         outlasts ? "NULL"
                  : "pg_catalog.set_config('lock_timeout', CASE WHEN pg_catalog.current_setting('lock_timeout') "
                    "OPERATOR(pg_catalog.=) '0' OR pg_catalog.current_setting('lock_timeout')::pg_catalog.interval "

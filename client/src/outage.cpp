@@ -8,7 +8,7 @@ namespace shedlock::internal {
 void outage::begin(const names &what, const std::exception &why) noexcept
 {
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         if (state_ == is_over_already) // for another call, but not for this one
             state_ = begins;
         if (state_ != none)
@@ -18,7 +18,7 @@ void outage::begin(const names &what, const std::exception &why) noexcept
     report_(event::kind::acquire_failing, what,
             [&] { return "could not ask PostgreSQL for " + what.to_text() + " yet: " + why.what(); });
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         state_ = state_ == begins ? begun : ends;
         if (state_ == begun)
             return;
@@ -29,7 +29,7 @@ void outage::begin(const names &what, const std::exception &why) noexcept
 void outage::end(const names &what) noexcept
 {
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         if (state_ == begins) // the call that reports the beginning will report the end, too
             state_ = is_over_already;
         if (state_ != begun)
@@ -43,7 +43,7 @@ void outage::report_end(const names &what) noexcept
 {
     report_(event::kind::acquire_recovered, what,
             [&] { return "PostgreSQL can be asked for " + what.to_text() + " again"; });
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     state_ = none;
 }
 

@@ -117,7 +117,7 @@ void session::await_loss(const std::stop_token &stop)
 
 bool session::try_to_open(clock::time_point until, const std::stop_token &stop)
 try {
-    std::unique_lock const mine{turn_, until};
+    const std::unique_lock mine{turn_, until};
     if (mine)
         open(until, stop);
     return mine.owns_lock();
@@ -127,7 +127,7 @@ try {
 
 void session::close()
 {
-    if (std::unique_lock const mine{turn_, std::try_to_lock}; mine) {
+    if (const std::unique_lock mine{turn_, std::try_to_lock}; mine) {
         connection_.reset();
         if (opening_.valid() && opening_.wait_for(clock::duration{}) == std::future_status::ready)
             opening_ = {}; // no request waited for it
@@ -152,7 +152,7 @@ void session::open(clock::time_point until, const std::stop_token &stop)
             opening_ = quietly([this] {
                 return std::async(std::launch::async, [this] {
                     on_library_thread = true;
-                    bool const is_unproven = source_.is_unproven();
+                    const bool is_unproven = source_.is_unproven();
                     auto opened = std::make_unique<connection>(source_.string(), patience_, to_write_, is_unproven,
                                                                source_.is_fixed());
                     source_.prove();
@@ -193,7 +193,7 @@ try {
                             .value_or("unknown"),
                         "an administrator must run the shedlock.sql of a newer version");
     is_direct_ = found[4] == std::to_string(connection_->backend());
-    std::lock_guard const hold{schema_mutex_};
+    const std::lock_guard hold{schema_mutex_};
     schema_ = *found[0];
 } catch (const reply_lost &failure) {
     throw connection_error{failure.what(), failure.sqlstate()}; // the request that matters has not been sent yet
@@ -204,7 +204,7 @@ try {
 
 std::string session::schema() const
 {
-    std::lock_guard const hold{schema_mutex_};
+    const std::lock_guard hold{schema_mutex_};
     return schema_;
 }
 
@@ -225,7 +225,7 @@ reply session::ask(std::string_view sql, const fields &values, clock::time_point
                    const std::function<void()> &before, std::unique_ptr<connection> *unanswered_on)
 {
     const auto latest = latest_request(until);
-    std::unique_lock const mine{turn_, latest};
+    const std::unique_lock mine{turn_, latest};
     if (!mine)
         give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
     open(latest, stop);

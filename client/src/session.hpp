@@ -70,7 +70,7 @@ private:
     [[noreturn]] void give_up(const char *why); // because the time is over
 
     const source source_;
-    std::chrono::milliseconds const patience_;
+    const std::chrono::milliseconds patience_;
     const bool to_write_;
     std::atomic<int> silences_ = 0; // requests in a row that got no answer in time
     std::atomic<int> busy_ = 0;     // requests in a row that found their rows locked

@@ -12,7 +12,7 @@ timer::timer()
 timer::~timer()
 {
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         is_ending_ = true;
         changed_.notify_all();
     }
@@ -61,7 +61,7 @@ try {
 
 timer::key timer::add(clock::time_point at, const std::stop_source &source)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     const key number{at, ++last_number_};
     alarms_.emplace(number, source);
     ensure_watcher();
@@ -71,14 +71,14 @@ timer::key timer::add(clock::time_point at, const std::stop_source &source)
 
 void timer::remove(const key &number)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     alarms_.erase(number); // absent if its time has come
 }
 
 // Moves the map's node, so that running out of memory cannot lose an alarm.
 bool timer::move(key &number, clock::time_point at) noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     auto entry = alarms_.extract(number);
     if (entry.empty())
         return false;

@@ -77,8 +77,8 @@ void waiting::caller::wait(clock::time_point until, const std::stop_token &stop)
 
 void waiting::wait(caller &one, const std::stop_token &stop)
 {
-    std::stop_callback const when_stopped{stop, [&] {
-                                              std::lock_guard const hold{mutex_};
+    const std::stop_callback when_stopped{stop, [&] {
+                                              const std::lock_guard hold{mutex_};
                                               one.changed_.notify_all();
                                           }};
     std::unique_lock hold{mutex_};
@@ -108,7 +108,7 @@ void waiting::leave(caller &one) noexcept
 {
     if (one.number_ == 0)
         return;
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     one.state_ = caller::idle;
     remove(one);
     for (const auto &name : one.names_.list())
@@ -158,7 +158,7 @@ void waiting::remove(const caller &one) noexcept
 bool waiting::may_be_told(const caller &one) const
 {
     return std::ranges::none_of(one.names_.list(), [this](const std::string &name) {
-        auto const found = claims_.find(name);
+        const auto found = claims_.find(name);
         return found != claims_.end() && clock::now() < found->second.end;
     });
 }
@@ -229,7 +229,7 @@ void waiting::run_slice(const std::stop_token &end)
 // is left.
 waiting::slice waiting::begin_slice()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     slice mine;
     began_ = clock::now();
     for (const auto &[number, one] : callers_) {
@@ -252,7 +252,7 @@ waiting::slice waiting::begin_slice()
 // ended it.
 bool waiting::finish_slice(const slice &mine, clock::duration took, const std::string &free)
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     const bool is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
     if (took > mine.wait + grace_ / 2 || is_too_short)
         return false;
@@ -284,7 +284,7 @@ void waiting::tell(const slice &mine, const std::string &free)
 // Makes all callers poll as if the server had no wait.
 void waiting::send_away() noexcept
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     for (const auto &[number, one] : callers_) {
         one->state_ = caller::must_poll;
         one->changed_.notify_all();

@@ -74,8 +74,8 @@ private:
 
     session &shared_;
     session session_;
-    clock::duration const grace_; // how much later than the end of its slice an answer may come
-    std::string const wait_id_;
+    const clock::duration grace_; // how much later than the end of its slice an answer may come
+    const std::string wait_id_;
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;

@@ -148,7 +148,7 @@ void command::signal_group(int number) const noexcept
 
 int command::wait(const std::stop_token &stop)
 {
-    std::stop_callback const when_stopped{stop, [this] { events_.call(); }};
+    const std::stop_callback when_stopped{stop, [this] { events_.call(); }};
     std::optional<clock::time_point> kill_at;
     while (pid_ != 0) {
         if (stop.stop_requested() && !kill_at) {

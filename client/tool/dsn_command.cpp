@@ -114,7 +114,7 @@ public:
         char *const arguments[]{words[0].data(), words[1].data(), words[2].data(), nullptr};
         std::signal(SIGCHLD, SIG_DFL); // if the program that started us ignores it, children end without a status
 
-        std::lock_guard const hold{children_mutex};
+        const std::lock_guard hold{children_mutex};
         const int failure = ::posix_spawn(&pid_, "/bin/sh", &files, &how, arguments, environment_without_ours().data());
         ::posix_spawn_file_actions_destroy(&files);
         ::posix_spawnattr_destroy(&how);
@@ -140,7 +140,7 @@ public:
     // nullopt while it runs.
     [[nodiscard]] std::optional<int> status() const
     {
-        std::lock_guard const hold{children_mutex};
+        const std::lock_guard hold{children_mutex};
         if (!children[pid_])
             reap_locked(pid_);
         return children[pid_];

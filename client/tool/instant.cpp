@@ -31,7 +31,7 @@ minutes offset(const found &sign, const found &hour, const found &minute)
 
 std::optional<sys_time<microseconds>> to_instant(const std::string &text)
 {
-    static std::regex const calendar{
+    static const std::regex calendar{
         "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?"
         "(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d)?)"};
     static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d+))?"}; // no schedule goes beyond the year 5000

@@ -165,7 +165,7 @@ std::optional<lock> acquire(client &locks, const run_request &request, events &e
                             refusal *why)
 {
     auto acquired = interruptibly(events, interrupted_by, [&](const std::stop_token &stop) {
-        auto const end = internal::later(clock::now(), request.wait);
+        const auto end = internal::later(clock::now(), request.wait);
         try {
             require_no_ancestor_holds(locks, request);
         } catch (const connection_error &) { // the acquire waits for the server

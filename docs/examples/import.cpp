@@ -15,7 +15,7 @@ int main()
     pqxx::nontransaction{application}.exec("CREATE TABLE IF NOT EXISTS imported (batch int)");
     try {
         const bool ran = locks.run("import", {.at_most = 30s, .keep_alive = true}, [&](shedlock::lock &lock) {
-            auto const stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
+            const auto stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
             for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
                 pqxx::work transaction{application};
                 transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ")");

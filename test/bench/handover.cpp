@@ -29,7 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
-shedlock::options const lease{.at_most = 1h};
+const shedlock::options lease{.at_most = 1h};
 constexpr auto long_enough = 10min; // for a wait that gets the lock
 
 void tell(const std::string &side, clock_type::duration took)

@@ -17,7 +17,7 @@ protected:
     shedlock::client counting{
         server::connection(),
         {.timeout = 1min, .on_event = heard.handler(), .on_activity = [this](const activity &one) {
-             std::lock_guard const hold{mutex};
+             const std::lock_guard hold{mutex};
              EXPECT_EQ(one.lock.list().front(), name);
              EXPECT_GE(one.took, 0s);
              all.push_back({one.what, one.how});
@@ -26,7 +26,7 @@ protected:
          }}};
     std::vector<seen> log()
     {
-        std::lock_guard const hold{mutex};
+        const std::lock_guard hold{mutex};
         return all;
     }
 };
@@ -109,7 +109,7 @@ class options_test : public with_server {};
 TEST_F(options_test, days_of_every_begin_at_midnight_in_the_zone)
 {
     const auto day = [&](const std::string &zone) {
-        auto const lock = locks.try_acquire(name + zone, {.at_most = 1min, .every = 24h, .zone = zone});
+        const auto lock = locks.try_acquire(name + zone, {.at_most = 1min, .every = 24h, .zone = zone});
         return lock->tick().value().time_since_epoch().count();
     };
     const auto offset = [&](const std::string &zone) { return day(zone) / 1000000 % 86400 / 3600; };
@@ -123,7 +123,7 @@ TEST_F(options_test, days_of_every_begin_at_midnight_in_the_zone)
 TEST_F(options_test, a_name_that_no_table_can_hold_is_not_sent)
 {
     auto nowhere = client("host=/nowhere");
-    std::string const huge((1 << 20) + 1, 'x');
+    const std::string huge((1 << 20) + 1, 'x');
     try {
         (void) nowhere.try_acquire(huge, {.at_most = 1min});
         FAIL() << "it was accepted";
@@ -138,7 +138,7 @@ TEST(text_test, chosen_by_others_is_escaped)
 {
     using shedlock::names;
     EXPECT_EQ((names{"a\x1b[31m", "b\nc"}.to_text()), "lock \"a\\x1B[31m\", \"b\\x0Ac\"");
-    shedlock::refusal const refused{shedlock::refusal::reason::had_run, "n\u202e", "who\u009b\u2066", {}, {}, {}};
+    const shedlock::refusal refused{shedlock::refusal::reason::had_run, "n\u202e", "who\u009b\u2066", {}, {}, {}};
     EXPECT_EQ(refused.to_text(), "lock \"n\\xE2\\x80\\xAE\" had its run, by who\\xC2\\x9B\\xE2\\x81\\xA6");
     EXPECT_EQ(names{"Gr\u00fc\u00dfe \u65e5\u672c"}.to_text(), "lock \"Gr\u00fc\u00dfe \u65e5\u672c\"");
 }

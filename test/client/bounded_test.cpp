@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::chrono::milliseconds timeout = 700ms;
 // No attempt to connect is ended by the machine's clock.
-std::string const patient = " connect_timeout=600";
+const std::string patient = " connect_timeout=600";
 
 } // namespace
 
@@ -130,7 +130,7 @@ TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
     EXPECT_TRUE(server::comes_true(
         [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != "0"; }));
     auto queued = std::async(std::launch::async, [&] {
-        auto const mine = patient.try_acquire(name, {.at_most = 1h});
+        const auto mine = patient.try_acquire(name, {.at_most = 1h});
         EXPECT_TRUE(mine);
         EXPECT_TRUE(mine && mine->held());
     });

@@ -76,7 +76,7 @@ TEST_F(client_test, does_not_wait_for_a_tick_that_has_had_its_run)
 
 TEST_F(client_test, retries_a_tick_until_its_run_is_done)
 {
-    shedlock::options const once{.at_most = 1min, .tick = std::chrono::floor<std::chrono::hours>(now())};
+    const shedlock::options once{.at_most = 1min, .tick = std::chrono::floor<std::chrono::hours>(now())};
     auto again = once;
     again.retry = true;
     EXPECT_THROW((void) locks.run(name, once, [](shedlock::lock &) { throw std::out_of_range{"work"}; }),
@@ -98,7 +98,7 @@ TEST_F(client_test, retries_a_tick_whose_lease_ran_out)
 
 TEST_F(client_test, waits_for_a_run_that_may_fail_and_not_for_one_that_was_done)
 {
-    shedlock::options const how{.at_most = 10min, .every = 720h, .retry = true};
+    const shedlock::options how{.at_most = 10min, .every = 720h, .retry = true};
     auto other = client(server::connection());
     for (const auto end : {shedlock::outcome::failed, shedlock::outcome::done}) {
         auto running = other.try_acquire(name, how);
@@ -116,7 +116,7 @@ TEST_F(client_test, waits_for_a_run_that_may_fail_and_not_for_one_that_was_done)
 
 TEST_F(client_test, waits_for_the_end_of_a_pause_when_the_run_before_had_failed)
 {
-    shedlock::options const how{.at_most = 10min, .every = 720h, .retry = true};
+    const shedlock::options how{.at_most = 10min, .every = 720h, .retry = true};
     locks.try_acquire(name, how)->release(shedlock::outcome::failed);
     auto other = client(server::connection());
     EXPECT_TRUE(other.pause(name));
@@ -215,7 +215,7 @@ TEST_F(client_test, stops_waiting_when_a_stop_is_requested)
 {
     const auto held = locks.try_acquire(name, {.at_most = 10min});
     std::stop_source stop;
-    std::jthread const later{[&] {
+    const std::jthread later{[&] {
         std::this_thread::sleep_for(200ms);
         stop.request_stop();
     }};
@@ -295,15 +295,15 @@ TEST_F(client_test, pause_waits_for_the_holder)
 TEST_F(client_test, may_be_made_from_settings_alone)
 {
     shedlock::client ours{{}, {.timeout = 1min}};
-    shedlock::client const of_defaults{{}, {}}, of_a_literal{"", {.timeout = 1min}}, of_nothing;
-    shedlock::client const of_a_source{[] { return std::string{}; }, {.timeout = 1min}};
+    const shedlock::client of_defaults{{}, {}}, of_a_literal{"", {.timeout = 1min}}, of_nothing;
+    const shedlock::client of_a_source{[] { return std::string{}; }, {.timeout = 1min}};
     EXPECT_TRUE(ours.try_acquire(name, {.at_most = 1min}));
 }
 
 TEST_F(client_test, is_of_no_use_when_moved_from)
 {
     const auto moved = std::move(locks);
-    shedlock::options const how{.at_most = 1min};
+    const shedlock::options how{.at_most = 1min};
     EXPECT_THROW((void) locks.try_acquire(name, how), shedlock::usage_error);
     EXPECT_THROW((void) locks.acquire(name, how, 1h), shedlock::usage_error);
     EXPECT_THROW((void) locks.run(name, how, [](shedlock::lock &) {}), shedlock::usage_error);
@@ -483,8 +483,8 @@ tally count_in_a_crowd(const Acquire &acquire, const Pause &between_read_and_wri
         for (int i = 0; i < 8; ++i)
             crowd.emplace_back([&] {
                 for (int j = 0; j < 5; ++j) {
-                    [[maybe_unused]] auto const mine = acquire();
-                    int const seen = counter;
+                    [[maybe_unused]] const auto mine = acquire();
+                    const int seen = counter;
                     between_read_and_write();
                     counter = seen + 1;
                     ++done;

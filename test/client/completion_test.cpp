@@ -8,7 +8,7 @@
 namespace {
 
 // Extended every twenty minutes.
-shedlock::options const kept{.at_most = 1h, .keep_alive = true};
+const shedlock::options kept{.at_most = 1h, .keep_alive = true};
 
 } // namespace
 
@@ -353,7 +353,7 @@ TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
                  shedlock::lock_lost);
     EXPECT_EQ(heard.texts(), "");
     EXPECT_TRUE(locks.run(name + " overran", {.at_most = 1h}, [&](shedlock::lock &lock) {
-        auto const statement = lock.complete_statement();
+        const auto statement = lock.complete_statement();
         server::end_lease(name + " overran");
         EXPECT_THROW(lock.extend(1min), shedlock::lock_lost);
         server::ask(statement); // there was no other acquisition

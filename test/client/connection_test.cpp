@@ -72,7 +72,7 @@ TEST(connection_test, keeps_an_idle_connection_alive_unless_that_was_decided)
 {
     const auto host = "host=localhost ";
     const auto idle = [&](const std::string &more) {
-        connection const one{host + more, 1min, true};
+        const connection one{host + more, 1min, true};
         int seconds = 0;
         socklen_t size = sizeof seconds;
         EXPECT_EQ(::getsockopt(one.socket(), IPPROTO_TCP, TCP_KEEPIDLE, &seconds, &size), 0);
@@ -137,7 +137,7 @@ TEST(connection_test, sends_and_reads_more_than_fits_into_a_buffer)
 {
     proxy network;
     connection one{network.connection(), 1min, true};
-    std::string const long_text(20'000'000, 'x');
+    const std::string long_text(20'000'000, 'x');
     EXPECT_TRUE(asked(one, "SELECT $1::text", {long_text}).rows.at(0)[0] == long_text);
 }
 

@@ -5,7 +5,7 @@
 
 namespace {
 
-std::string const database = "edition";
+const std::string database = "edition";
 
 std::string ask(const std::string &sql)
 {

@@ -124,7 +124,7 @@ TEST_F(event_test, a_release_whose_reply_was_lost_is_unclear)
 {
     auto mine = through.try_acquire(name, {.at_most = 1min});
     network.hold_replies();
-    std::jthread const releasing{[&] { mine->release(shedlock::outcome::failed); }};
+    const std::jthread releasing{[&] { mine->release(shedlock::outcome::failed); }};
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
     network.cut();
     expect_told(event::kind::release_unclear, "It has been released before");

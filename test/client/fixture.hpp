@@ -56,13 +56,13 @@ public:
     [[nodiscard]] std::function<void(const event &)> handler()
     {
         return [heard = heard_](const event &one) {
-            std::lock_guard const hold{heard->mutex};
+            const std::lock_guard hold{heard->mutex};
             heard->all.push_back(one);
         };
     }
     [[nodiscard]] std::vector<event> all()
     {
-        std::lock_guard const hold{heard_->mutex};
+        const std::lock_guard hold{heard_->mutex};
         return heard_->all;
     }
     // Without not_reported: most tests let their locks end with their scope.
@@ -88,7 +88,7 @@ private:
 class with_server : public testing::Test {
 protected:
     events heard;
-    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks = client(server::connection());
 
     shedlock::client client(const std::string &connection, std::chrono::milliseconds timeout = 1min)

@@ -63,7 +63,7 @@ std::string unless_inert(shedlock::lock &lock)
 
 std::string unless_inert(shedlock::client &locks, const std::string &name)
 {
-    shedlock::options const how{.at_most = 1min};
+    const shedlock::options how{.at_most = 1min};
     return unless_refused("try_acquire", [&] { (void) locks.try_acquire(name, how); }) +
            unless_refused("acquire", [&] { (void) locks.acquire(name, how, 1h); }) +
            unless_refused("run", [&] { (void) locks.run(name, how, [](shedlock::lock &) {}); }) +
@@ -131,7 +131,7 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone_when_it_assigns_to_its_c
     const auto granted = server::token(name);
     EXPECT_EQ(in_child([&] {
                   advance_clock(1h); // the child's own
-                  bool const is_stopped = second->stop_token().stop_requested();
+                  const bool is_stopped = second->stop_token().stop_requested();
                   *mine = std::move(*second);
                   return (is_stopped ? "stopped\n" : "") + unless_inert(*mine);
               }),
@@ -176,9 +176,9 @@ TEST_F(fork_test, a_child_may_have_a_client_of_its_own)
     auto mine = own->try_acquire(name, {.at_most = 1min});
     EXPECT_EQ(in_child([&]() -> std::string {
                   shedlock::client fresh{server::connection(), {.timeout = 1min}};
-                  auto const theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
+                  const auto theirs = fresh.try_acquire(name + " 2", {.at_most = 1h, .keep_alive = true});
                   for (int i = 0; theirs && i < 3; ++i) {
-                      auto const deadline = theirs->deadline();
+                      const auto deadline = theirs->deadline();
                       advance_clock(21min);
                       server::comes_true([&] { return theirs->deadline() > deadline; });
                   }

@@ -86,7 +86,7 @@ TEST_F(keeper_test, survives_a_guarded_transaction_of_half_a_lease)
     const auto mine = own.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     const auto other = own.try_acquire(name + " other", {.at_most = 30min, .keep_alive = true});
     const auto pass = [&](std::chrono::seconds time) {
-        auto const deadline = other->deadline();
+        const auto deadline = other->deadline();
         advance_clock(time);
         expect_extended(*other, deadline);
     };
@@ -143,7 +143,7 @@ TEST_F(keeper_test, a_long_lease_does_not_keep_a_short_one_waiting)
     const auto comes_in_time = [&](const std::function<bool()> &condition) {
         for (auto patience = 1s; !condition() && patience < server::at_last; patience *= 2) {
             advance_clock((until - shedlock::clock::now()) / 9);
-            auto const end = std::chrono::steady_clock::now() + patience;
+            const auto end = std::chrono::steady_clock::now() + patience;
             while (!condition() && std::chrono::steady_clock::now() < end)
                 std::this_thread::sleep_for(10ms);
         }

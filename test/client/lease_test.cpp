@@ -148,7 +148,7 @@ TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
                  shedlock::connection_error);
     EXPECT_EQ(mine.deadline(), until);
     EXPECT_EQ(mine.next().certain, 1h);
-    std::unique_lock const by_keep_alive{mine.extending, std::try_to_lock};
+    const std::unique_lock by_keep_alive{mine.extending, std::try_to_lock};
     EXPECT_THROW(mine.extend(1min, [](const auto &before) { return before(), shedlock::clock::now(); }),
                  shedlock::internal::busy);
     EXPECT_EQ(mine.deadline(), until);

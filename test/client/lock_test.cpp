@@ -176,7 +176,7 @@ TEST_F(lock_test, may_be_asked_while_it_is_released)
         auto mine = locks.try_acquire(name, {.at_most = 1min});
         const auto begin = shedlock::clock::now();
         std::atomic<bool> was_held = false;
-        std::jthread const asking{[&](const std::stop_token &end) {
+        const std::jthread asking{[&](const std::stop_token &end) {
             while (!end.stop_requested())
                 if (mine->held() && mine->deadline() > begin && mine->stop_token().stop_possible())
                     was_held = true;

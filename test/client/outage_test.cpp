@@ -28,7 +28,7 @@ public:
     void alter(const std::string &what) const { server::ask("ALTER ROLE " + name_ + ' ' + what); }
 
 private:
-    std::string const name_;
+    const std::string name_;
 };
 
 } // namespace
@@ -92,7 +92,7 @@ TEST_F(outage_test, its_end_is_reported_after_its_beginning)
 {
     std::vector<event::kind> reported;
     std::optional<shedlock::internal::outage> away;
-    shedlock::internal::reporter const report{shedlock::client_settings{.on_event = [&](const event &one) {
+    const shedlock::internal::reporter report{shedlock::client_settings{.on_event = [&](const event &one) {
         if (one.what == event::kind::acquire_failing)
             std::async(std::launch::async, [&] { away->end("other"); }).get();
         reported.push_back(one.what);
@@ -135,7 +135,7 @@ TEST_F(outage_test, its_limit_includes_the_first_request)
     auto silent = client(network.connection());
     const frozen_clock clock;
     auto acquiring = std::async(std::launch::async, [&] {
-        auto const now = shedlock::clock::now();
+        const auto now = shedlock::clock::now();
         return shedlock::internal::tool_access::acquire(silent, name, {.at_most = 1h}, {now, stop.get_token(), 50s},
                                                         nullptr);
     });

@@ -36,8 +36,8 @@ void work(pqxx::work &tx)
 
 class pqxx_in_doubt_test : public testing::Test {
 protected:
-    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    shedlock::pqxx_options const once{
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    const shedlock::pqxx_options once{
         .at_most = 1min, .tick = shedlock::instant{std::chrono::seconds{1577880000}}, .retry = true};
 };
 

@@ -127,9 +127,9 @@ std::string session(pqxx::connection &connection)
 
 class pqxx_test : public testing::Test {
 protected:
-    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
     pqxx::connection db{server::connection()};
-    shedlock::instant const noon{std::chrono::seconds{1577880000}}; // 2020-01-01 12:00 UTC
+    const shedlock::instant noon{std::chrono::seconds{1577880000}}; // 2020-01-01 12:00 UTC
 };
 
 } // namespace
@@ -172,7 +172,7 @@ TEST_F(pqxx_test, acquires_several_all_or_none)
 TEST_F(pqxx_test, guards_each_of_several)
 {
     for (const auto *const lost : {"1", "2"}) {
-        shedlock::names const both{name + lost + "1", name + lost + "2"};
+        const shedlock::names both{name + lost + "1", name + lost + "2"};
         auto mine = shedlock::try_acquire(db, both, {.at_most = 1min});
         ASSERT_TRUE(mine);
         server::ask("SELECT shedlock_force_release(" + server::literal(name + lost + lost) + ")");
@@ -308,7 +308,7 @@ TEST_F(pqxx_test, ignores_no_option)
 
 TEST_F(pqxx_test, locks_the_same_names_whatever_the_settings_of_the_connection)
 {
-    std::string const strange = "caf\u00e9 '\u00df\\u0041\\' \"b\" $$ %s \u65e5\u672c";
+    const std::string strange = "caf\u00e9 '\u00df\\u0041\\' \"b\" $$ %s \u65e5\u672c";
     for (const auto *const setting :
          {"client_encoding = LATIN1", "client_encoding = SQL_ASCII", "client_encoding = EUC_JP",
           "standard_conforming_strings = off", "backslash_quote = off", "IntervalStyle = sql_standard"}) {
@@ -467,7 +467,7 @@ TEST_F(pqxx_test, reports_what_its_destructor_cannot_do)
 TEST_F(pqxx_test, reports_that_nobody_released_it)
 {
     const notices said{db};
-    std::string const told = "lock \"" + name + "\" was destroyed without release(): its run was recorded as failed";
+    const std::string told = "lock \"" + name + "\" was destroyed without release(): its run was recorded as failed";
     (void) shedlock::try_acquire(db, name, {1min});
     EXPECT_EQ(said.all, told + '\n');
 
@@ -779,7 +779,7 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
     how.tick = noon;
     how.retry = true;
     const auto runs = [&](const auto &work) {
-        bool const has_run = shedlock::run(db, name, how, work);
+        const bool has_run = shedlock::run(db, name, how, work);
         EXPECT_EQ(server::last_outcome(name), "done");
         EXPECT_FALSE(shedlock::run(db, name, how, work)) << "the tick has had its run";
         *how.tick += 1h;

@@ -87,7 +87,7 @@ TEST_F(protocol_test, finds_out_that_the_tick_has_had_its_run)
 // A job that failed is due again, so that the row says nothing about a lost request.
 TEST_F(protocol_test, does_not_take_a_failed_run_for_the_end_of_a_tick)
 {
-    shedlock::options const how{.at_most = 1min, .tick = shedlock::instant{1h}, .retry = true};
+    const shedlock::options how{.at_most = 1min, .tick = shedlock::instant{1h}, .retry = true};
     locks.try_acquire(name, how)->release(shedlock::outcome::failed);
     auto acquiring = acquire_without_reply(how);
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
@@ -301,7 +301,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
 {
     auto patient = client(server::connection(), 2h);
     {
-        server::missing_standby const missing;
+        const server::missing_standby missing;
         auto acquiring = acquire_behind(patient, {.at_most = 10h});
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
         EXPECT_EQ(server::cancel("shedlock_acquire_token"), 1);
@@ -313,7 +313,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
 
 TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_while_it_waited_for_the_standby)
 {
-    server::missing_standby const missing;
+    const server::missing_standby missing;
     auto patient = client(server::connection(), 2h);
     auto acquiring = acquire_behind(patient, {.at_most = 10h});
     EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
@@ -342,9 +342,9 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
     auto quick = client(server::connection(), 1h);
     auto mine = quick.try_acquire(name, {.at_most = 24h});
     const auto before = mine->deadline();
-    server::missing_standby const missing;
+    const server::missing_standby missing;
     std::atomic<bool> done = false, was_cancelled = false;
-    std::jthread const cancelling{[&] {
+    const std::jthread cancelling{[&] {
         while (!done)
             if (a_commit_waits_for_the_standby()) // if it were cancelled before, the commit would not have happened
                 was_cancelled = server::cancel("shedlock_extend_token") > 0 || was_cancelled;
@@ -363,7 +363,7 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
     pqxx::connection other{server::connection()};
     pqxx::work table{other};
     {
-        server::missing_standby const missing;
+        const server::missing_standby missing;
         auto extending = std::async(std::launch::async, [&] { mine->extend(2h); });
         EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
         auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // the next try waits
@@ -386,7 +386,7 @@ TEST_F(protocol_test, what_was_granted_when_the_caller_had_given_up_is_released)
     auto direct = client(""); // past a pooler, whose sessions cannot be cancelled
     const auto state = [&] { return server::state(name) + server::last_outcome(name); };
     {
-        server::missing_standby const missing;
+        const server::missing_standby missing;
         auto asking = std::async(std::launch::async, [&] { (void) direct.try_acquire(name, {.at_most = 1h}); });
         EXPECT_TRUE(server::comes_true([] {
             return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "

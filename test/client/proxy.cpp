@@ -77,7 +77,7 @@ std::string proxy::connection() const
 
 void proxy::hold_replies()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     newcomers_ = fate::hold;
     for (auto &one : pairs_)
         one.held = true;
@@ -85,26 +85,26 @@ void proxy::hold_replies()
 
 void proxy::hold_requests()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     for (auto &one : pairs_)
         one.late = true;
 }
 
 void proxy::hold_newcomers()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     newcomers_ = fate::hold;
 }
 
 void proxy::refuse_newcomers()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     newcomers_ = fate::refuse;
 }
 
 void proxy::let_go()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     newcomers_ = fate::pass;
     for (auto &one : pairs_)
         one.held = one.late = false;
@@ -112,7 +112,7 @@ void proxy::let_go()
 
 void proxy::cut()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     newcomers_ = fate::pass;
     for (const auto &one : pairs_) {
         ::close(one.client);
@@ -123,19 +123,19 @@ void proxy::cut()
 
 std::size_t proxy::connections()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     return pairs_.size();
 }
 
 bool proxy::holds_a_request()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     return std::any_of(pairs_.begin(), pairs_.end(), [](const pair &one) { return one.late && has_sent(one.client); });
 }
 
 bool proxy::holds_a_reply()
 {
-    std::lock_guard const hold{mutex_};
+    const std::lock_guard hold{mutex_};
     return std::any_of(pairs_.begin(), pairs_.end(), [](const pair &one) { return one.held && has_sent(one.server); });
 }
 

@@ -13,7 +13,7 @@ protected:
     shedlock::client asking(std::chrono::milliseconds timeout = 1min)
     {
         return shedlock::client{[this] {
-                                    std::lock_guard const hold{mutex};
+                                    const std::lock_guard hold{mutex};
                                     ++times;
                                     return where;
                                 },
@@ -22,13 +22,13 @@ protected:
 
     void supply(const std::string &connection)
     {
-        std::lock_guard const hold{mutex};
+        const std::lock_guard hold{mutex};
         where = connection;
     }
 
     int times_until_now()
     {
-        std::lock_guard const hold{mutex};
+        const std::lock_guard hold{mutex};
         return times;
     }
 };

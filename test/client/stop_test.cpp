@@ -17,12 +17,12 @@ public:
 
     [[nodiscard]] bool has_begun()
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         return begun_;
     }
     void end()
     {
-        std::lock_guard const hold{mutex_};
+        const std::lock_guard hold{mutex_};
         ended_ = true;
         changed_.notify_all();
     }
@@ -102,7 +102,7 @@ TEST_F(stop_test, a_callback_may_use_the_client)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1h});
     std::atomic<bool> acquired = false;
-    std::stop_callback const when{mine->stop_token(),
+    const std::stop_callback when{mine->stop_token(),
                                   [&] { acquired = locks.acquire(name + " 2", {.at_most = 1min}, 1s).has_value(); }};
     advance_clock(1h);
     EXPECT_TRUE(server::comes_true([&] { return acquired.load(); }));
@@ -115,7 +115,7 @@ TEST_F(stop_test, a_callback_may_end_the_lock_and_its_client)
     brief.reset(); // so that the lock is the last owner of the client's threads
     std::atomic<bool> is_gone = false;
     const auto stop = mine->stop_token();
-    std::stop_callback const when{stop, [&] {
+    const std::stop_callback when{stop, [&] {
                                       mine.reset();
                                       is_gone = true;
                                   }};

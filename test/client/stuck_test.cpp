@@ -138,8 +138,8 @@ class keeping_outage_test : public kept_test {
 protected:
     proxy network;
     std::mutex gate; // while it is locked, no connection to the server is opened
-    session::source const source{[this] {
-        std::lock_guard const hold{gate};
+    const session::source source{[this] {
+        const std::lock_guard hold{gate};
         return network.connection();
     }};
     session shared{source, 1min};
@@ -163,7 +163,7 @@ TEST_F(keeping_outage_test, is_one_event_and_its_end_another)
     network.refuse_newcomers();
     {
         const frozen_clock clock;
-        std::lock_guard const hold{gate}; // until keep-alive has all of them, so that the event counts them all
+        const std::lock_guard hold{gate}; // until keep-alive has all of them, so that the event counts them all
         keep(keeping, all);
     }
     expect({{event::kind::extend_failing, "250 locks could not be extended yet: "}});

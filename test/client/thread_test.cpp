@@ -90,7 +90,7 @@ TEST_F(thread_test, blocks_signals_in_callbacks)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1h});
     std::promise<bool> blocked;
-    std::stop_callback const when{mine->stop_token(), [&] {
+    const std::stop_callback when{mine->stop_token(), [&] {
                                       sigset_t mask;
                                       pthread_sigmask(SIG_BLOCK, nullptr, &mask);
                                       blocked.set_value(sigismember(&mask, SIGTERM) && sigismember(&mask, SIGCHLD));

@@ -23,9 +23,9 @@ TEST(timer_test, requests_stops_when_it_is_time_and_not_before)
     timer timer;
     std::stop_source soon, sooner, never;
     const auto begin = clock::now();
-    timer::alarm const later{timer, begin + 200ms, soon};
-    timer::alarm const earlier{timer, begin + 100ms, sooner};
-    timer::alarm const far{timer, clock::time_point::max(), never};
+    const timer::alarm later{timer, begin + 200ms, soon};
+    const timer::alarm earlier{timer, begin + 100ms, sooner};
+    const timer::alarm far{timer, clock::time_point::max(), never};
     EXPECT_TRUE(comes_to_a_stop(sooner));
     EXPECT_GE(clock::now(), begin + 100ms);
     EXPECT_TRUE(comes_to_a_stop(soon));
@@ -39,7 +39,7 @@ TEST(timer_test, an_alarm_can_be_moved_and_taken_back)
     timer timer;
     std::stop_source moved, gone;
     {
-        timer::alarm const brief{timer, clock::now() + 1h, gone};
+        const timer::alarm brief{timer, clock::now() + 1h, gone};
     }
     timer::alarm alarm{timer, clock::now() + 3h, moved};
     alarm.move_to(clock::now() + 2h);
@@ -54,8 +54,8 @@ TEST(timer_test, a_callback_may_set_alarms)
     timer timer;
     std::stop_source first, second;
     std::optional<timer::alarm> next;
-    std::stop_callback const when{first.get_token(), [&] { next.emplace(timer, clock::now(), second); }};
-    timer::alarm const alarm{timer, clock::now(), first};
+    const std::stop_callback when{first.get_token(), [&] { next.emplace(timer, clock::now(), second); }};
+    const timer::alarm alarm{timer, clock::now(), first};
     EXPECT_TRUE(comes_to_a_stop(second));
 }
 
@@ -83,7 +83,7 @@ TEST(timer_test, a_mutex_is_waited_for_until_a_time)
     const auto begin = clock::now();
     EXPECT_FALSE((std::unique_lock{one, begin + 100ms}));
     EXPECT_GE(clock::now(), begin + 100ms);
-    std::jthread const later{[&] {
+    const std::jthread later{[&] {
         std::this_thread::sleep_for(100ms);
         first.unlock();
     }};

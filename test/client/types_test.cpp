@@ -15,9 +15,9 @@ namespace {
 
 class types_test : public testing::Test {
 protected:
-    std::string const name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
     shedlock::client locks{server::connection(), {.timeout = 1min}};
-    shedlock::token const nobodys{1};
+    const shedlock::token nobodys{1};
 };
 
 class plugin {

@@ -118,7 +118,7 @@ protected:
         std::vector<std::future<void>> crowd;
         for (int i = 0; i < 20; ++i)
             crowd.push_back(std::async(std::launch::async, [&] {
-                auto const mine = own.acquire(name, {.at_most = 1h}, 24h);
+                const auto mine = own.acquire(name, {.at_most = 1h}, 24h);
                 EXPECT_TRUE(mine);
                 std::this_thread::sleep_for(10ms);
             }));
@@ -506,7 +506,7 @@ TEST_F(with_server, asks_to_be_woken_once_a_second_at_most)
     if (!server::connection().empty())
         GTEST_SKIP() << "the sessions are the pooler's";
     const auto calls = [](const std::string &function) {
-        auto const count =
+        const auto count =
             server::ask("SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = '" + function + '\'');
         return count.empty() ? 0 : std::stoi(count);
     };

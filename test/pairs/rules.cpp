@@ -310,7 +310,7 @@ private:
     {
         return std::ranges::any_of(during_, [&](const state &one) {
             return std::all_of(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(count()), [&](const auto &row) {
-                auto const why = reason(row, given_.ended);
+                const auto why = reason(row, given_.ended);
                 return why.empty() || why == done_before || why == acquired_again;
             });
         });
@@ -393,7 +393,7 @@ private:
             return is_guardable(before_[0]) ? "" : "passes, although the lock is lost";
         const bool says_absent = given_.detail.find("row has been deleted") != std::string::npos;
         const bool is_true = std::ranges::any_of(during_, [&](const state &one) {
-            bool const says_busy = given_.detail.starts_with("Another transaction is ");
+            const bool says_busy = given_.detail.starts_with("Another transaction is ");
             return says_busy ? known_.may_collide && is_free(one[0]) : !is_guardable(one[0]) && says_absent == !one[0];
         });
         return is_true ? "" : "gives a reason that was true at no instant: " + given_.detail;

@@ -61,7 +61,7 @@ void session::note(const PGresult *result)
         if (answer_.error.empty())
             throw std::runtime_error(PQerrorMessage(connection_.get()));
     }
-    if (std::string_view const affected = PQcmdTuples(const_cast<PGresult *>(result)); !affected.empty())
+    if (const std::string_view affected = PQcmdTuples(const_cast<PGresult *>(result)); !affected.empty())
         answer_.affected = std::stoi(std::string{affected});
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         return;

@@ -46,7 +46,7 @@ void expect(const outcome &seen, int status, const std::string &line)
     EXPECT_TRUE(std::regex_match(seen.out, std::regex{line})) << seen.out;
 }
 
-std::string const times = "[0-9a-z. ]+";
+const std::string times = "[0-9a-z. ]+";
 
 } // namespace
 

@@ -90,7 +90,7 @@ TEST(dsn_command, gets_nothing_of_ours)
 
 TEST(dsn_command, that_fails_is_like_a_server_that_cannot_be_reached)
 {
-    std::string const command = "echo asked >>asked; test -e ready && echo application_name=mine";
+    const std::string command = "echo asked >>asked; test -e ready && echo application_name=mine";
     const auto failed = run(running(command, {"--", "true"}));
     EXPECT_EQ(failed.status, 125);
     EXPECT_EQ(failed.err, "shedlock: there is no connection string: --dsn-command ended with status 1\n");

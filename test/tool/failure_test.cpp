@@ -52,7 +52,7 @@ public:
         return with({"PGUSER=" + name, "PGPASSWORD=secret"}, command);
     }
 
-    std::string const name = "role_" + std::to_string(::getpid());
+    const std::string name = "role_" + std::to_string(::getpid());
 };
 
 } // namespace
@@ -182,7 +182,7 @@ TEST(failure, no_privilege_is_125_and_says_how_to_grant_it)
 
 TEST(failure, a_server_that_takes_no_writes_is_125_and_can_be_looked_at)
 {
-    std::string const read_only = "PGOPTIONS=-c default_transaction_read_only=on";
+    const std::string read_only = "PGOPTIONS=-c default_transaction_read_only=on";
     expect_failure(with({read_only}, under_lock({"echo", "ran"})), 125, "read-only");
     expect_failure(with({read_only, "PGTARGETSESSIONATTRS=any"}, under_lock({"echo", "ran"})), 125,
                    "target_session_attrs=read-write");

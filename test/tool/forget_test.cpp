@@ -25,7 +25,7 @@ TEST(forget, warns_when_a_Java_client_ran_last)
 TEST(forget, is_1_unless_the_lock_is_free_and_its_tick_in_the_past)
 {
     const auto is_refused = [] {
-        auto const seen = run({"shedlock", "forget", name()});
+        const auto seen = run({"shedlock", "forget", name()});
         EXPECT_EQ(seen.err,
                   "shedlock: lock \"" + name() +
                       "\" was not forgotten: there is no such row, it is not free, a transaction in progress has it, "

@@ -17,7 +17,7 @@ using types = std::map<std::string, std::string>; // gauge or counter, by the me
 types types_in_the_query_file()
 {
     std::ifstream file{SHEDLOCK_SOURCE "/docs/postgres_exporter.yaml"};
-    std::regex const query{"(\\w+):"}, metric{" +- (\\w+): \\{usage: (GAUGE|COUNTER),.*"};
+    const std::regex query{"(\\w+):"}, metric{" +- (\\w+): \\{usage: (GAUGE|COUNTER),.*"};
     types all;
     std::string prefix;
     std::smatch found;
@@ -39,8 +39,8 @@ struct exposition {
 // Prometheus must be able to read every line; every sample comes after the type of its metric, and only once.
 exposition read_metrics(const std::string &text)
 {
-    std::regex const help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
-    std::regex const sample{
+    const std::regex help{"# HELP (\\w+) [^\\\\]+"}, type{"# TYPE (\\w+) (gauge|counter)"}, remark{"# .*"};
+    const std::regex sample{
         R"re((([a-z_]+)(?:\{name="(?:[^"\\\n]|\\["\\n])*"(?:,outcome="[a-z ]+")?\})?) (-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?|[-+]Inf))re"};
     exposition seen;
     std::string current;
@@ -108,8 +108,8 @@ TEST(metrics, report_states_and_counters)
 TEST(metrics, report_how_the_last_run_ended_and_when_one_was_done)
 {
     const auto sample = [](const char *metric, const std::string &labels = "") {
-        auto const seen = metrics();
-        auto const found = seen.values.find(metric + ("{name=\"" + name()) + '"' + labels + '}');
+        const auto seen = metrics();
+        const auto found = seen.values.find(metric + ("{name=\"" + name()) + '"' + labels + '}');
         return found == seen.values.end() ? "none" : found->second;
     };
     const auto is_that_of_the_view = [&](const char *metric, const std::string &column) {
@@ -141,7 +141,7 @@ TEST(metrics, of_too_many_names_are_left_out_and_that_is_said)
     for (const auto *const more : {" a", " b", " c"})
         ask("SELECT shedlock_acquire(" + literal(name() + more) + ", '1 h')");
     const auto names = [](const auto &seen) {
-        auto const shown = read_metrics(seen.out);
+        const auto shown = read_metrics(seen.out);
         EXPECT_EQ(seen.status, 0);
         return std::ranges::count_if(shown.values,
                                      [](const auto &one) { return one.first.starts_with("shedlock_lock_held{"); });

@@ -59,7 +59,7 @@ std::string content_of(int file)
 char state_of(pid_t pid)
 {
     std::ifstream about{"/proc/" + std::to_string(pid) + "/stat"};
-    std::string const line{std::istreambuf_iterator<char>{about}, {}};
+    const std::string line{std::istreambuf_iterator<char>{about}, {}};
     const auto end_of_name = line.rfind(") ");
     return end_of_name == std::string::npos ? '-' : line[end_of_name + 2];
 }

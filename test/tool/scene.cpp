@@ -50,7 +50,7 @@ private:
 
     void OnTestEnd(const testing::TestInfo &) override { end_children(); }
 
-    fs::path const home_ = fs::temp_directory_path() / ("shedlock_tool_test." + std::to_string(::getpid()));
+    const fs::path home_ = fs::temp_directory_path() / ("shedlock_tool_test." + std::to_string(::getpid()));
     int number_ = 0;
 };
 

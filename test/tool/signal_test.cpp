@@ -19,7 +19,7 @@ const words parent_and_child = sh("trap 'echo parent; exit 7' INT TERM HUP QUIT 
                                   "echo not reached");
 // More than a third of a lease of an hour, so keep-alive extends it.
 constexpr std::chrono::minutes past_a_third{21};
-std::string const both_reported = "ready\nchild\nparent\n";
+const std::string both_reported = "ready\nchild\nparent\n";
 
 void lose_lock()
 {

@@ -91,7 +91,7 @@ TEST(list, has_a_line_for_each_lock)
 
 TEST(list, shows_only_what_is_asked_for)
 {
-    std::string const one = name() + " \"one\"", other = "[" + name() + ',' + "other]";
+    const std::string one = name() + " \"one\"", other = "[" + name() + ',' + "other]";
     acquire(name());
     acquire(one);
     acquire(other);
@@ -336,7 +336,7 @@ TEST(help, fits_a_screen)
 TEST(version, is_that_of_the_extension)
 {
     std::ifstream file{SHEDLOCK_SOURCE "/extension/shedlock.control"};
-    std::string const control{std::istreambuf_iterator<char>{file}, {}};
+    const std::string control{std::istreambuf_iterator<char>{file}, {}};
     std::smatch found;
     ASSERT_TRUE(std::regex_search(control, found, std::regex{"default_version = '([^']+)'"}));
     EXPECT_EQ(run({"shedlock", "--version"}).out, "shedlock " + found[1].str() + '\n');

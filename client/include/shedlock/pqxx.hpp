@@ -386,7 +386,7 @@ bool run(pqxx::connection &connection, const names &what, pqxx_options how, Work
         return false;
     Tx tx{connection}; // gone before the lock is released
     const auto complete = lock->complete_statement() + ", " + sql::began();
-    std::string const began = execute(tx, complete + ", " + sql::limit_idleness(how.at_most))[0][1].c_str();
+    const std::string began = execute(tx, complete + ", " + sql::limit_idleness(how.at_most))[0][1].c_str();
     const auto result = noticing_loss([&] {
         if constexpr (std::is_invocable_v<Work, Tx &, const pqxx_lock &>)
             return details::result_of(std::forward<Work>(work), tx, std::as_const(*lock));

@@ -1,7 +1,7 @@
 // ShedLock for PostgreSQL: lease locks for scheduled jobs. At most one run at a time across all hosts; the others skip.
 //
 //     shedlock::client locks{"dbname=app"};
-//     bool const ran = locks.run("nightly", {.at_most = 10min, .at_least = 1min}, [](shedlock::lock &) { work(); });
+//     const bool ran = locks.run("nightly", {.at_most = 10min, .at_least = 1min}, [](shedlock::lock &) { work(); });
 //
 // The terms (at_most, at_least, holder, token, tick, lost) are those of the SQL functions; see docs/reference.md. The
 // extension is found in whatever schema it was created in, the portable edition by search_path. Strings are UTF-8. Link

@@ -37,7 +37,7 @@ inline std::string broken(const std::string &text)
 }
 
 // Client 1 is granted lock a at 110, until 1110.
-inline std::string const first = R"(history seed=1
+inline const std::string first = R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
 done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";

@@ -53,7 +53,7 @@ TEST(history, reads_what_it_writes)
 
 TEST(history, drops_the_incomplete_line_of_a_killed_client)
 {
-    std::string const call = "call 1 client=1 do=look names=a at=1 wall=1\n";
+    const std::string call = "call 1 client=1 do=look names=a at=1 wall=1\n";
     for (const auto *const torn : {"c", "call 2 client=2 do=acquire names=b", "done 7 result=yes token=12"}) {
         std::istringstream in{call + torn + "done 1 result=yes at=2 wall=2\n"};
         const auto record = history::read(in);

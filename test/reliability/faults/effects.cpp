@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    std::string const where_;
+    const std::string where_;
     std::unique_ptr<pqxx::connection> connection_;
 };
 
@@ -200,7 +200,7 @@ int main(int count, char **words)
 try {
     if (count != 4)
         throw std::runtime_error{"effects CONNECTION TICKS kills|calm|backlog"};
-    std::string const where = words[1], how = words[3];
+    const std::string where = words[1], how = words[3];
     const auto kind = how == "calm" ? seasons::calm : how == "backlog" ? seasons::backlog : seasons::kills;
     const int ticks = std::stoi(words[2]), backlog = kind == seasons::backlog ? ticks : 0;
     auto &tick = processes::shared_memory<due>();

@@ -32,7 +32,7 @@ struct job {
 constexpr auto patience = 1h; // a process that something else stops for a while has not failed
 
 // So short that keep-alive connects at once, perhaps while the process exits.
-shedlock::options const lease{.at_most = 2s, .keep_alive = true};
+const shedlock::options lease{.at_most = 2s, .keep_alive = true};
 
 int run_static(const job &one)
 {
@@ -67,7 +67,7 @@ int run_thread(const job &one)
 {
     shedlock::client locks{one.connection, {.timeout = patience}};
     const auto lock = locks.try_acquire(one.lock, lease);
-    std::jthread const ending{[&] {
+    const std::jthread ending{[&] {
         std::this_thread::sleep_for(one.work);
         std::exit(status);
     }};

@@ -135,7 +135,7 @@ private:
         return clock::now() + clock::duration{since_epoch} - std::chrono::duration_cast<clock::duration>(now);
     }
 
-    std::string const where_;
+    const std::string where_;
     std::unique_ptr<pqxx::connection> connection_;
 };
 
@@ -180,7 +180,7 @@ public:
         const auto now = clock::now();
         auto least_left = clock::duration::max();
         const auto held = std::ranges::count_if(all_, [&](kept &one) {
-            bool const is_held = one.lock.held();
+            const bool is_held = one.lock.held();
             if (is_held)
                 least_left = std::min(least_left, one.least_left);
             one.least_left = clock::duration::max();
@@ -218,7 +218,7 @@ public:
     void callers()
     {
         std::atomic<bool> is_over = false;
-        std::jthread const stuck{[&] {
+        const std::jthread stuck{[&] {
             const auto &lock = all_.front().lock;
             while (!is_over)
                 try {

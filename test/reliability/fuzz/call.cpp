@@ -161,7 +161,7 @@ interval usual_at_most(random_numbers &random)
 bool is_surely_free(const knowledge &about, const call &made)
 {
     return std::all_of(made.names.begin(), made.names.end(), [&](const auto &name) {
-        auto const found = name ? about.known.find(*name) : about.known.end();
+        const auto found = name ? about.known.find(*name) : about.known.end();
         return found == about.known.end() || found->second.lock_until <= about.now;
     });
 }

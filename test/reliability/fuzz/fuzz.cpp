@@ -189,7 +189,7 @@ void fuzzer::edit()
     const bool is_imitation = random_.one_in(2);
     const auto assignments = is_imitation ? imitation(known) : random_.any_of(edits);
     // SQL cannot calculate with these, and the portable edition fails with 22008.
-    static std::regex const extreme{"294276|4713|33658|locked_at = 'infinity'|lock_until = '-infinity'"};
+    static const std::regex extreme{"294276|4713|33658|locked_at = 'infinity'|lock_until = '-infinity'"};
     if (about_.is_portable && std::regex_search(assignments, extreme))
         return;
     editor.edit(name, assignments);
@@ -203,7 +203,7 @@ void fuzzer::edit()
 std::string fuzzer::imitation(const row &known)
 {
     const auto text = near_ours(random_, knowledge_now(), &known);
-    static std::string const later = "timezone('utc', clock_timestamp()) + interval '1 h'";
+    static const std::string later = "timezone('utc', clock_timestamp()) + interval '1 h'";
     return "locked_by = '" + text + "'" + (random_.one_in(2) ? ", lock_until = " + later : "") +
            (random_.one_in(2) ? ", lock_at_least_until = " + (random_.one_in(2) ? later : "'2020-01-01'") : "");
 }

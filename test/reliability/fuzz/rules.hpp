@@ -48,7 +48,7 @@ inline const char *to_text(const ending &end)
 
 inline ending ending_of(const row &r)
 {
-    static std::regex const end{"(?:(/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8})([:!&])|([#*]))(-?[0-9]+)$"};
+    static const std::regex end{"(?:(/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8})([:!&])|([#*]))(-?[0-9]+)$"};
     std::smatch found;
     if (r.locked_at == minus_infinity || is_forever(r.locked_at) || !std::regex_search(r.locked_by, found, end) ||
         found[4].str() != std::to_string(token_of(r.locked_at)))
@@ -130,7 +130,7 @@ inline std::string process_of(const std::string &session)
 // counts as alive, and one whose start is unknown counts as alive while some session has its process id.
 inline verdict is_gone(const std::string &session)
 {
-    static std::regex const leading_zeros{"([/.])0+([0-9])"};
+    static const std::regex leading_zeros{"([/.])0+([0-9])"};
     const auto server = session.size() - 9; // including the separator before it
     const auto asked = std::regex_replace(session.substr(0, server), leading_zeros, "$1$2") + session.substr(server);
     const auto &all = session::sessions();

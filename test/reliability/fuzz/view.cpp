@@ -59,7 +59,7 @@ const char *mark_of(const ending &end)
 
 bool is_session(const std::string &text)
 {
-    static std::regex const form{"/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}"};
+    static const std::regex form{"/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}"};
     return std::regex_match(text, form);
 }
 

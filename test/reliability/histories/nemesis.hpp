@@ -37,7 +37,7 @@ private:
     void revoke(history::action, const std::vector<std::string> &names, const std::function<bool()> &);
     pqxx::result ask(const std::string &sql);
 
-    std::string const where_;
+    const std::string where_;
     const std::vector<std::string> faults_;
     const scene &scene_;
     recorder &recorder_;

@@ -195,7 +195,7 @@ private:
     bool statement_of(operation &op, std::optional<microseconds> token, const manner &manner)
     {
         return recorded(op, [&] {
-            auto const made = make_statement(op, token, manner); // not earlier: now the operation has its number
+            const auto made = make_statement(op, token, manner); // not earlier: now the operation has its number
             auto rows = send(made.sql, made.values);
             if (manner.how == wrapping::cursor) {
                 rows = send("FETCH FROM one_row");
@@ -238,7 +238,7 @@ private:
             op.as = history::outcome::failed;
         const manner manner{.host = host_, .work = random_.one_in(2) ? 0 : random_.between(0, 20'000)};
         recorded(op, [&] {
-            auto const made = make_statement(op, {}, manner);
+            const auto made = make_statement(op, {}, manner);
             read_answer(op, send(made.sql, made.values));
         });
         if (op.result == result::lost && op.begun)
@@ -252,7 +252,7 @@ private:
     {
         operation op{.what = action::gone, .by = maker::session, .of = orphan_->number};
         recorded(op, [&] {
-            auto const rows = send("SELECT FROM pg_stat_activity WHERE pid = $1::int AND backend_start < "
+            const auto rows = send("SELECT FROM pg_stat_activity WHERE pid = $1::int AND backend_start < "
                                    "to_timestamp($2::float8 / 1000000)",
                                    {std::to_string(orphan_->process), std::to_string(orphan_->begun)});
             op.result = rows.empty() ? result::yes : result::no;

@@ -110,7 +110,7 @@ statement acquire(const operation &op, const manner &manner)
     } else if (!by_session) {
         values.push_back(manner.host);
     }
-    std::string const granted = by_session ? "answer" : "answer IS NOT NULL";
+    const std::string granted = by_session ? "answer" : "answer IS NOT NULL";
     values.push_back(op.names[0]);
     const auto seen = manner.sees_row
                           ? "CASE WHEN " + granted + " THEN seen($" + std::to_string(values.size()) + "::text) END"
@@ -175,9 +175,9 @@ constexpr const char *java_returning =
 
 statement java_acquire(const operation &op, const manner &manner)
 {
-    std::string const update = "lock_until = " JAVA_NOW " + make_interval(secs => $2), locked_at = " JAVA_NOW
+    const std::string update = "lock_until = " JAVA_NOW " + make_interval(secs => $2), locked_at = " JAVA_NOW
                                ", locked_by = $3 WHERE shedlock.name = $1 AND shedlock.lock_until <= " JAVA_NOW;
-    std::string const first = "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES($1, " JAVA_NOW
+    const std::string first = "INSERT INTO shedlock(name, lock_until, locked_at, locked_by) VALUES($1, " JAVA_NOW
                               " + make_interval(secs => $2), " JAVA_NOW ", $3) ON CONFLICT (name) DO UPDATE SET ";
     return {(manner.is_first ? first : std::string{"UPDATE shedlock SET "}) + update + java_returning,
             {op.names[0], seconds(op.at_most), manner.host}};

@@ -58,7 +58,7 @@ trial::trial(const options &given, scene made, counts &all, std::vector<microsec
 {
     if (file_ < 0)
         throw std::runtime_error{"cannot write " + path_};
-    history::record const head{.allowed = list(given.contains("allow") ? given.at("allow") : ""),
+    const history::record head{.allowed = list(given.contains("allow") ? given.at("allow") : ""),
                                .standby_missing = given.contains("standby"),
                                .has_crashes = given.contains("crashes"),
                                .is_portable = given.contains("edition") && given.at("edition") == "portable"};
@@ -159,8 +159,13 @@ void trial::watch(nemesis &fate)
 {
     const auto pace = std::stoll(given_.at("pace")) * 1000;
     const auto end = now().at + 60'000'000;
+    auto next_cleaning = now().at + 1'000'000;
     for (auto next = now().at + pace; !clients_.empty();) {
         fate.wake_sleepers();
+        if (now().at > next_cleaning) {
+            try_to_clean_up();
+            next_cleaning = now().at + 1'000'000;
+        }
         if (now().at > end)
             shared_->left = 0;
         if (shared_->left > 0 && now().at >= next) {

@@ -39,7 +39,7 @@ private:
     const scene scene_;
     counts &counts_;
     std::vector<microseconds> &late_;
-    std::string const path_;
+    const std::string path_;
     const int file_;
     tally *const shared_;
     std::unique_ptr<pqxx::connection> old_snapshot_;

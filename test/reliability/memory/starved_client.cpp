@@ -226,7 +226,7 @@ public:
     }
 
     std::int64_t const number;
-    std::string const name;
+    const std::string name;
 
 private:
     pid_t pid_;

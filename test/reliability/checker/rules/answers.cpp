@@ -67,7 +67,7 @@ bool may_be_held(const world &world, const biography &about, const operation &re
             return false; // is_in_the_way() covers the time while its transaction was open
         if (may_still_be_extended(world, one, refused))
             return true;
-        auto const until = world.lease_at(one, refused).until_high;
+        const auto until = world.lease_at(one, refused).until_high;
         return until == ever || until + world.tolerance >= world.earliest(refused);
     });
 }

@@ -7,7 +7,7 @@ using namespace by_hand;
 TEST(checker, I4_sees_a_release_by_a_holder_that_has_lost_the_lock)
 {
     const auto release = [](int at) {
-        auto const t = std::to_string(at);
+        const auto t = std::to_string(at);
         return "call 3 client=1 do=release by=token names=a of=1 at=" + t + "\ndone 3 result=yes before=" + t +
                " after=" + t + " at=" + std::to_string(at + 1) + '\n';
     };
@@ -47,7 +47,7 @@ done 4 result=yes at=210
 TEST(checker, sees_a_refusal_without_a_reason)
 {
     const auto refused = [](int at) {
-        auto const t = std::to_string(at);
+        const auto t = std::to_string(at);
         return "call 5 client=3 do=acquire by=session names=a at_most=10 at_least=0 at=" + t +
                "\ndone 5 result=no before=" + t + " at=" + std::to_string(at + 10) + '\n';
     };
@@ -74,7 +74,7 @@ TEST(checker, sees_a_refusal_without_a_reason)
     EXPECT_EQ(broken(first + java(1150) + other(1190) + refused(1200)), "unexplained")
         << "the Java client came too early";
     EXPECT_EQ(broken("history seed=1\n" + refused(100)), "unexplained") << "no client ever had the lock";
-    std::string const library =
+    const std::string library =
         "call 8 client=6 do=acquire by=library names=a at_most=5 at=95\ndone 8 result=no at=120\n";
     const auto next = second("117", 112);
     EXPECT_EQ(broken("history seed=1\n" + library + refused(100) + next), "unexplained");
@@ -170,7 +170,7 @@ TEST(checker, lets_the_portable_edition_refuse_a_lock_that_it_cannot_see_as_free
 TEST(checker, lets_the_portable_edition_refuse_while_an_extend_may_be_under_way)
 {
     const auto refused = [](const char *head, const char *kept, int at) {
-        auto const when = std::to_string(at);
+        const auto when = std::to_string(at);
         return std::string{"history seed=1"} + head +
                "\ncall 1 client=1 do=acquire by=library names=a at_most=100 at_least=0" + kept +
                " at=100 wall=100\ndone 1 result=yes token=110 trust=190 at=120 wall=120\n"

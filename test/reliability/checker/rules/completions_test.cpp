@@ -5,7 +5,7 @@ namespace {
 using namespace by_hand;
 
 // Client 1 is granted lock a at 110, for tick 90.
-std::string const granted = R"(history seed=1
+const std::string granted = R"(history seed=1
 call 1 client=1 do=acquire by=token names=a at_most=1000 at_least=0 tick=90 retry=yes at=100
 done 1 result=yes token=110 before=105 after=115 until=1110 at=120
 )";
@@ -24,7 +24,7 @@ std::string complete(int number, int at, const char *answer = "result=yes", cons
            text(number) + " " + answer + " at=" + text(at + 5) + '\n';
 }
 
-std::string const completed = complete(12, 200);
+const std::string completed = complete(12, 200);
 
 std::string step(int number, const char *what, int at)
 {

@@ -75,7 +75,7 @@ TEST(checker, I1_knows_that_the_library_may_send_an_extend_twice)
 
 TEST(checker, I1_counts_the_locks_of_an_open_transaction)
 {
-    std::string const open = R"(history seed=1
+    const std::string open = R"(history seed=1
 call 1 client=1 tx=1 do=start at=90
 done 1 result=yes at=95
 call 2 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
@@ -85,7 +85,7 @@ done 2 result=yes token=110 before=105 after=115 at=120
 done 3 result=yes at=420
 )";
     const auto other = [](int at) {
-        auto const t = std::to_string(at);
+        const auto t = std::to_string(at);
         return "call 4 client=2 do=acquire by=token names=a at_most=10 at_least=0 at=" + t +
                "\ndone 4 result=yes token=" + std::to_string(at + 2) + " at=" + std::to_string(at + 5) + '\n';
     };
@@ -115,7 +115,7 @@ done 4 result=yes token=245 at=250
 
 TEST(checker, I1_forgets_what_is_rolled_back_to_a_savepoint)
 {
-    std::string const undone = R"(history seed=1
+    const std::string undone = R"(history seed=1
 call 1 client=1 tx=1 do=start at=90
 done 1 result=yes at=91
 call 2 client=1 tx=1 do=savepoint at=92
@@ -172,7 +172,7 @@ TEST(checker, I1_sees_a_client_that_trusts_its_lease_too_long)
 TEST(checker, I1_sees_two_clients_that_rely_on_the_lock_at_the_same_time)
 {
     const auto claims = [](int last, int next) {
-        auto const text = [](int time) { return std::to_string(time); };
+        const auto text = [](int time) { return std::to_string(time); };
         return "call 3 client=2 do=acquire by=library names=a at_most=1000 at_least=0 keep_alive=yes at=" +
                text(next - 10) + "\ndone 3 result=yes token=" + text(next - 5) + " at=" + text(next) +
                "\ncall 4 client=1 do=release by=token names=a of=1 at=3000\ndone 4 result=no trust=" + text(last) +
@@ -200,16 +200,16 @@ done 3 result=yes before=205 after=206 at=220
 TEST(checker, tick_sees_a_second_run)
 {
     const auto run = [](int number, int at, int tick) {
-        auto const n = std::to_string(number), t = std::to_string(at);
+        const auto n = std::to_string(number), t = std::to_string(at);
         return "call " + n +
                " client=1 do=acquire by=token names=a at_most=50 at_least=0 tick=" + std::to_string(tick) + " at=" + t +
                "\ndone " + n + " result=yes token=" + std::to_string(at + 5) + " at=" + std::to_string(at + 9) + '\n';
     };
     EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 90)), "tick");
     EXPECT_EQ(broken("history seed=1\n" + run(1, 100, 90) + run(2, 200, 190)), "");
-    std::string const begin =
+    const std::string begin =
         "history seed=1\ncall 1 client=2 do=acquire by=token names=a at_most=50 at_least=0 tick=90 at=100\n";
-    std::string const end = "done 1 result=yes token=405 at=409\n";
+    const std::string end = "done 1 result=yes token=405 at=409\n";
     EXPECT_EQ(broken(begin + run(2, 200, 90) + end), "tick");
     EXPECT_EQ(
         broken(begin + run(2, 200, 90) + "call 9 client=0 do=revoke names=a at=300\ndone 9 result=yes at=310\n" + end),
@@ -299,7 +299,7 @@ TEST(checker, tick_sees_that_a_due_tick_was_refused)
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no")), "") << "kept for its at_least";
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "yes token=305")), "I5");
     EXPECT_EQ(broken(kept + asks_for_tick(90, " retry=yes", "no", 320)), "unexplained") << "at_least has passed";
-    std::string const ran_out =
+    const std::string ran_out =
         "history seed=1\ncall 1 client=1 do=acquire by=token names=a at_most=50 at_least=0 tick=90 "
         "at=100\ndone 1 result=yes token=110 until=160 at=120\n";
     EXPECT_EQ(broken(ran_out + asks_for_tick(90, " retry=yes", "no")), "unexplained") << "the lease ran out";

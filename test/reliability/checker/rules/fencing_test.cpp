@@ -20,7 +20,7 @@ TEST(checker, I11_sees_a_guarded_commit_after_a_later_acquisition)
 
 TEST(checker, I11_sees_a_guarded_commit_after_the_row_was_deleted)
 {
-    std::string const call = "call 9 client=0 do=revoke names=a at=940\n";
+    const std::string call = "call 9 client=0 do=revoke names=a at=940\n";
     EXPECT_EQ(broken(first + guarded(1000, "result=yes") + call + "done 9 result=yes at=950\n"), "I11");
     EXPECT_EQ(broken(first + guarded(1000, "result=yes") + call + "done 9 result=no at=950\n"), "")
         << "there was no row to delete";

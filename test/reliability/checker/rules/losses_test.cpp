@@ -27,7 +27,7 @@ TEST(checker, sees_that_the_holder_was_refused)
                   "unexplained")
             << what << " while a DELETE found no row";
     }
-    std::string const java = R"(history seed=1
+    const std::string java = R"(history seed=1
 call 1 client=1 do=acquire by=java names=a at_most=1000 at=100
 done 1 result=yes token=110 until=1110 at=120
 call 2 client=1 do=extend by=java names=a of=1 at_most=5 at=)";
@@ -37,11 +37,11 @@ call 2 client=1 do=extend by=java names=a of=1 at_most=5 at=)";
 
 TEST(checker, knows_that_one_of_several_locks_may_have_been_lost)
 {
-    std::string const both = R"(history seed=1
+    const std::string both = R"(history seed=1
 call 1 client=1 do=acquire by=token names=a,b at_most=1000 at_least=0 at=100
 done 1 result=yes token=110 before=105 after=115 at=120
 )";
-    std::string const refused =
+    const std::string refused =
         "call 3 client=1 do=extend by=token names=a,b of=1 at_most=5 at=200\ndone 3 result=no at=210\n";
     EXPECT_EQ(broken(both + refused), "unexplained");
     EXPECT_EQ(
@@ -72,7 +72,7 @@ TEST(checker, knows_that_another_call_may_have_released_the_lock)
 TEST(checker, knows_that_of_two_simultaneous_extends_either_may_be_the_last)
 {
     const auto extend = [](int number, int client, int at_most, int at) {
-        auto const n = std::to_string(number);
+        const auto n = std::to_string(number);
         return "call " + n + " client=" + std::to_string(client) +
                " do=extend by=token names=a of=1 at_most=" + std::to_string(at_most) + " at=" + std::to_string(at) +
                "\ndone " + n + " result=yes at=" + std::to_string(at + 20) + '\n';
@@ -96,7 +96,7 @@ TEST(checker, knows_that_of_two_simultaneous_extends_either_may_be_the_last)
 
 TEST(checker, knows_that_a_repeated_extend_is_the_last)
 {
-    std::string const text = R"(call 3 client=1 do=extend by=library names=a of=1 at_most=50 at=200
+    const std::string text = R"(call 3 client=1 do=extend by=library names=a of=1 at_most=50 at=200
 done 3 result=lost at=210
 call 4 client=1 do=extend by=library names=a of=1 at_most=500 at=230
 done 4 result=yes at=240
@@ -115,7 +115,7 @@ TEST(checker, knows_that_a_kept_lock_is_not_live)
 
 TEST(checker, knows_that_other_clients_can_use_a_grant_only_after_its_commit)
 {
-    std::string const open = R"(history seed=1
+    const std::string open = R"(history seed=1
 call 1 client=1 tx=1 do=acquire by=token names=a at_most=1000 at_least=0 at=100
 done 1 result=yes token=110 at=120
 call 2 client=1 tx=1 do=commit at=190

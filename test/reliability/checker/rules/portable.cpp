@@ -19,7 +19,7 @@ bool may_still_be_extended(const world &world, const acquisition &one, const ope
 {
     return world.is_portable() && one.op->keep_alive &&
            std::any_of(one.changes.begin(), one.changes.end(), [&](const auto &change) {
-               auto const since = world.settled_at(*change.op);
+               const auto since = world.settled_at(*change.op);
                return change.op->what == action::release && since <= refused.called.at &&
                       refused.called.at <= since + one.op->at_most;
            });

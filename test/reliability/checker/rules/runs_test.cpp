@@ -14,7 +14,7 @@ std::string run(const char *answer, const char *how = "", int end = 200)
 
 constexpr const char *well = "result=yes token=110 begun=130 ended=180";
 constexpr const char *broke_off = "result=lost token=110 begun=130";
-std::string const is_gone = "call 8 client=1 do=gone of=1 at=240\ndone 8 result=yes at=250\n";
+const std::string is_gone = "call 8 client=1 do=gone of=1 at=240\ndone 8 result=yes at=250\n";
 
 std::string left(const char *rows)
 {
