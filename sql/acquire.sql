@@ -8,7 +8,9 @@ SELECT name, lock_until - locked_at AS at_most, lock_at_least_until - locked_at 
        abs(extract(epoch FROM locked_at - timezone('UTC', clock_timestamp()))) < 600 AS is_utc_now
   FROM shedlock ORDER BY name;
 -- locked_by is the holder, then the session by its pid, start and server, then locked_at in microseconds.
-SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:' || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session FROM shedlock WHERE name = 'a';
+SELECT locked_by ~ ('^pg_regress/acquire@[^/]+/' || pg_backend_pid() || '\.\d+[.,][0-9a-f]{8}:'
+                    || (extract(epoch FROM locked_at) * 1000000)::bigint || '$') AS is_session
+  FROM shedlock WHERE name = 'a';
 
 -- I4: several calls in one statement; the lock is released and acquired again in one transaction.
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 min'), shedlock_acquire('a', '1 min'), shedlock_release('a');
@@ -35,7 +37,8 @@ SELECT n AS name, shedlock_acquire(n, '1 min')
   FROM unnest(ARRAY['Job', 'job', E'caf\u00e9', E'cafe\u0301', 'two words', 'two  words', '''; DROP TABLE shedlock; --',
                     '%s%n', 'back\slash', E'new\nline', E'tab\there', E'\U0001F512', '"quoted"', '{a,b} ']) n;
 SELECT count(*) FROM shedlock WHERE name IN (E'caf\u00e9', E'cafe\u0301');
-SELECT shedlock_acquire(repeat('x', 255), '1 min') AS ascii_255, shedlock_acquire(repeat(E'\u00e9', 255), '1 min') AS multibyte_255;
+SELECT shedlock_acquire(repeat('x', 255), '1 min') AS ascii_255,
+       shedlock_acquire(repeat(E'\u00e9', 255), '1 min') AS multibyte_255;
 SELECT length(name), octet_length(name) FROM shedlock WHERE length(name) = 255 ORDER BY 2;
 
 -- I12: an acquire that is rolled back, in a transaction or to a savepoint, never happened.

@@ -4,21 +4,29 @@ DROP TABLE shedlock;
 CREATE ROLE regress_java;
 GRANT ALL ON SCHEMA public TO regress_java;
 SET ROLE regress_java;
-CREATE TABLE shedlock (name VARCHAR(64) NOT NULL, lock_until TIMESTAMP NOT NULL, locked_at TIMESTAMP NOT NULL, locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name));
+CREATE TABLE shedlock (
+    name VARCHAR(64) NOT NULL,
+    lock_until TIMESTAMP NOT NULL,
+    locked_at TIMESTAMP NOT NULL,
+    locked_by VARCHAR(255) NOT NULL,
+    PRIMARY KEY (name)
+);
 INSERT INTO shedlock VALUES
     ('java held', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'build-7'),
     ('java over', timezone('utc', now()) - interval '1 h', timezone('utc', now()) - interval '2 h', 'build-7');
 RESET ROLE;
 CREATE EXTENSION shedlock;
 SELECT relowner::regrole AS owner FROM pg_class WHERE oid = 'shedlock'::regclass;
-SELECT shedlock_acquire('java held', '1 min') AS held, shedlock_acquire('java over', '1 min') AS over, shedlock_acquire('new', '1 min') AS new;
+SELECT shedlock_acquire('java held', '1 min') AS held, shedlock_acquire('java over', '1 min') AS over,
+       shedlock_acquire('new', '1 min') AS new;
 SELECT name, state, holder = 'build-7' AS is_java FROM shedlock_locks ORDER BY name;
 -- The table's own limit holds: names of at most 64 characters.
 \set VERBOSITY terse
 SELECT shedlock_acquire(repeat('x', 65), '1 min');
 SELECT shedlock_acquire(repeat('x', 64), '1 min');
 \set VERBOSITY default
--- The table is not the extension's member: DROP TABLE is refused, ALTER EXTENSION SET SCHEMA and DROP EXTENSION leave it alone.
+-- The table is not the extension's member: DROP TABLE is refused, ALTER EXTENSION SET SCHEMA and DROP
+-- EXTENSION leave it alone.
 DROP TABLE shedlock;
 CREATE SCHEMA regress_apart;
 ALTER EXTENSION shedlock SET SCHEMA regress_apart;
@@ -39,7 +47,12 @@ CREATE ROLE regress_installer;
 GRANT CREATE ON DATABASE :"database" TO regress_installer;
 GRANT ALL ON SCHEMA public TO regress_installer;
 SET ROLE regress_java;
-CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE TABLE shedlock (
+    name varchar(64) PRIMARY KEY,
+    lock_until timestamp(3) NOT NULL,
+    locked_at timestamp(3) NOT NULL,
+    locked_by varchar(255) NOT NULL
+);
 -- From 18 on the CONTEXT names the line of the extension's script.
 \set SHOW_CONTEXT never
 SET ROLE regress_installer;
@@ -52,11 +65,19 @@ RESET ROLE;
 
 -- In a coarse column leases are rounded up, tokens still grow, and a tick is granted only once.
 SELECT shedlock_acquire('ms', '1500 us');
-SELECT lock_until - locked_at BETWEEN interval '2 ms' AND interval '3 ms' AS not_shortened FROM shedlock WHERE name = 'ms';
-SELECT bool_and(shedlock_acquire('fast', '1 min') AND shedlock_release('fast')) AS all_free_at_once FROM generate_series(1, 20);
+SELECT lock_until - locked_at BETWEEN interval '2 ms' AND interval '3 ms' AS not_shortened
+  FROM shedlock WHERE name = 'ms';
+SELECT bool_and(shedlock_acquire('fast', '1 min') AND shedlock_release('fast')) AS all_free_at_once
+  FROM generate_series(1, 20);
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
-CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp(0) NOT NULL, locked_at timestamp(0) NOT NULL, locked_by text NOT NULL, note text);
+CREATE TABLE shedlock (
+    name text PRIMARY KEY,
+    lock_until timestamp(0) NOT NULL,
+    locked_at timestamp(0) NOT NULL,
+    locked_by text NOT NULL,
+    note text
+);
 CREATE INDEX ON shedlock (lock_until);
 INSERT INTO shedlock VALUES ('noted', '2026-01-01', '2026-01-01', 'x', 'stays');
 CREATE EXTENSION shedlock;
@@ -79,7 +100,10 @@ SELECT bool_and(shedlock_extend('noted', '2 h')) FROM generate_series(1, 500);
 SELECT shedlock_release('noted');
 -- A holder so long that it is stored out of line. A guard and a completion read it when there is no longer a snapshot.
 SELECT shedlock_acquire('noted', '1 h');
-UPDATE shedlock SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i) || substring(locked_by FROM '/[0-9a-f.]+:[0-9]+$') WHERE name = 'noted';
+UPDATE shedlock
+   SET locked_by = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 1000) i)
+                   || substring(locked_by FROM '/[0-9a-f.]+:[0-9]+$')
+ WHERE name = 'noted';
 SELECT shedlock_acquire('noted', '1 h') AS acquired, shedlock_extend('noted', '1 h') AS extended;
 BEGIN;
 SELECT shedlock_guard('noted');
@@ -117,7 +141,12 @@ DECLARE
     message text;
     hint text;
 BEGIN
-    CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+    CREATE TABLE shedlock (
+        name varchar(64) PRIMARY KEY,
+        lock_until timestamp NOT NULL,
+        locked_at timestamp NOT NULL,
+        locked_by varchar(255) NOT NULL
+    );
     EXECUTE change;
     CREATE EXTENSION shedlock;
     RAISE EXCEPTION 'adopted';
@@ -190,7 +219,12 @@ SELECT c AS change, regress_shape(c) AS result FROM unnest(ARRAY[
 \pset format csv
 DROP FUNCTION regress_shape;
 -- An UNLOGGED table works, with a warning.
-CREATE UNLOGGED TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE UNLOGGED TABLE shedlock (
+    name varchar(64) PRIMARY KEY,
+    lock_until timestamp NOT NULL,
+    locked_at timestamp NOT NULL,
+    locked_by varchar(255) NOT NULL
+);
 CREATE EXTENSION shedlock;
 \c
 SELECT shedlock_acquire('unlogged', '1 min');

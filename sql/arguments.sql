@@ -1,5 +1,6 @@
--- I10: nothing is truncated, defaulted or swallowed. Covers the lines of the table of arguments in docs/reference.md that
--- name this file: the SQLSTATE, and a message that names the argument. (Infinite intervals, which are new in 17: see the fuzzer.)
+-- I10: nothing is truncated, defaulted or swallowed. Covers the lines of the table of arguments in docs/reference.md
+-- that name this file: the SQLSTATE, and a message that names the argument. (Infinite intervals, which are new in
+-- 17: see the fuzzer.)
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
@@ -44,8 +45,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_resume(repeat('x', 256))$$
 ]) c;
 
--- A name that is an array literal is a list that lost its type: drivers send lists without one, and PostgreSQL prefers text. But if a row
--- has that very name, it is a name.
+-- A name that is an array literal is a list that lost its type: drivers send lists without one, and PostgreSQL prefers
+-- text. But if a row has that very name, it is a name.
 PREPARE untyped AS SELECT attempt(format('shedlock_acquire_token(%L, ''1 min'')', shedlock_acquire_token($1, '1 min')));
 PREPARE list AS SELECT shedlock_acquire($1::text[], '1 min'), shedlock_release($1::text[]);
 \set VERBOSITY terse
@@ -69,7 +70,8 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a}', '1 min') AND shedlock_release('a}')$$
 ]) c;
 INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('{a}', '-infinity', '-infinity', '');
-SELECT attempt($$shedlock_acquire('{a}', '1 min')$$), attempt($$shedlock_acquire('{a}', '1 min')$$), attempt($$shedlock_release('{a}')$$), attempt($$shedlock_forget('{a}')$$);
+SELECT attempt($$shedlock_acquire('{a}', '1 min')$$), attempt($$shedlock_acquire('{a}', '1 min')$$),
+       attempt($$shedlock_release('{a}')$$), attempt($$shedlock_forget('{a}')$$);
 DEALLOCATE ALL;
 DELETE FROM shedlock;
 
@@ -187,16 +189,24 @@ SELECT count(*) FROM shedlock;
 -- If several arguments are wrong, the first one is reported. (retry is wrong only if there is no tick.)
 CREATE FUNCTION first_wrong(call text, names text[], good text[], bad text[]) RETURNS SETOF text LANGUAGE sql AS $f$
     SELECT c || ': ' || said FROM (
-        SELECT format(call, VARIADIC good[:i - 1] || bad[i:]) AS c, names[i] AS first FROM generate_series(1, cardinality(names)) i) c, attempt(c) said
+        SELECT format(call, VARIADIC good[:i - 1] || bad[i:]) AS c, names[i] AS first
+          FROM generate_series(1, cardinality(names)) i) c, attempt(c) said
      WHERE said !~ ('^22(004|023): ' || first || ' ')
 $f$;
-SELECT first_wrong('shedlock_acquire_token(%s, %s, %s, %s, %s, %s, NULL, %s)', '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
-    ARRAY['''a''::text', '''1 min''', '''0''', '''0''', 'now()', 'true', 'false'], ARRAY['NULL::text', '''0''', 'NULL', 'NULL', 'now() + interval ''1 h''', 'NULL', 'NULL']);
-SELECT first_wrong('shedlock_acquire(%s, %s, %s, %s, %s, %s, %s)', '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
-    ARRAY['''{a,b}''::text[]', '''1 min''', '''0''', '''0''', 'NULL', 'false', 'false'], ARRAY['NULL::text[]', 'NULL', '''1 h''', '''-1 s''', '''infinity''', 'true', 'NULL']);
+SELECT first_wrong('shedlock_acquire_token(%s, %s, %s, %s, %s, %s, NULL, %s)',
+    '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
+    ARRAY['''a''::text', '''1 min''', '''0''', '''0''', 'now()', 'true', 'false'],
+    ARRAY['NULL::text', '''0''', 'NULL', 'NULL', 'now() + interval ''1 h''', 'NULL', 'NULL']);
+SELECT first_wrong('shedlock_acquire(%s, %s, %s, %s, %s, %s, %s)',
+    '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
+    ARRAY['''{a,b}''::text[]', '''1 min''', '''0''', '''0''', 'NULL', 'false', 'false'],
+    ARRAY['NULL::text[]', 'NULL', '''1 h''', '''-1 s''', '''infinity''', 'true', 'NULL']);
 SELECT first_wrong('shedlock_extend_token(%s, %s, %s, %s, %s)', '{name,token,at_most,at_least,nowait}',
-    ARRAY['''a''::text', '1', '''1 min''', '''0''', 'false'], ARRAY['NULL::text', 'NULL', 'NULL', '''-1 s''', 'NULL']);
-SELECT first_wrong('shedlock_release_token(%s, %s, %s, %s)', '{name,token,done,nowait}', ARRAY['''a''::text', '1', 'true', 'false'], ARRAY['''''::text', 'NULL', 'NULL', 'NULL']);
+    ARRAY['''a''::text', '1', '''1 min''', '''0''', 'false'],
+    ARRAY['NULL::text', 'NULL', 'NULL', '''-1 s''', 'NULL']);
+SELECT first_wrong('shedlock_release_token(%s, %s, %s, %s)', '{name,token,done,nowait}',
+    ARRAY['''a''::text', '1', 'true', 'false'],
+    ARRAY['''''::text', 'NULL', 'NULL', 'NULL']);
 DROP FUNCTION first_wrong;
 -- That one of several locks is held does not hide that another one cannot be stored.
 SELECT shedlock_acquire('a', '1 min');
@@ -213,23 +223,31 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
 ]) c;
 \pset tuples_only off
 \pset format csv
-SELECT lock_until = lock_at_least_until AS same, extract(year FROM lock_until) > 142000 AS far FROM shedlock WHERE name = 'long';
+SELECT lock_until = lock_at_least_until AS same, extract(year FROM lock_until) > 142000 AS far
+  FROM shedlock WHERE name = 'long';
 
 -- Months and days are added in UTC: a day is 24 hours in any time zone, across any change of clocks.
 SET TimeZone = 'America/New_York';
 SELECT shedlock_acquire('day', '1 day'), shedlock_acquire('year', '365 days');
-SELECT name, extract(epoch FROM lock_until - lock_at_least_until) / 3600 AS hours FROM shedlock WHERE name IN ('day', 'year') ORDER BY 1;
+SELECT name, extract(epoch FROM lock_until - lock_at_least_until) / 3600 AS hours
+  FROM shedlock WHERE name IN ('day', 'year') ORDER BY 1;
 SELECT shedlock_acquire('month', '1 month');
-SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 month'))) < 60 AS one_month FROM shedlock WHERE name = 'month';
+SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 month'))) < 60 AS one_month
+  FROM shedlock WHERE name = 'month';
 -- Months are counted from now, not as 30 days each.
 SELECT shedlock_acquire('months', '100 months -3010 days'), shedlock_extend('months', '100 months -3010 days');
-SELECT lock_until > timezone('UTC', now()) + interval '30 days' AS more_than_30_days FROM shedlock WHERE name = 'months';
-SELECT '100 months -3000 days' = interval '0' AS equal, shedlock_acquire('more', '1 year', '100 months -3000 days'), shedlock_acquire_token('more by token', '1 year', '100 months -3000 days') > 0 AS token;
-SELECT name, lock_at_least_until > locked_at + interval '30 days' AS more_than_30_days FROM shedlock WHERE name LIKE 'more%' ORDER BY name;
+SELECT lock_until > timezone('UTC', now()) + interval '30 days' AS more_than_30_days
+  FROM shedlock WHERE name = 'months';
+SELECT '100 months -3000 days' = interval '0' AS equal, shedlock_acquire('more', '1 year', '100 months -3000 days'),
+       shedlock_acquire_token('more by token', '1 year', '100 months -3000 days') > 0 AS token;
+SELECT name, lock_at_least_until > locked_at + interval '30 days' AS more_than_30_days
+  FROM shedlock WHERE name LIKE 'more%' ORDER BY name;
 -- Days and hours are added up first: these are one hour.
 SELECT shedlock_acquire('mixed', '1 min'), shedlock_release('mixed');
-SELECT shedlock_acquire('mixed', '-106751991 days 2562047785 hours'), shedlock_extend('mixed', '-106751991 days 2562047785 hours');
-SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 hour'))) < 60 AS one_hour FROM shedlock WHERE name = 'mixed';
+SELECT shedlock_acquire('mixed', '-106751991 days 2562047785 hours'),
+       shedlock_extend('mixed', '-106751991 days 2562047785 hours');
+SELECT abs(extract(epoch FROM lock_until - (timezone('UTC', now()) + interval '1 hour'))) < 60 AS one_hour
+  FROM shedlock WHERE name = 'mixed';
 RESET TimeZone;
 
 -- In a read-only transaction: 25006 with a hint, before any argument is checked.

@@ -1,9 +1,11 @@
--- I9: times come from the server's clock at the moment of the call, not from the start of the transaction. TimeZone and DST do not matter.
+-- I9: times come from the server's clock at the moment of the call, not from the start of the transaction. TimeZone and
+-- DST do not matter.
 BEGIN;
 SELECT shedlock_acquire('old', '1 s');
 SELECT pg_sleep(0.3);
 SELECT shedlock_acquire('in an old transaction', '1 h');
-SELECT locked_at - now() >= interval '0.3 s' AS not_the_start_of_the_transaction FROM shedlock_locks WHERE name = 'in an old transaction';
+SELECT locked_at - now() >= interval '0.3 s' AS not_the_start_of_the_transaction
+  FROM shedlock_locks WHERE name = 'in an old transaction';
 COMMIT;
 BEGIN;
 SELECT pg_sleep(0.05);
@@ -29,7 +31,9 @@ SET TimeZone = 'Pacific/Kiritimati';
 :look
 SET TimeZone = 'Europe/Berlin';
 :look
-SELECT count(*), count(DISTINCT locked_at) AS instants, count(DISTINCT lock_until) AS ends, bool_and(utc) AS utc, bool_and(refused) AS refused FROM seen;
+SELECT count(*), count(DISTINCT locked_at) AS instants, count(DISTINCT lock_until) AS ends, bool_and(utc) AS utc,
+       bool_and(refused) AS refused
+  FROM seen;
 
 -- DST: the night in which 02:30 does not exist, and the one in which it occurs twice. The stored UTC is unambiguous.
 SET TimeZone = 'Europe/Berlin';
@@ -41,7 +45,8 @@ SELECT shedlock_acquire('zoned', '1 min') AS long_over;
 -- A tick is an instant, whatever zone it is written in.
 SELECT shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+02'), shedlock_release('dst');
 UPDATE shedlock SET locked_at = '2026-10-25 00:30:00' WHERE name = 'dst';
-SELECT shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+02') AS same, shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+01') AS an_hour_later;
+SELECT shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+02') AS same,
+       shedlock_acquire('dst', '1 min', tick => '2026-10-25 02:30:00+01') AS an_hour_later;
 RESET TimeZone;
 DROP TABLE seen;
 DELETE FROM shedlock;
