@@ -1,6 +1,9 @@
--- shedlock_complete: the commit of this transaction releases the lock as done, and fails if there was another acquisition. Until then the lock is held.
+-- shedlock_complete: the commit of this transaction releases the lock as done, and fails if there was another
+-- acquisition. Until then the lock is held.
 CREATE TABLE work (what text);
-CREATE VIEW locks AS SELECT name, state, last_outcome, last_done_tick = '2026-01-01Z' AS tick_done, last_done_at IS NOT NULL AS done_at FROM shedlock_locks ORDER BY name;
+CREATE VIEW locks AS
+SELECT name, state, last_outcome, last_done_tick = '2026-01-01Z' AS tick_done, last_done_at IS NOT NULL AS done_at
+  FROM shedlock_locks ORDER BY name;
 -- Makes the call in a subtransaction and returns its error. (An error of the commit would not be caught here.)
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -11,19 +14,23 @@ BEGIN
     RETURN 'no error';
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT, detail = PG_EXCEPTION_DETAIL;
-    RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(regexp_replace(detail, '"[^"]*"', '"..."'), ''), nullif(hint, ''));
+    RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM,
+        nullif(regexp_replace(detail, '"[^"]*"', '"..."'), ''), nullif(hint, ''));
 END $$;
 \set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks; TRUNCATE work;'
 
--- The work and the release are one transaction, for a session's lock and for a token's. Nothing is written before the commit: last_done_at is the time of the commit.
-SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z'), shedlock_acquire_token('t', '1 h', tick => '2026-01-01Z') AS token \gset
+-- The work and the release are one transaction, for a session's lock and for a token's. Nothing is written before the
+-- commit: last_done_at is the time of the commit.
+SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z'),
+       shedlock_acquire_token('t', '1 h', tick => '2026-01-01Z') AS token \gset
 BEGIN;
 INSERT INTO work VALUES ('first');
 SELECT shedlock_complete('c'), shedlock_complete_token('t', :token);
 SELECT * FROM locks;
 SELECT clock_timestamp() AS called \gset
 COMMIT;
-SELECT l.name, l.last_done_at >= :'called' AS at_commit, w.xmin = s.xmin AS one_transaction FROM work w, shedlock s JOIN shedlock_locks l USING (name) ORDER BY 1;
+SELECT l.name, l.last_done_at >= :'called' AS at_commit, w.xmin = s.xmin AS one_transaction
+  FROM work w, shedlock s JOIN shedlock_locks l USING (name) ORDER BY 1;
 :outcome
 -- An autocommitted statement is a transaction as well.
 SELECT shedlock_acquire(ARRAY['c', 'd'], '1 h'), shedlock_acquire_token(ARRAY['t', 'u'], '1 h') AS token \gset
@@ -31,7 +38,8 @@ SELECT shedlock_complete(ARRAY['d', 'c']);
 SELECT shedlock_complete_token(ARRAY['u', 't'], :token);
 SELECT name, last_done_tick = locked_at AS without_a_tick FROM shedlock_locks ORDER BY name;
 :outcome
--- A tick that was completed is not due again. After a rollback nothing has happened: the lock is held, and its tick is not done.
+-- A tick that was completed is not due again. After a rollback nothing has happened: the lock is held, and its
+-- tick is not done.
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z', retry => true) AS done_before;
 DELETE FROM shedlock;
 SELECT shedlock_acquire('c', '1 h', tick => '2026-01-01Z');
@@ -40,7 +48,8 @@ INSERT INTO work VALUES ('rolled back');
 SELECT shedlock_complete('c');
 ROLLBACK;
 :outcome
-SELECT shedlock_release('c', done => false), shedlock_acquire('c', '1 h', tick => '2026-01-01Z', retry => true) AS due_again;
+SELECT shedlock_release('c', done => false),
+       shedlock_acquire('c', '1 h', tick => '2026-01-01Z', retry => true) AS due_again;
 -- An error at the commit that comes from somewhere else rolls back as well.
 CREATE TABLE picky (n int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 BEGIN;
@@ -49,8 +58,13 @@ INSERT INTO picky VALUES (1), (1);
 COMMIT;
 :outcome
 -- A deferred trigger calls it at the commit.
-CREATE FUNCTION completes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM shedlock_complete('c'); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER completes AFTER INSERT ON picky DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION completes();
+CREATE FUNCTION completes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM shedlock_complete('c');
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER completes AFTER INSERT ON picky DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION completes();
 BEGIN;
 INSERT INTO picky VALUES (1);
 SELECT state FROM locks;
@@ -83,7 +97,8 @@ BEGIN
             NULL;
         END;
     END LOOP;
-    RAISE NOTICE 'less than 10 kB: %', (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
+    RAISE NOTICE 'less than 10 kB: %',
+        (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
 END $$;
 COMMIT;
 -- This transaction released the lock as done, before the completion or after it.
@@ -132,7 +147,8 @@ SELECT shedlock_release_token('t', :token, done => false);
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
--- If an earlier transaction released the lock, that is SL001, even if it was released as done: a client that does not know how its commit ended may release the lock, and run the tick again.
+-- If an earlier transaction released the lock, that is SL001, even if it was released as done: a client that does not
+-- know how its commit ended may release the lock, and run the tick again.
 SELECT shedlock_release('c'), shedlock_release_token('t', :token, done => false);
 SELECT attempt($$shedlock_complete('c')$$), attempt($$shedlock_complete_token('t', $$ || :token || ')');
 SELECT shedlock_acquire('c', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
@@ -147,7 +163,8 @@ COMMIT;
 :outcome
 BEGIN;
 SELECT shedlock_acquire('c', '1 h');
-SELECT shedlock_complete('c'), shedlock_release('c'), shedlock_acquire_token('c', '1 h', holder => 'us') > 0 AS acquired;
+SELECT shedlock_complete('c'), shedlock_release('c'),
+       shedlock_acquire_token('c', '1 h', holder => 'us') > 0 AS acquired;
 INSERT INTO work VALUES ('lost');
 COMMIT;
 :outcome
@@ -295,7 +312,8 @@ COMMIT;
 :outcome
 DELETE FROM shedlock;
 
--- The lease has ended, and nobody has taken the lock: a WARNING with the same SQLSTATE and words as that of a run. (test/tap/run.pl shows by how much it was late.)
+-- The lease has ended, and nobody has taken the lock: a WARNING with the same SQLSTATE and words as that of a run.
+-- (test/tap/run.pl shows by how much it was late.)
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('over', '1 ms', tick => '2026-01-01Z') AS token, shedlock_acquire('session', '1 ms') \gset
 SELECT pg_sleep(0.002);
@@ -313,7 +331,8 @@ SELECT shedlock_acquire_token('over', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 SELECT shedlock_extend_token('over', :token, '1 h');
 \set VERBOSITY default
--- Somebody took the lock before the call, or between the call and the commit: our functions, a Java client, a pause, a release by force, or a deletion.
+-- Somebody took the lock before the call, or between the call and the commit: our functions, a Java client, a pause, a
+-- release by force, or a deletion.
 PREPARE java_again(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
@@ -363,7 +382,8 @@ SELECT attempt($$shedlock_complete_token('over', $$ || :token || ')') AS javas;
 SELECT shedlock_acquire('over', '1 ms'), attempt($$shedlock_complete_token('over', $$ || :token || ')') AS ours;
 SELECT pg_sleep(0.002), shedlock_pause('over'), attempt($$shedlock_complete('over')$$) AS paused;
 SELECT shedlock_resume('over'), attempt($$shedlock_complete('over')$$) AS resumed;
-SELECT shedlock_acquire('over', '1 h'), shedlock_force_release('over'), attempt($$shedlock_complete('over')$$) AS forced;
+SELECT shedlock_acquire('over', '1 h'), shedlock_force_release('over'),
+       attempt($$shedlock_complete('over')$$) AS forced;
 DELETE FROM shedlock;
 SELECT attempt($$shedlock_complete('over')$$) AS deleted;
 DEALLOCATE ALL;
@@ -371,40 +391,61 @@ DEALLOCATE ALL;
 -- In the command of shedlock_run it completes the run's own lock.
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('run'); SELECT shedlock_complete('r')$$, '1 h');
 :outcome
-CALL shedlock_run('r', $$SELECT shedlock_complete('r'); INSERT INTO work VALUES ('lost'); SELECT shedlock_release('r', done => false)$$, '1 h');
+CALL shedlock_run('r', $$
+    SELECT shedlock_complete('r');
+    INSERT INTO work VALUES ('lost');
+    SELECT shedlock_release('r', done => false)
+$$, '1 h');
 :outcome
 -- If the command itself commits, whatever comes after that no longer has the lock: SL001.
-CALL shedlock_run('r', $$DO 'BEGIN PERFORM shedlock_complete(''r''); INSERT INTO work VALUES (''committed''); COMMIT; INSERT INTO work VALUES (''lost''); END'$$, '1 h');
+CALL shedlock_run('r', $$
+    DO 'BEGIN
+        PERFORM shedlock_complete(''r'');
+        INSERT INTO work VALUES (''committed'');
+        COMMIT;
+        INSERT INTO work VALUES (''lost'');
+    END'$$, '1 h');
 \echo :LAST_ERROR_SQLSTATE
 :outcome
 -- The lock of an outer run, a lock of another name, and a lock held by token.
 SELECT shedlock_acquire_token('t', '1 h') AS token \gset
-CALL shedlock_run('r', $$CALL shedlock_run('inner', 'SELECT shedlock_guard(''r''); SELECT shedlock_complete(''inner'')', '1 h'); INSERT INTO work VALUES ('inner and outer'); SELECT shedlock_complete_token('t', $$ || :token || ')', '1 h');
+CALL shedlock_run('r', $$
+    CALL shedlock_run('inner', 'SELECT shedlock_guard(''r''); SELECT shedlock_complete(''inner'')', '1 h');
+    INSERT INTO work VALUES ('inner and outer');
+    SELECT shedlock_complete_token('t', $$ || :token || ')', '1 h');
 :outcome
-CALL shedlock_run('r', $$CALL shedlock_run('inner', 'SELECT shedlock_complete(''r'')', '1 h'); INSERT INTO work VALUES ('lost')$$, '1 h');
+CALL shedlock_run('r', $$
+    CALL shedlock_run('inner', 'SELECT shedlock_complete(''r'')', '1 h');
+    INSERT INTO work VALUES ('lost')
+$$, '1 h');
 :outcome
 DELETE FROM shedlock;
 
 -- A completed lock is not a lost one: extend and release report SL002, as long as the row shows it.
 SELECT shedlock_acquire('s', '1 h'), shedlock_acquire_token('t', '1 h') AS token \gset
 SELECT shedlock_complete('s'), shedlock_complete_token('t', :token);
-SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token, done => false);
+SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'),
+       shedlock_release_token('t', :token, done => false);
 \set VERBOSITY sqlstate
-SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token);
--- The same after the lock was acquired again, paused, released by force, or taken by Java. A session's earlier acquisition is no longer known.
+SELECT shedlock_extend('s', '1 h'), shedlock_release('s'), shedlock_extend_token('t', :token, '1 h'),
+       shedlock_release_token('t', :token);
+-- The same after the lock was acquired again, paused, released by force, or taken by Java. A session's earlier
+-- acquisition is no longer known.
 SELECT shedlock_acquire_token('t', '1 h', tick => now()) AS second \gset
 SELECT shedlock_extend_token('t', :token, '1 h'), shedlock_release_token('t', :token);
 SELECT shedlock_force_release('t'), shedlock_release_token('t', :token);
 SELECT shedlock_pause('t'), shedlock_extend_token('t', :token, '1 h');
 SELECT shedlock_resume('t'), shedlock_release_token('t', :token);
-UPDATE shedlock SET lock_until = timezone('utc', now()), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' WHERE name = 't';
+UPDATE shedlock
+   SET lock_until = timezone('utc', now()), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host'
+ WHERE name = 't';
 SELECT shedlock_release_token('t', :token);
 \set VERBOSITY default
 SELECT shedlock_release_token('t', :token);
 \set VERBOSITY sqlstate
 SELECT shedlock_acquire_token('s', '1 h') IS NOT NULL AS taken, shedlock_release('s');
--- SL001 where the row does not show it: the lock was released by force or as failed, its tick differed from the token, or the next
--- acquisition was done as well.
+-- SL001 where the row does not show it: the lock was released by force or as failed, its tick differed from the token,
+-- or the next acquisition was done as well.
 SELECT shedlock_release_token('t', :second);
 SELECT shedlock_acquire_token('t', '1 h') AS failed \gset
 SELECT shedlock_release_token('t', :failed, done => false), shedlock_release_token('t', :failed);
@@ -420,7 +461,8 @@ SELECT shedlock_acquire_token(ARRAY['a', 'b', 'c'], '1 h') AS token \gset
 SELECT shedlock_complete_token('a', :token);
 SELECT shedlock_extend_token(ARRAY['a', 'b'], :token, '2 h'), shedlock_release_token(ARRAY['c', 'b', 'a'], :token);
 SELECT shedlock_release_token('c', :token, done => false);
-SELECT shedlock_extend_token(ARRAY['a', 'b', 'c'], :token, '2 h'), shedlock_release_token(ARRAY['a', 'b', 'c'], :token), shedlock_release_token(ARRAY['a', 'nobody'], :token);
+SELECT shedlock_extend_token(ARRAY['a', 'b', 'c'], :token, '2 h'), shedlock_release_token(ARRAY['a', 'b', 'c'], :token),
+       shedlock_release_token(ARRAY['a', 'nobody'], :token);
 SELECT shedlock_acquire(ARRAY['d', 'e', 'f'], '1 h'), shedlock_complete(ARRAY['d', 'e']);
 SELECT shedlock_release(ARRAY['d', 'e', 'f']), shedlock_extend(ARRAY['d', 'e', 'f'], '1 h');
 SELECT shedlock_extend(ARRAY['d', 'nobody'], '1 h'), shedlock_release(ARRAY['e', 'b'], done => false);

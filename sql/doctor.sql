@@ -1,7 +1,12 @@
--- shedlock_doctor. Findings about runs and ticks are in sql/doctor_runs.sql, those about several servers in sql/writers.sql, and
--- bloat, standbys and long transactions in test/tap/operations.pl. The first finding here is that the throw-away server has fsync off.
+-- shedlock_doctor. Findings about runs and ticks are in sql/doctor_runs.sql, those about several servers in
+-- sql/writers.sql, and bloat, standbys and long transactions in test/tap/operations.pl. The first finding here is that
+-- the throw-away server has fsync off.
 CREATE VIEW complaints AS
-    SELECT severity, regexp_replace(finding, '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"', '…', 'g') AS finding, hint
+    SELECT severity,
+           regexp_replace(finding,
+               '\d{4}-\d\d-\d\d \S+|\w{3} \w{3} \d\d [0-9:.]+ \d{4} \w+|@ [0-9a-z. ]*(secs?|mins?)|pid \d+|@[^"]*"',
+               '…', 'g') AS finding,
+           hint
       FROM shedlock_doctor() WHERE finding NOT LIKE 'fsync is off%' AND finding NOT LIKE '% dead rows %';
 SELECT shedlock_stats_reset();
 \pset format aligned
@@ -10,7 +15,8 @@ SELECT shedlock_stats_reset();
 SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding LIKE 'fsync%';
 SELECT * FROM complaints;
 -- Clients that write local time.
-INSERT INTO shedlock VALUES ('local', timezone('utc', now()) + interval '3 h', timezone('utc', now()) + interval '2 h', 'jvm-in-helsinki');
+INSERT INTO shedlock VALUES
+    ('local', timezone('utc', now()) + interval '3 h', timezone('utc', now()) + interval '2 h', 'jvm-in-helsinki');
 SELECT * FROM complaints;
 DELETE FROM shedlock;
 -- A tick slightly ahead of the clock is no such case.
@@ -20,7 +26,12 @@ SELECT * FROM complaints;
 SELECT shedlock_acquire('gone', '1 h');
 \c
 -- (A backend takes a moment to exit.)
-DO $$ BEGIN WHILE EXISTS (SELECT FROM shedlock_locks WHERE holder_alive) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;
+DO $$
+BEGIN
+    WHILE EXISTS (SELECT FROM shedlock_locks WHERE holder_alive) LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+END $$;
 SELECT * FROM complaints;
 DELETE FROM shedlock;
 -- A lease about to end.
@@ -34,16 +45,20 @@ SELECT severity, replace(finding, session_user, '…') AS finding, hint FROM com
 DELETE FROM shedlock;
 -- Odd rows do not confuse it.
 INSERT INTO shedlock VALUES ('odd', '-infinity', 'infinity', '/.#'), ('odder', 'infinity', '-infinity', '#'),
-    ('long', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#'), ('backwards', '4713-01-01 BC', '1999-01-01', '#'), ('far', '294276-12-31 23:59:59.999999', '-infinity', '#');
+    ('long', '294276-12-31 23:59:59.999999', '4713-01-01 BC', '#'), ('backwards', '4713-01-01 BC', '1999-01-01', '#'),
+    ('far', '294276-12-31 23:59:59.999999', '-infinity', '#');
 SELECT * FROM complaints;
 DELETE FROM shedlock;
 -- Counters: a lease that is too short for the runs so far, and leases that ran out.
 SELECT shedlock_acquire('close', '1 min');
 SELECT pg_sleep(0.03);
 SELECT shedlock_release('close'), shedlock_acquire('close', '20 ms');
-UPDATE shedlock SET lock_until = lock_until + interval '1 h', locked_at = locked_at + interval '1 h' WHERE name = 'close';
+UPDATE shedlock SET lock_until = lock_until + interval '1 h', locked_at = locked_at + interval '1 h'
+ WHERE name = 'close';
 SELECT * FROM complaints WHERE finding LIKE '%ends after%';
-UPDATE shedlock SET lock_until = timezone('utc', now()), locked_at = timezone('utc', now()), locked_by = regexp_replace(locked_by, '\d+$', (extract(epoch FROM now()) * 1000000)::bigint::text);
+UPDATE shedlock
+   SET lock_until = timezone('utc', now()), locked_at = timezone('utc', now()),
+       locked_by = regexp_replace(locked_by, '\d+$', (extract(epoch FROM now()) * 1000000)::bigint::text);
 SELECT shedlock_acquire('close', '1 min'), shedlock_release('close');
 SELECT * FROM complaints;
 -- A release that came too late, of a lease that did not run out.
@@ -57,12 +72,19 @@ DELETE FROM shedlock;
 SELECT * FROM complaints;
 SELECT shedlock_stats_reset();
 -- Names that look alike; blanks inside a name are harmless.
-INSERT INTO shedlock SELECT name, timezone('utc', now()), timezone('utc', now()), 'host' FROM unnest(ARRAY['a', 'a b', ' a', 'a ', E'a\t', E'\na']) name;
+INSERT INTO shedlock
+    SELECT name, timezone('utc', now()), timezone('utc', now()), 'host'
+      FROM unnest(ARRAY['a', 'a b', ' a', 'a ', E'a\t', E'\na']) name;
 SELECT severity, replace(replace(finding, E'\t', '<tab>'), E'\n', '<newline>') AS finding, hint FROM complaints;
 DELETE FROM shedlock;
 -- A second lock table, whatever its schema and name. The other relations are not lock tables.
 CREATE SCHEMA regress_java;
-CREATE TABLE regress_java.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz(3), locked_at timestamptz(3), locked_by varchar(255));
+CREATE TABLE regress_java.shedlock (
+    name varchar(64) PRIMARY KEY,
+    lock_until timestamptz(3),
+    locked_at timestamptz(3),
+    locked_by varchar(255)
+);
 CREATE TABLE regress_java."Job Locks" (id int, name text, locked_by text, locked_at timestamp, lock_until timestamp);
 CREATE VIEW regress_java.java_locks AS SELECT name, lock_until, locked_at, locked_by FROM shedlock;
 CREATE TABLE regress_java.lacks_one (name text, lock_until timestamp, locked_at timestamp, locked_by_nobody text);
@@ -88,7 +110,8 @@ SELECT count(*) FROM pg_depend WHERE classid = 'pg_extension'::regclass AND refo
 ALTER TABLE shedlock ALTER last_tick SET DEFAULT now();
 SELECT * FROM complaints;
 ALTER TABLE shedlock ALTER last_tick DROP DEFAULT;
--- What others attach to the table. Triggers do not fire for the extension, which cannot insert rows that an INSERT would fill in.
+-- What others attach to the table. Triggers do not fire for the extension, which cannot insert rows that an
+-- INSERT would fill in.
 CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 CREATE TRIGGER audit AFTER UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit();
 ALTER TABLE shedlock ADD created_at timestamptz NOT NULL DEFAULT now(), ADD note text CHECK (note <> ''), ADD more text;
@@ -111,8 +134,8 @@ DROP POLICY "shedlock regress_java" ON shedlock;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
 SELECT shedlock_revoke(r, java => true) FROM unnest('{regress_java,regress Seen,regress_bypass}'::text[]) r;
 DROP ROLE regress_java, "regress Seen", regress_bypass;
--- Columns with a time zone, into which a JVM in Los Angeles has written as Java does. Following the hints literally, in a session in
--- UTC, restores the UTC times that Java wrote.
+-- Columns with a time zone, into which a JVM in Los Angeles has written as Java does. Following the hints literally, in
+-- a session in UTC, restores the UTC times that Java wrote.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamptz, ALTER locked_at TYPE timestamptz;
 BEGIN;
 SET LOCAL TimeZone = 'America/Los_Angeles';
@@ -121,7 +144,8 @@ COMMIT;
 SET TimeZone = 'UTC';
 CREATE VIEW advice AS
     SELECT replace(replace(step, 'TABLE ...', 'TABLE shedlock'), $$'...'$$, $$'America/Los_Angeles'$$)
-      FROM complaints, regexp_split_to_table(substring(hint FROM '((SET|ALTER) .*)\.$'), '; ') step WHERE finding LIKE '%with time zone';
+      FROM complaints, regexp_split_to_table(substring(hint FROM '((SET|ALTER) .*)\.$'), '; ') step
+     WHERE finding LIKE '%with time zone';
 SELECT * FROM complaints;
 SELECT * FROM advice \gexec
 SET TimeZone = 'UTC';
@@ -133,11 +157,14 @@ SELECT * FROM complaints;
 DROP VIEW advice;
 DELETE FROM shedlock;
 -- Columns so coarse that tokens repeat when Java clients use the table, too.
-ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(2), ALTER lock_at_least_until TYPE timestamp(1);
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(2),
+    ALTER lock_at_least_until TYPE timestamp(1);
 SELECT * FROM complaints;
-ALTER TABLE shedlock ALTER lock_until TYPE timestamp(3), ALTER locked_at TYPE timestamp(3), ALTER lock_at_least_until TYPE timestamp(3);
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp(3), ALTER locked_at TYPE timestamp(3),
+    ALTER lock_at_least_until TYPE timestamp(3);
 SELECT * FROM complaints;
-ALTER TABLE shedlock ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp, ALTER lock_at_least_until TYPE timestamp;
+ALTER TABLE shedlock ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp,
+    ALTER lock_at_least_until TYPE timestamp;
 ALTER TABLE shedlock SET UNLOGGED;
 SET client_min_messages = error;
 SELECT * FROM complaints;
