@@ -1,7 +1,8 @@
 -- shedlock_extend returns true if the lock is ours and live; the lease then lasts at_most from now.
 SELECT shedlock_acquire('e', '1 h', at_least => '30 min');
 SELECT shedlock_extend('e', '2 h');
-SELECT state, locked_at < lock_until - interval '2 h' AS same_acquisition, remaining > '90 min' AS extended FROM shedlock_locks WHERE name = 'e';
+SELECT state, locked_at < lock_until - interval '2 h' AS same_acquisition, remaining > '90 min' AS extended
+  FROM shedlock_locks WHERE name = 'e';
 -- at_least NULL leaves it unchanged, otherwise it is counted from now; a short at_most cannot undercut it.
 SELECT lock_at_least_until - locked_at AS at_least FROM shedlock WHERE name = 'e';
 SELECT shedlock_extend('e', '1 s');
@@ -21,7 +22,8 @@ UPDATE shedlock SET locked_by = 'host' WHERE name = 'e';
 \set VERBOSITY terse
 SELECT shedlock_extend('e', '1 h') AS of_java;
 \set VERBOSITY default
-SELECT lock_until = :'before_lock_until' AND locked_at = :'before_locked_at' AS untouched FROM shedlock WHERE name = 'e';
+SELECT lock_until = :'before_lock_until' AND locked_at = :'before_locked_at' AS untouched
+  FROM shedlock WHERE name = 'e';
 SELECT shedlock_acquire('x', '1 ms');
 SELECT pg_sleep(0.002);
 \set VERBOSITY terse

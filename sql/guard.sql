@@ -17,7 +17,8 @@ SELECT shedlock_guard_token('g', 1);
 \set VERBOSITY terse
 SELECT shedlock_guard('g') AS of_another_session;
 
--- The transaction commits although the lease ran out, if nobody took the lock, and although the lock was released meanwhile.
+-- The transaction commits although the lease ran out, if nobody took the lock, and although the lock was
+-- released meanwhile.
 SELECT shedlock_acquire_token('expired', '1 ms') AS token \gset
 SELECT pg_sleep(0.002);
 BEGIN;
@@ -103,7 +104,8 @@ BEGIN
         END;
         PERFORM shedlock_guard('x');
     END LOOP;
-    RAISE NOTICE 'less than 10 kB: %', (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
+    RAISE NOTICE 'less than 10 kB: %',
+        (SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'TopTransactionContext') - before < 10000;
 END $$;
 COMMIT;
 -- Rolling back to a savepoint drops the guards that came after it, but none that was there before.
@@ -122,7 +124,8 @@ ROLLBACK TO a;
 DELETE FROM shedlock WHERE name = 'x';
 COMMIT;
 
--- In coarse columns a Java client can acquire within the same unit of time: the same locked_at, but not the same acquisition.
+-- In coarse columns a Java client can acquire within the same unit of time: the same locked_at, but not the
+-- same acquisition.
 SELECT shedlock_acquire_token('coarse', '1 min') AS token \gset
 BEGIN;
 SELECT shedlock_guard_token('coarse', :token);

@@ -23,8 +23,8 @@ SELECT shedlock_session_alive(NULL);
 SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'shedlock.%' ORDER BY name;
 SET shedlock.async_releases = 1;
 
--- The extension can be moved to another schema; the table, which Java clients may use, stays and is found. A name that is an untyped literal is taken
--- for text, not for text[].
+-- The extension can be moved to another schema; the table, which Java clients may use, stays and is found. A name that
+-- is an untyped literal is taken for text, not for text[].
 CREATE SCHEMA elsewhere;
 SELECT shedlock_acquire('moving', '1 min');
 ALTER EXTENSION shedlock SET SCHEMA elsewhere;
@@ -39,8 +39,8 @@ ALTER EXTENSION shedlock SET SCHEMA public;
 ALTER TABLE elsewhere.shedlock SET SCHEMA public;
 DROP SCHEMA elsewhere;
 
--- The table belongs to its owner, not to the extension: DROP TABLE is refused while the extension uses it, DROP EXTENSION leaves
--- it with all locks, including those of Java clients, and CREATE EXTENSION adopts it.
+-- The table belongs to its owner, not to the extension: DROP TABLE is refused while the extension uses it, DROP
+-- EXTENSION leaves it with all locks, including those of Java clients, and CREATE EXTENSION adopts it.
 INSERT INTO shedlock VALUES ('java', 'infinity', timezone('utc', now()), 'host');
 SELECT shedlock_acquire('held', '1 min');
 DROP TABLE shedlock;
@@ -55,12 +55,18 @@ CREATE EXTENSION shedlock;
 SELECT shedlock_acquire('moving', '1 min');
 DELETE FROM shedlock;
 
--- If there is another lock table, the one that CREATE EXTENSION has just created may be a mistake. So it reports the other one, although it
--- silences notices while its script runs. If our table has locks already, it does not report the other one.
+-- If there is another lock table, the one that CREATE EXTENSION has just created may be a mistake. So it reports
+-- the other one, although it silences notices while its script runs. If our table has locks already, it does not
+-- report the other one.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE SCHEMA regress_java;
-CREATE TABLE regress_java.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE TABLE regress_java.shedlock (
+    name varchar(64) PRIMARY KEY,
+    lock_until timestamp NOT NULL,
+    locked_at timestamp NOT NULL,
+    locked_by varchar(255) NOT NULL
+);
 CREATE EXTENSION shedlock;
 SHOW client_min_messages;
 SELECT shedlock_acquire('moving', '1 min');
