@@ -1,7 +1,8 @@
 -- shedlock_force_release frees a lock, whoever holds it; the old holder's token is no longer valid.
 SELECT shedlock_acquire_token('f', '1 h', at_least => '1 h', holder => 'web-1') AS token \gset
 SELECT shedlock_force_release('f') AS was_held;
-SELECT state, holder = 'released by force: ' || session_user AS says_who, token > :token AS token_grew FROM shedlock_locks;
+SELECT state, holder = 'released by force: ' || session_user AS says_who, token > :token AS token_grew
+  FROM shedlock_locks;
 \set VERBOSITY terse
 SELECT shedlock_release_token('f', :token) AS old_token;
 \set VERBOSITY default
@@ -17,7 +18,9 @@ SELECT shedlock_force_release('z');
 \set VERBOSITY terse
 COMMIT;
 -- It frees a lock that Java holds, and one that somebody has paused or edited by hand.
-INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'), ('odd', 'infinity', 'infinity', 'x');
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
+    ('java', timezone('utc', now()) + interval '1 h', timezone('utc', now()), 'host'),
+    ('odd', 'infinity', 'infinity', 'x');
 SELECT shedlock_force_release('java') AS java, shedlock_force_release('odd') AS odd;
 SELECT shedlock_acquire('java', '1 min') AS java, shedlock_acquire('odd', '1 min') AS odd;
 \set QUIET off
@@ -28,14 +31,19 @@ DELETE FROM shedlock;
 
 -- shedlock_pause takes the lock like an acquire, but without an end.
 SELECT shedlock_pause('p', 'migration of the ledger');
-SELECT state, holder = 'paused: ' || session_user || ': migration of the ledger' AS says_who_and_why, remaining, held_for < '1 min' AS since, lock_until FROM shedlock_locks;
+SELECT state, holder = 'paused: ' || session_user || ': migration of the ledger' AS says_who_and_why, remaining,
+       held_for < '1 min' AS since, lock_until
+  FROM shedlock_locks;
 SELECT shedlock_acquire('p', '1 min') AS acquired, shedlock_pause('p') AS paused;
 -- Nobody can release or extend it, not even with its token.
 SELECT shedlock_release('p') AS session;
-SELECT shedlock_release_token('p', token) AS by_token, shedlock_extend_token('p', token, '1 min') AS extend FROM shedlock_locks;
+SELECT shedlock_release_token('p', token) AS by_token, shedlock_extend_token('p', token, '1 min') AS extend
+  FROM shedlock_locks;
 \set QUIET off
 -- Java honours it.
-UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 60), locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host'
+UPDATE shedlock
+   SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 60),
+       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host'
   WHERE shedlock.name = 'p' AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 \set QUIET on
 SELECT shedlock_resume('p');

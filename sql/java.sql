@@ -1,4 +1,5 @@
--- I4, I8: in a mixed fleet Java clients and we exclude each other. J is a Java client with usingDbTime() and its exact statements; U is us.
+-- I4, I8: in a mixed fleet Java clients and we exclude each other. J is a Java client with usingDbTime() and its exact
+-- statements; U is us.
 \set VERBOSITY terse
 -- $1 name, $2 seconds, $3 host. UPDATE 1 means acquired, UPDATE 0 refused; INSERT likewise.
 PREPARE java_first(text, int, text) AS
@@ -12,8 +13,10 @@ PREPARE java_again(text, int, text) AS
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 PREPARE java_unlock(text, int, text) AS
-    UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => $2) > timezone('utc', CURRENT_TIMESTAMP)
-      THEN locked_at + make_interval(secs => $2) ELSE timezone('utc', CURRENT_TIMESTAMP) END WHERE name = $1 AND locked_by = $3;
+    UPDATE shedlock SET lock_until = CASE
+      WHEN locked_at + make_interval(secs => $2) > timezone('utc', CURRENT_TIMESTAMP)
+      THEN locked_at + make_interval(secs => $2) ELSE timezone('utc', CURRENT_TIMESTAMP) END
+      WHERE name = $1 AND locked_by = $3;
 PREPARE java_extend(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2)
       WHERE name = $1 AND locked_by = $3 AND lock_until > timezone('utc', CURRENT_TIMESTAMP);
@@ -24,7 +27,8 @@ EXECUTE java_first('j', 3600, 'host');
 SELECT shedlock_acquire('j', '1 min'), shedlock_acquire_token('j', '1 min');
 -- U can neither extend nor release it, not even with the token that J's locked_at would make.
 SELECT shedlock_extend('j', '1 min'), shedlock_release('j');
-SELECT shedlock_release_token('j', token), shedlock_extend_token('j', token, '1 min') FROM shedlock_locks WHERE name = 'j';
+SELECT shedlock_release_token('j', token), shedlock_extend_token('j', token, '1 min')
+  FROM shedlock_locks WHERE name = 'j';
 
 -- U holds, J gets 0 rows, in its first attempt and in later ones.
 SELECT shedlock_acquire('u', '1 h');
@@ -81,7 +85,8 @@ EXECUTE java_again('l', 3600, 'host');
 SELECT shedlock_acquire('l', '1 min');
 -- For both, a name is its bytes: blanks at its ends make another lock.
 EXECUTE java_first('nightly ', 3600, 'host');
-SELECT shedlock_acquire('nightly ', '1 min') AS javas, shedlock_acquire('nightly', '1 min') AS another, shedlock_acquire(E'\nnightly', '1 min') AS a_third;
+SELECT shedlock_acquire('nightly ', '1 min') AS javas, shedlock_acquire('nightly', '1 min') AS another,
+       shedlock_acquire(E'\nnightly', '1 min') AS a_third;
 EXECUTE java_first('nightly', 3600, 'host');
 EXECUTE java_first(E'\nnightly', 3600, 'host');
 EXECUTE java_unlock('nightly ', 0, 'host');
@@ -104,8 +109,10 @@ PREPARE view_first(text, int, text) AS
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE java_locks.name = $1 AND java_locks.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
 PREPARE view_unlock(text, int, text) AS
-    UPDATE java_locks SET lock_until = CASE WHEN locked_at + make_interval(secs => $2) > timezone('utc', CURRENT_TIMESTAMP)
-      THEN locked_at + make_interval(secs => $2) ELSE timezone('utc', CURRENT_TIMESTAMP) END WHERE name = $1 AND locked_by = $3;
+    UPDATE java_locks SET lock_until = CASE
+      WHEN locked_at + make_interval(secs => $2) > timezone('utc', CURRENT_TIMESTAMP)
+      THEN locked_at + make_interval(secs => $2) ELSE timezone('utc', CURRENT_TIMESTAMP) END
+      WHERE name = $1 AND locked_by = $3;
 EXECUTE view_first('u', 3600, 'host');
 EXECUTE view_first('j', 3600, 'host');
 EXECUTE view_first('j', 3600, 'host');
