@@ -4,12 +4,15 @@
 \pset format unaligned
 \pset tuples_only on
 CREATE VIEW states AS
-SELECT s.no, s.state, s.lock_until::timestamp, s.locked_at::timestamp, s.locked_by, s.lock_at_least_until::timestamp, s.last_done_tick::timestamp FROM (VALUES
+SELECT s.no, s.state, s.lock_until::timestamp, s.locked_at::timestamp, s.locked_by, s.lock_at_least_until::timestamp,
+       s.last_done_tick::timestamp
+  FROM (VALUES
     (1, 'held by a token', '2100-01-01', '2026-01-01', 'me#1767225600000000', '2026-01-01', NULL),
     (2, 'run out', '2026-01-02', '2026-01-01', 'me#1767225600000000', '2026-01-01', NULL),
     (3, 'done', '2026-01-02', '2026-01-01', 'me#1767225600000000', NULL, '2026-01-01'),
     (4, 'failed', '2026-01-02', '2026-01-01', 'me#1767225600000000', '-infinity', NULL),
-    (5, 'taken after the one before was done', '2100-01-01', '2026-01-01', 'me#1767225600000000', '2026-01-01', '2025-12-31 23:59:59.999999'),
+    (5, 'taken after the one before was done', '2100-01-01', '2026-01-01', 'me#1767225600000000', '2026-01-01',
+        '2025-12-31 23:59:59.999999'),
     (6, 'held by a session', '2100-01-01', '2026-01-01', 'me/1.1.00000000:1767225600000000', '2026-01-01', NULL),
     (7, 'done by a session', '2026-01-02', '2026-01-01', 'me/1.1.00000000!1767225600000000', NULL, NULL),
     (8, 'held by Java', '2100-01-01', '2026-01-01', 'java', NULL, NULL),
@@ -20,7 +23,8 @@ SELECT s.no, s.state, s.lock_until::timestamp, s.locked_at::timestamp, s.locked_
     (13, 'paused by hand', 'infinity', '2026-01-01', 'me#1767225600000000', '2026-01-01', NULL),
     (14, 'never held', '-infinity', '-infinity', '', NULL, NULL),
     (15, 'held since infinity', '2100-01-01', 'infinity', 'java', NULL, NULL),
-    (16, 'deleted', NULL, NULL, NULL, NULL, NULL)) s (no, state, lock_until, locked_at, locked_by, lock_at_least_until, last_done_tick);
+    (16, 'deleted', NULL, NULL, NULL, NULL, NULL))
+    s (no, state, lock_until, locked_at, locked_by, lock_at_least_until, last_done_tick);
 -- Rolls back what the command has done.
 CREATE FUNCTION answer(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,7 +49,8 @@ BEGIN
     DELETE FROM shedlock;
     IF state.locked_at IS NOT NULL THEN
         INSERT INTO shedlock (name, lock_until, locked_at, locked_by, lock_at_least_until, last_done_tick)
-            VALUES ('m', state.lock_until, state.locked_at, state.locked_by, state.lock_at_least_until, state.last_done_tick);
+            VALUES ('m', state.lock_until, state.locked_at, state.locked_by, state.lock_at_least_until,
+                    state.last_done_tick);
     END IF;
     RAISE INFO '---- %', state.state;
     FOREACH command IN ARRAY commands LOOP
@@ -57,11 +62,14 @@ DECLARE
     state states;
 BEGIN
     FOR state IN SELECT * FROM states ORDER BY no LOOP
-        PERFORM ask_in(state, ARRAY['shedlock_extend(''m'', ''1 h'')', 'shedlock_release(''m'')', 'shedlock_guard(''m'')', 'shedlock_complete(''m'')']);
-        -- The token of these rows, and its neighbours. Completing a lease that has run out is left out, because its WARNING depends on the clock.
+        PERFORM ask_in(state, ARRAY['shedlock_extend(''m'', ''1 h'')', 'shedlock_release(''m'')',
+            'shedlock_guard(''m'')', 'shedlock_complete(''m'')']);
+        -- The token of these rows, and its neighbours. Completing a lease that has run out is left out, because its
+        -- WARNING depends on the clock.
         PERFORM ask_in(state, ARRAY(
             SELECT format(call, token) FROM unnest(ARRAY[1767225600000000, 1767225600000001, 1767225599999999]) token,
-                unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_release_token(''m'', %s)', 'shedlock_guard_token(''m'', %s)', 'shedlock_complete_token(''m'', %s)']) call
+                unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_release_token(''m'', %s)',
+                    'shedlock_guard_token(''m'', %s)', 'shedlock_complete_token(''m'', %s)']) call
              WHERE state.state <> 'run out' OR token <> 1767225600000000 OR call !~ 'complete'));
     END LOOP;
 END $$;
@@ -70,10 +78,15 @@ DO $$
 DECLARE
     state states;
 BEGIN
-    FOR state IN SELECT * FROM states WHERE states.state IN ('held by a token', 'held by Java', 'never held', 'held since infinity') ORDER BY no LOOP
+    FOR state IN
+        SELECT * FROM states
+         WHERE states.state IN ('held by a token', 'held by Java', 'never held', 'held since infinity')
+         ORDER BY no
+    LOOP
         PERFORM ask_in(state, ARRAY(
             SELECT format(call, token) FROM unnest(ARRAY[0, 9223372036854775806, -9223372036854775807]) token,
-                unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_release_token(''m'', %s)', 'shedlock_guard_token(''m'', %s)', 'shedlock_complete_token(''m'', %s)']) call));
+                unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_release_token(''m'', %s)',
+                    'shedlock_guard_token(''m'', %s)', 'shedlock_complete_token(''m'', %s)']) call));
     END LOOP;
 END $$;
 DELETE FROM shedlock;
@@ -83,9 +96,13 @@ DO $$
 DECLARE
     command text;
 BEGIN
-    FOREACH command IN ARRAY ARRAY['shedlock_acquire('''', ''1 h'')', 'shedlock_acquire('''', ''1 h'', tick => ''2026-01-03'')', 'shedlock_acquire_token('''', ''1 h'')',
-        'shedlock_extend('''', ''1 h'')', 'shedlock_extend_token('''', 1, ''1 h'')', 'shedlock_release('''')', 'shedlock_release_token('''', 1)', 'shedlock_guard('''')',
-        'shedlock_complete('''')', 'shedlock_pause('''')', 'shedlock_resume('''')', 'shedlock_force_release('''')', 'shedlock_forget('''')'] LOOP
+    FOREACH command IN ARRAY ARRAY[
+        'shedlock_acquire('''', ''1 h'')', 'shedlock_acquire('''', ''1 h'', tick => ''2026-01-03'')',
+        'shedlock_acquire_token('''', ''1 h'')', 'shedlock_extend('''', ''1 h'')',
+        'shedlock_extend_token('''', 1, ''1 h'')', 'shedlock_release('''')', 'shedlock_release_token('''', 1)',
+        'shedlock_guard('''')', 'shedlock_complete('''')', 'shedlock_pause('''')', 'shedlock_resume('''')',
+        'shedlock_force_release('''')', 'shedlock_forget('''')']
+    LOOP
         RAISE INFO '% -> %', command, answer('SELECT ' || command);
     END LOOP;
 END $$;

@@ -1,5 +1,8 @@
--- I12 in depth: subtransactions, exception blocks, functions in functions, cursors. Whatever is rolled back never happened.
-CREATE FUNCTION held() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(name, ' ' ORDER BY name) FROM shedlock_locks WHERE state = 'held' $$;
+-- I12 in depth: subtransactions, exception blocks, functions in functions, cursors. Whatever is rolled
+-- back never happened.
+CREATE FUNCTION held() RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(name, ' ' ORDER BY name) FROM shedlock_locks WHERE state = 'held'
+$$;
 CREATE FUNCTION acquire_and_fail(name text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM shedlock_acquire(acquire_and_fail.name, '1 h');
@@ -29,13 +32,16 @@ BEGIN
 END $$;
 BEGIN;
 SELECT deep(80);
-SELECT count(*) FILTER (WHERE name LIKE 'level%') AS kept, count(*) FILTER (WHERE name LIKE 'undone%') AS undone FROM shedlock;
+SELECT count(*) FILTER (WHERE name LIKE 'level%') AS kept, count(*) FILTER (WHERE name LIKE 'undone%') AS undone
+  FROM shedlock;
 -- Our own transaction sees the locks at any depth: still held, extended, released.
-SELECT shedlock_acquire('level 80', '1 h') AS again, shedlock_extend('level 1', '2 h') AS extended, shedlock_release('level 2') AS released;
+SELECT shedlock_acquire('level 80', '1 h') AS again, shedlock_extend('level 1', '2 h') AS extended,
+       shedlock_release('level 2') AS released;
 ROLLBACK;
 SELECT held();
 
--- An extend and a release in a block that fails are rolled back, while the acquire before it stays; a second attempt works.
+-- An extend and a release in a block that fails are rolled back, while the acquire before it stays; a
+-- second attempt works.
 SELECT shedlock_acquire('a', '1 h');
 DO $$
 DECLARE
@@ -76,15 +82,23 @@ BEGIN
 END $$;
 SELECT array_agg(n ORDER BY n) AS own, held() FROM own;
 -- Functions in functions, in a CTE, in DML and its RETURNING, in a SQL function, as a default.
-CREATE FUNCTION outermost(name text) RETURNS text LANGUAGE sql AS $$ SELECT CASE WHEN shedlock_acquire(name, '1 h') THEN 'got ' || name ELSE 'no ' || name END $$;
-WITH first AS MATERIALIZED (SELECT outermost('d') AS said), second AS MATERIALIZED (SELECT said, outermost('d') AS again FROM first)
+CREATE FUNCTION outermost(name text) RETURNS text LANGUAGE sql AS $$
+    SELECT CASE WHEN shedlock_acquire(name, '1 h') THEN 'got ' || name ELSE 'no ' || name END
+$$;
+WITH first AS MATERIALIZED (SELECT outermost('d') AS said),
+     second AS MATERIALIZED (SELECT said, outermost('d') AS again FROM first)
 SELECT * FROM second;
 CREATE TABLE job (name text, got boolean DEFAULT shedlock_acquire('by default', '1 h'));
 INSERT INTO job (name) VALUES ('x') RETURNING got, shedlock_release('by default') AS released;
-CREATE FUNCTION at_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.got := shedlock_acquire(NEW.name, '1 h'); RETURN NEW; END $$;
+CREATE FUNCTION at_insert() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.got := shedlock_acquire(NEW.name, '1 h');
+    RETURN NEW;
+END $$;
 CREATE TRIGGER t BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION at_insert();
 INSERT INTO job VALUES ('by trigger'), ('by trigger') RETURNING got;
--- Cursors: a fetch acquires the locks of its rows. If the cursor is WITH HOLD, the commit acquires those of all other rows. Rows whose fetch was rolled back to a savepoint are not fetched again.
+-- Cursors: a fetch acquires the locks of its rows. If the cursor is WITH HOLD, the commit acquires those of all other
+-- rows. Rows whose fetch was rolled back to a savepoint are not fetched again.
 BEGIN;
 DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n, shedlock_acquire('cursor ' || n, '1 h') FROM generate_series(1, 4) n;
 FETCH 2 FROM c;
@@ -111,16 +125,23 @@ BEGIN
     END LOOP;
 END $$;
 SELECT held();
--- The functions see what the same command has done to the table: a WITH clause that updates, inserts or deletes the row.
+-- The functions see what the same command has done to the table: a WITH clause that updates, inserts or deletes the
+-- row.
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'cursor 1';
-WITH u AS (UPDATE shedlock SET locked_by = locked_by WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') FROM u;
-WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_acquire(name, '1 h') AS again, shedlock_extend(name, '1 h') FROM u;
+WITH u AS (UPDATE shedlock SET locked_by = locked_by WHERE name = 'cursor 1' RETURNING name)
+SELECT shedlock_acquire(name, '1 h') FROM u;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name)
+SELECT shedlock_acquire(name, '1 h') AS again, shedlock_extend(name, '1 h') FROM u;
 BEGIN;
-WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_guard(name) FROM u;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name)
+SELECT shedlock_guard(name) FROM u;
 COMMIT;
-WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name) SELECT shedlock_release(name), shedlock_force_release(name) FROM u;
-WITH i AS (INSERT INTO shedlock VALUES ('made', '2026-01-01', '2026-01-01', 'x') RETURNING name) SELECT shedlock_acquire(name, '1 h') FROM i;
-WITH d AS (DELETE FROM shedlock WHERE name = 'made' RETURNING name) SELECT shedlock_acquire(name, '1 h'), shedlock_release(name) FROM d;
+WITH u AS (UPDATE shedlock SET lock_until = lock_until WHERE name = 'cursor 1' RETURNING name)
+SELECT shedlock_release(name), shedlock_force_release(name) FROM u;
+WITH i AS (INSERT INTO shedlock VALUES ('made', '2026-01-01', '2026-01-01', 'x') RETURNING name)
+SELECT shedlock_acquire(name, '1 h') FROM i;
+WITH d AS (DELETE FROM shedlock WHERE name = 'made' RETURNING name)
+SELECT shedlock_acquire(name, '1 h'), shedlock_release(name) FROM d;
 SELECT count(*) FROM shedlock WHERE name = 'made';
 \set VERBOSITY terse
 WITH d AS (DELETE FROM shedlock WHERE name = 'made' RETURNING name) SELECT shedlock_release(name) FROM d;

@@ -1,5 +1,6 @@
--- In a parallel worker a guard would be forgotten, and the transaction would commit unguarded. So whatever changes or guards a lock
--- fails with 25000 there, and also in the leader. (That takes a function marked PARALLEL SAFE by mistake: ours are not.)
+-- In a parallel worker a guard would be forgotten, and the transaction would commit unguarded. So whatever changes or
+-- guards a lock fails with 25000 there, and also in the leader. (That takes a function marked PARALLEL SAFE by
+-- mistake: ours are not.)
 CREATE TABLE many AS SELECT g FROM generate_series(1, 10000) g;
 CREATE FUNCTION attempt(call text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS $$
 DECLARE
