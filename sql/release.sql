@@ -1,4 +1,5 @@
--- shedlock_release returns true if the lock was ours and live; the lock is then free, at once or when its at_least has passed (I5).
+-- shedlock_release returns true if the lock was ours and live; the lock is then free, at once or when its
+-- at_least has passed (I5).
 SELECT shedlock_acquire('r', '1 min');
 SELECT shedlock_release('r');
 SELECT state FROM shedlock_locks WHERE name = 'r';
@@ -22,7 +23,8 @@ SELECT pg_sleep(0.002);
 CREATE TABLE before AS SELECT ctid AS place, xmin AS writer, xmax AS locker, * FROM shedlock;
 \set VERBOSITY terse
 SELECT shedlock_release('x') AS expired;
-SELECT count(*) AS touched FROM shedlock s JOIN before b USING (name) WHERE s.ctid <> b.place OR s.xmin <> b.writer OR s.xmax <> b.locker;
+SELECT count(*) AS touched
+  FROM shedlock s JOIN before b USING (name) WHERE s.ctid <> b.place OR s.xmin <> b.writer OR s.xmax <> b.locker;
 UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h', locked_by = 'java-host' WHERE name = 'x';
 SELECT shedlock_release('x') AS of_java;
 SELECT name, locked_by FROM shedlock WHERE name = 'x';
@@ -48,7 +50,8 @@ SELECT shedlock_release('t');
 DROP TABLE before;
 DELETE FROM shedlock;
 
--- Our calls change synchronous_commit only for their own commit: afterwards the session's setting is as before, even if the commit fails.
+-- Our calls change synchronous_commit only for their own commit: afterwards the session's setting is as before, even if
+-- the commit fails.
 SET synchronous_commit = local;
 SELECT shedlock_acquire('durable', '1 min');
 SHOW synchronous_commit;

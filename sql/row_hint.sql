@@ -1,5 +1,6 @@
--- Each session remembers where it last saw the row of a name, and looks there first (extension/row_hint.hpp). Whatever has happened
--- to that row version since then, the answer must be the one that the index would give. The hint is stored before each change.
+-- Each session remembers where it last saw the row of a name, and looks there first (extension/row_hint.hpp). Whatever
+-- has happened to that row version since then, the answer must be the one that the index would give. The hint is stored
+-- before each change.
 SET client_min_messages = warning;
 TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
@@ -19,7 +20,8 @@ SELECT is_free('a');
 UPDATE shedlock SET name = 'b' WHERE name = 'a';
 SELECT is_free('b') AS b, is_free('a') AS a, is_free('b') AS b;
 
--- Deleted, and its line pointer reused by a row of another name: c, to which the hint belongs, is free, and d, which is there now, is not.
+-- Deleted, and its line pointer reused by a row of another name: c, to which the hint belongs, is free, and d, which is
+-- there now, is not.
 DELETE FROM shedlock;
 VACUUM shedlock;
 INSERT INTO shedlock VALUES ('c', 'infinity', now(), 'x');
