@@ -1,15 +1,18 @@
--- shedlock_stats: counters per name. The server of these tests has shedlock in shared_preload_libraries. (test/tap/operations.pl
--- tests a server without it.)
+-- shedlock_stats: counters per name. The server of these tests has shedlock in shared_preload_libraries.
+-- (test/tap/operations.pl tests a server without it.)
 SELECT shedlock_stats_reset();
 SELECT * FROM shedlock_stats;
-CREATE VIEW counts AS SELECT name, attempts, acquired, refused, released, extended, expired, lost FROM shedlock_stats ORDER BY name;
+CREATE VIEW counts AS
+SELECT name, attempts, acquired, refused, released, extended, expired, lost FROM shedlock_stats ORDER BY name;
 SELECT shedlock_acquire('a', '1 h'), shedlock_acquire('a', '1 h'), shedlock_extend('a', '2 h');
 SELECT pg_sleep(0.02);
 SELECT shedlock_release('a'), shedlock_acquire('a', '1 h'), shedlock_release('a');
 SELECT * FROM counts;
-SELECT longest_hold >= '20 ms' AS longest, total_hold >= longest_hold AS total, total_hold < '1 h' AS plausible, wait_time FROM shedlock_stats;
--- expired: an acquire found that the lease had run out. A lock that was released in time does not count, and neither does one
--- of a Java client, whose row does not say whether it was released.
+SELECT longest_hold >= '20 ms' AS longest, total_hold >= longest_hold AS total, total_hold < '1 h' AS plausible,
+       wait_time
+  FROM shedlock_stats;
+-- expired: an acquire found that the lease had run out. A lock that was released in time does not count, and neither
+-- does one of a Java client, whose row does not say whether it was released.
 SELECT shedlock_acquire('e', '1 ms');
 SELECT pg_sleep(0.002);
 SELECT shedlock_acquire('e', '1 min'), shedlock_release('e'), shedlock_acquire('e', '1 min');
@@ -32,14 +35,15 @@ SELECT shedlock_release_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('l', 9000000000000000000);
 SELECT shedlock_guard_token('never', 1);
 SELECT * FROM counts WHERE name IN ('l', 'never');
--- A completion counts as a release or, if the lock has been acquired again before the call or the commit, as lost. A lock that
--- was released as done is not lost.
+-- A completion counts as a release or, if the lock has been acquired again before the call or the commit, as lost. A
+-- lock that was released as done is not lost.
 SELECT shedlock_acquire_token('c', '1 h') AS token \gset
 SELECT shedlock_complete_token('c', :token);
 SELECT shedlock_complete_token('c', :token);
 SELECT shedlock_complete('never');
 SELECT shedlock_extend_token('c', :token, '1 h'), shedlock_release_token('c', :token);
-SELECT shedlock_acquire('c', '1 ms') AS again, shedlock_extend_token('c', :token, '1 h'), shedlock_release_token('c', :token), pg_sleep(0.002);
+SELECT shedlock_acquire('c', '1 ms') AS again, shedlock_extend_token('c', :token, '1 h'),
+       shedlock_release_token('c', :token), pg_sleep(0.002);
 SELECT * FROM counts WHERE name IN ('c', 'never');
 BEGIN;
 SELECT shedlock_complete('c'), shedlock_acquire_token('c', '1 ms') IS NOT NULL AS taken;

@@ -12,7 +12,9 @@ SELECT locked_at >= now() - interval '1 h' AS locked_now FROM shedlock_locks WHE
 -- The server's clock may be slightly behind the host's. locked_at is still the server's time.
 SELECT now() + interval '50 s' AS ahead \gset
 SELECT run_at('ahead', :'ahead'), shedlock_release('ahead');
-SELECT last_tick = :'ahead' AS is_the_tick, locked_at <= clock_timestamp() AND lock_until <= clock_timestamp() AS by_the_clock FROM shedlock_locks WHERE name = 'ahead';
+SELECT last_tick = :'ahead' AS is_the_tick,
+       locked_at <= clock_timestamp() AND lock_until <= clock_timestamp() AS by_the_clock
+  FROM shedlock_locks WHERE name = 'ahead';
 SELECT run_at('ahead', :'ahead') AS same_tick, run_at('ahead', :'ahead'::timestamptz - interval '1 s') AS before,
        run_at('ahead', :'ahead'::timestamptz + interval '1 us') AS next_tick;
 -- If a tick is not due, waiting for the lock is useless, so the answer comes at once, even while the lock is held.

@@ -1,9 +1,12 @@
 -- shedlock_acquire_token, shedlock_extend_token, shedlock_release_token: whoever has the token owns the lock.
 SELECT shedlock_acquire_token('a', '1 min') AS token \gset
-SELECT :token = (extract(epoch FROM locked_at) * 1000000)::bigint AS is_locked_at, locked_by LIKE '%#' || :token AS in_locked_by FROM shedlock;
+SELECT :token = (extract(epoch FROM locked_at) * 1000000)::bigint AS is_locked_at,
+       locked_by LIKE '%#' || :token AS in_locked_by
+  FROM shedlock;
 SELECT shedlock_acquire_token('a', '1 min') IS NULL AS refused;
 
--- I4: a wrong token does nothing, and the functions for sessions never touch a lock held by token, even in the session that acquired it.
+-- I4: a wrong token does nothing, and the functions for sessions never touch a lock held by token, even in the session
+-- that acquired it.
 SELECT shedlock_release_token('a', :token + 1);
 \set VERBOSITY terse
 SELECT shedlock_extend_token('a', :token - 1, '1 h');
@@ -41,7 +44,10 @@ SELECT shedlock_acquire_token('a', '1 min') AS third \gset
 SELECT :third > :second AS grows;
 SELECT shedlock_release_token('a', :third);
 -- ... after a Java client has had the lock ...
-UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP), locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host' WHERE name = 'a';
+UPDATE shedlock
+   SET lock_until = timezone('utc', CURRENT_TIMESTAMP), locked_at = timezone('utc', CURRENT_TIMESTAMP),
+       locked_by = 'host'
+ WHERE name = 'a';
 SELECT token AS java FROM shedlock_locks WHERE name = 'a' \gset
 SELECT pg_sleep(0.001);
 SELECT shedlock_acquire_token('a', '1 min') AS fourth \gset
@@ -62,9 +68,12 @@ SELECT state FROM shedlock_locks WHERE name = 'a';
 SELECT shedlock_acquire_token('h', '1 min', holder => 'nightly on web-1') AS t \gset
 SELECT locked_by = 'nightly on web-1#' || :t AS as_given FROM shedlock WHERE name = 'h';
 SELECT shedlock_acquire_token('long', '1 min', holder => repeat(E'\U0001F512', 300)) AS t \gset
-SELECT length(locked_by), locked_by = repeat(E'\U0001F512', 255 - 17) || '#' || :t AS cut FROM shedlock WHERE name = 'long';
+SELECT length(locked_by), locked_by = repeat(E'\U0001F512', 255 - 17) || '#' || :t AS cut
+  FROM shedlock WHERE name = 'long';
 SELECT holder = repeat(E'\U0001F512', 255 - 17) AS holder FROM shedlock_locks WHERE name = 'long';
-SELECT shedlock_acquire_token('fake', '1 min', holder => 'x' || (SELECT substring(locked_by, '/[^/]*$') FROM shedlock WHERE name = 's')) IS NOT NULL AS taken;
+SELECT shedlock_acquire_token('fake', '1 min',
+           holder => 'x' || (SELECT substring(locked_by, '/[^/]*$') FROM shedlock WHERE name = 's')) IS NOT NULL
+           AS taken;
 SELECT shedlock_release('fake');
 SET application_name = '';
 SELECT shedlock_acquire('anonymous', '1 min');
