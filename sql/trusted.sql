@@ -10,8 +10,8 @@ REVOKE ALL ON shedlock FROM regress_shedlock_app;
 ALTER EXTENSION shedlock SET SCHEMA public;
 DROP SCHEMA regress_hidden;
 
--- The extension is trusted: a role with CREATE on the database and on the schema may create the extension, and then read its
--- table and grant its use. That role owns the table; a superuser owns the functions.
+-- The extension is trusted: a role with CREATE on the database and on the schema may create the extension, and then
+-- read its table and grant its use. That role owns the table; a superuser owns the functions.
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 CREATE ROLE regress_shedlock_dba;
@@ -25,16 +25,21 @@ SELECT name, state FROM shedlock_locks;
 SELECT count(*) FROM shedlock;
 SELECT shedlock_grant('regress_shedlock_app');
 SELECT shedlock_grant('regress_shedlock_java', java => true);
-SELECT grantor::regrole, privilege_type FROM pg_class, aclexplode(relacl) WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole ORDER BY 2;
+SELECT grantor::regrole, privilege_type
+  FROM pg_class, aclexplode(relacl)
+ WHERE oid = 'shedlock'::regclass AND grantee = 'regress_shedlock_java'::regrole
+ ORDER BY 2;
 -- It can revoke as well, although it does not own the functions.
 SELECT shedlock_revoke('regress_shedlock_app'), shedlock_revoke('regress_shedlock_java', java => true);
 SELECT count(*) FROM pg_shdepend WHERE refobjid IN ('regress_shedlock_app'::regrole, 'regress_shedlock_java'::regrole);
-SELECT relname, relowner::regrole = current_user::regrole AS mine FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
+SELECT relname, relowner::regrole = current_user::regrole AS mine
+  FROM pg_class WHERE relname IN ('shedlock', 'shedlock_locks') ORDER BY 1;
 DROP EXTENSION shedlock;
 CREATE EXTENSION shedlock;
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- CREATE EXTENSION fails in a schema in which the role may not create a table, although its script, as a superuser, could.
+-- CREATE EXTENSION fails in a schema in which the role may not create a table, although its script, as a
+-- superuser, could.
 RESET ROLE;
 CREATE SCHEMA regress_closed;
 GRANT USAGE ON SCHEMA regress_closed TO regress_shedlock_dba;
@@ -52,12 +57,16 @@ CREATE EXTENSION shedlock;
 RESET ROLE;
 ALTER DEFAULT PRIVILEGES REVOKE ALL ON FUNCTIONS FROM regress_shedlock_app;
 ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM regress_shedlock_app, PUBLIC;
-SELECT p.proname FROM pg_proc p WHERE p.proname ~ '^shedlock' AND has_function_privilege('regress_shedlock_app', p.oid, 'EXECUTE');
-SELECT c.relname, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a WHERE c.relname ~ '^shedlock' AND a.grantee NOT IN (c.relowner, 'regress_shedlock_dba'::regrole);
+SELECT p.proname
+  FROM pg_proc p WHERE p.proname ~ '^shedlock' AND has_function_privilege('regress_shedlock_app', p.oid, 'EXECUTE');
+SELECT c.relname, a.privilege_type
+  FROM pg_class c, aclexplode(c.relacl) a
+ WHERE c.relname ~ '^shedlock' AND a.grantee NOT IN (c.relowner, 'regress_shedlock_dba'::regrole);
 SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- A function or a view that was planted in the place of one of our objects stops the installation instead of being used.
+-- A function or a view that was planted in the place of one of our objects stops the installation
+-- instead of being used.
 CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 \set VERBOSITY terse
 CREATE EXTENSION shedlock;

@@ -28,13 +28,15 @@ ROLLBACK;
 \set VERBOSITY default
 SELECT count(*) AS locks FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'shedlock'::regclass;
 
--- shedlock_wait_any, for the client library, tells which of several callers can have all their locks: at once if there is one.
+-- shedlock_wait_any, for the client library, tells which of several callers can have all their locks: at
+-- once if there is one.
 SELECT shedlock_acquire('held', '1 h');
 SELECT shedlock_stats_reset();
 SELECT shedlock_wait_any('{free, held, free, held, never seen}', '{1, 2, 3, 3, 4}', '1 min', 1) AS who;
 SELECT shedlock_wait_any('{held, free, held}', '{7, 8, 8}', '150 ms', 1) AS nobody;
 SELECT name, wait_time > '140 ms' AS waited, attempts FROM shedlock_stats WHERE name IN ('held', 'free') ORDER BY name;
--- It returns after half of statement_timeout. On a busy machine the timeout itself may come first; the second attempt has no timeout.
+-- It returns after half of statement_timeout. On a busy machine the timeout itself may come first; the second
+-- attempt has no timeout.
 CREATE FUNCTION ends_before_the_timeout() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM shedlock_wait_any('{held}', '{1}', '1 h', 1);

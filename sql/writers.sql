@@ -1,7 +1,9 @@
--- The locks are safe only if a single server writes the table. Citus, Spock, pgactive and PGD cannot be installed here, so their
--- catalogs are imitated, with the columns that we read. (The real Citus is tested by test/citus, where it is installed. The real
--- pglogical was tried by hand. A real subscription is in test/tap/operations.pl.)
-CREATE VIEW complaints AS SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
+-- The locks are safe only if a single server writes the table. Citus, Spock, pgactive and PGD cannot be installed here,
+-- so their catalogs are imitated, with the columns that we read. (The real Citus is tested by test/citus, where it is
+-- installed. The real pglogical was tried by hand. A real subscription is in test/tap/operations.pl.)
+CREATE VIEW complaints AS
+SELECT severity, finding, hint
+  FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 CREATE PROCEDURE install(extension name) LANGUAGE sql AS $$
     DELETE FROM pg_extension WHERE oid = 32767;
     INSERT INTO pg_extension VALUES (32767, extension, 10, 'public'::regnamespace, false, '1.0', NULL, NULL);
@@ -19,7 +21,8 @@ CREATE TABLE pg_catalog.pg_dist_node (nodeid int PRIMARY KEY, groupid int NOT NU
 CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass PRIMARY KEY);
 GRANT SELECT ON pg_catalog.pg_dist_local_group, pg_catalog.pg_dist_node, pg_catalog.pg_dist_partition TO PUBLIC;
 CALL install('citus');
--- Citus has triggers that invalidate pg_dist_local_group when the server's number (groupid) changes; here ALTER TABLE does.
+-- Citus has triggers that invalidate pg_dist_local_group when the server's number (groupid) changes; here
+-- ALTER TABLE does.
 CREATE PROCEDURE become(node int) LANGUAGE plpgsql SET allow_system_table_mods = on AS $$
 BEGIN
     DELETE FROM pg_dist_local_group;
@@ -27,7 +30,8 @@ BEGIN
     ALTER TABLE pg_catalog.pg_dist_local_group SET (fillfactor = 100);
 END
 $$;
--- An open session notices the new extension. A server without a number (pg_upgrade) or without workers is like any other.
+-- An open session notices the new extension. A server without a number (pg_upgrade) or without workers
+-- is like any other.
 SELECT shedlock_acquire('upgrading', '1 h');
 CALL become(0);
 SELECT shedlock_acquire('alone', '1 h');
@@ -55,7 +59,9 @@ SELECT * FROM complaints;
 SET client_min_messages = error;
 DROP EXTENSION shedlock CASCADE; DROP TABLE shedlock; CREATE EXTENSION shedlock;
 RESET client_min_messages;
-CREATE VIEW complaints AS SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
+CREATE VIEW complaints AS
+SELECT severity, finding, hint
+  FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 SELECT shedlock_acquire('new', '1 h');
 -- The coordinator again; the lock table has been distributed.
 CALL become(0);
@@ -78,7 +84,8 @@ INSERT INTO pg_subscription_rel SELECT oid, 'complaints'::regclass, 'r' FROM pg_
 SELECT * FROM complaints;
 INSERT INTO pg_subscription_rel SELECT oid, 'shedlock'::regclass, 'r' FROM pg_subscription;
 SELECT * FROM complaints;
--- The subscription can be seen even without the rights of a superuser. The doctor has the rights of its caller, and says what it could not read.
+-- The subscription can be seen even without the rights of a superuser. The doctor has the rights of its caller, and
+-- says what it could not read.
 CALL install('pgactive');
 CREATE SCHEMA pgactive;
 GRANT USAGE ON SCHEMA pgactive TO PUBLIC;
@@ -86,7 +93,8 @@ CREATE TABLE pgactive.pgactive_nodes (node_name text NOT NULL, node_status "char
 CREATE ROLE regress_ordinary;
 SELECT shedlock_grant('regress_ordinary');
 SET ROLE regress_ordinary;
-SELECT severity, finding, hint FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
+SELECT severity, finding, hint
+  FROM shedlock_doctor() WHERE finding !~ '^fsync is off| dead rows | session that is gone ';
 RESET ROLE;
 DROP OWNED BY regress_ordinary;
 DROP ROLE regress_ordinary;
@@ -118,7 +126,10 @@ DROP SCHEMA bdr CASCADE;
 -- With pg_tle any role can make an extension of such a name.
 CREATE ROLE regress_tle;
 CREATE SCHEMA bdr AUTHORIZATION regress_tle;
-CREATE FUNCTION bdr.trap() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
+CREATE FUNCTION bdr.trap() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'A TRAP RUNS AS %', current_user;
+END $$;
 CREATE VIEW bdr.node AS SELECT bdr.trap() AS node_id;
 SELECT * FROM complaints;
 ALTER SCHEMA bdr OWNER TO CURRENT_USER;
@@ -127,8 +138,8 @@ SELECT * FROM complaints;
 DROP SCHEMA bdr CASCADE;
 DROP ROLE regress_tle;
 
--- pglogical and Spock have the same catalogs. Without a subscription; a subscription to other tables; one that has copied ours; and one
--- that may bring our own changes back.
+-- pglogical and Spock have the same catalogs. Without a subscription; a subscription to other tables; one that has
+-- copied ours; and one that may bring our own changes back.
 CALL install('spock');
 CREATE SCHEMA spock;
 CREATE TABLE spock.subscription (sub_id oid PRIMARY KEY, sub_name name NOT NULL);
@@ -138,7 +149,8 @@ INSERT INTO spock.replication_set_table VALUES (1, 'shedlock');
 SELECT * FROM complaints;
 DELETE FROM spock.replication_set_table;
 INSERT INTO spock.subscription VALUES (1, 'from_b');
-INSERT INTO spock.local_sync_status VALUES (1, NULL, NULL), (1, 'public', 'complaints'), (1, 'elsewhere', 'shedlock'), (2, 'public', 'shedlock');
+INSERT INTO spock.local_sync_status VALUES
+    (1, NULL, NULL), (1, 'public', 'complaints'), (1, 'elsewhere', 'shedlock'), (2, 'public', 'shedlock');
 SELECT * FROM complaints;
 INSERT INTO spock.local_sync_status VALUES (1, 'public', 'shedlock');
 SELECT * FROM complaints;
@@ -153,7 +165,10 @@ SELECT * FROM complaints;
 -- If pglogical is not installed, objects in a schema of that name may be a trap.
 DELETE FROM pg_extension WHERE oid = 32767;
 DROP TABLE pglogical.subscription;
-CREATE FUNCTION pglogical.trap() RETURNS name LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'A TRAP RUNS AS %', current_user; END $$;
+CREATE FUNCTION pglogical.trap() RETURNS name LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'A TRAP RUNS AS %', current_user;
+END $$;
 CREATE VIEW pglogical.subscription AS SELECT 1::oid AS sub_id, pglogical.trap() AS sub_name;
 SELECT * FROM complaints;
 SET client_min_messages = error;
