@@ -2,6 +2,10 @@
 # Prints extension/shedlock.sql. Each line "-- include NAME" becomes section NAME of portable/shedlock.sql: the lines between
 # "-- shared: NAME" and "-- end: NAME", adapted to the extension. All copies of a section must be equal. Sections may be nested.
 # Every outermost one must be included, and anything else that looks like a mark is an error.
+#
+# Each line "-- declare FUNCTION" becomes a function in C with the arguments and the result that it has in
+# portable/shedlock.sql. "and SYMBOL" adds its twin for several names, and what follows a colon replaces VOLATILE PARALLEL
+# UNSAFE.
 
 function fail(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what >"/dev/stderr"
@@ -36,6 +40,32 @@ function for_extension(line) {
     return line
 }
 
+function declare(name, symbol, attributes) {
+    if (!(name in declaration))
+        fail("there is no such function: " name)
+    if (declaration[name] ~ /^CREATE PROCEDURE/)
+        attributes = ""
+    gsub(/^ *| *$/, " ", attributes)
+    printf "%s    LANGUAGE c%sAS \047MODULE_PATHNAME\047;\n", declaration[name], attributes
+    if (symbol == "")
+        return
+    if (!sub(/\([ \n]*name text/, "&[]", declaration[name]))
+        fail("the first argument of " name " is not a name")
+    printf "\n%s    LANGUAGE c%sAS \047MODULE_PATHNAME\047, \047%s\047;\n", declaration[name], attributes, symbol
+}
+
+NR == FNR && /^CREATE OR REPLACE (FUNCTION|PROCEDURE) shedlock_[a-z]/ {
+    declared = $5
+    sub(/\(.*/, "", declared)
+    declaration[declared] = ""
+}
+NR == FNR && declared != "" {
+    if ($0 ~ /^ +LANGUAGE /)
+        declared = ""
+    else
+        declaration[declared] = declaration[declared] for_extension($0) "\n"
+}
+
 NR == FNR && /^-- shared: [A-Z][a-z]*( -+)?$/ {
     begin($3)
     next
@@ -61,6 +91,16 @@ tolower($0) ~ /^[ \t]*--[ \t]*include([ \t]|$)/ {
         fail("there is no such section: " $0)
     included[name] = 1
     printf "%s", section[name]
+    next
+}
+tolower($0) ~ /^[ \t]*--[ \t]*declare([ \t]|$)/ {
+    if ($0 !~ /^-- declare shedlock_[a-z_]+( and shedlock_[a-z_]+)?(: [A-Z].*)?$/)
+        fail("this is no declaration: " $0)
+    attributes = "VOLATILE PARALLEL UNSAFE"
+    if ((colon = index($0, ": ")) > 0)
+        attributes = substr($0, colon + 2)
+    sub(/:.*/, "", $0)
+    declare($3, $5, attributes)
     next
 }
 { print }

@@ -117,155 +117,51 @@ DROP FUNCTION shedlock_make_or_adopt_table();
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_acquire(
-    name text,
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    ends_with_session boolean DEFAULT false
-) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_acquire(
-    name text[],
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    ends_with_session boolean DEFAULT false
-) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_all';
-
-CREATE FUNCTION shedlock_acquire_token(
-    name text,
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    holder text DEFAULT NULL,
-    ends_with_session boolean DEFAULT false
-) RETURNS bigint
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_acquire_token(
-    name text[],
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    holder text DEFAULT NULL,
-    ends_with_session boolean DEFAULT false
-) RETURNS bigint
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_acquire_token_all';
+-- declare shedlock_acquire and shedlock_acquire_all
+-- declare shedlock_acquire_token and shedlock_acquire_token_all
 
 -- Wait ----------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+-- declare shedlock_wait_any
+-- declare shedlock_end_wait
 
 -- Extend --------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_all';
-
-CREATE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
-                                      nowait boolean DEFAULT false) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL,
-                                      nowait boolean DEFAULT false) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_extend_token_all';
+-- declare shedlock_extend and shedlock_extend_all
+-- declare shedlock_extend_token and shedlock_extend_token_all
 
 -- Release -------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_all';
-
-CREATE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
-    RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
-    RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_release_token_all';
+-- declare shedlock_release and shedlock_release_all
+-- declare shedlock_release_token and shedlock_release_token_all
 
 -- Guard ---------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_guard(name text) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_guard_token(name text, token bigint) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+-- declare shedlock_guard
+-- declare shedlock_guard_token
 
 -- Complete ------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_complete(name text) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_complete(name text[]) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_complete_all';
-
-CREATE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'shedlock_complete_token_all';
+-- declare shedlock_complete and shedlock_complete_all
+-- declare shedlock_complete_token and shedlock_complete_token_all
 
 -- include Ticks
 
 -- Run -----------------------------------------------------------------------------------------------------------------
 
-CREATE PROCEDURE shedlock_run(
-    name text,
-    command text,
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    INOUT executed boolean DEFAULT NULL
-)
-    LANGUAGE c AS 'MODULE_PATHNAME';
+-- declare shedlock_run
 
 -- Intervene -----------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_force_release(name text) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_forget(name text) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION shedlock_resume(name text) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+-- declare shedlock_force_release
+-- declare shedlock_forget
+-- declare shedlock_pause
+-- declare shedlock_resume
 
 -- See -----------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION shedlock_session_alive(session text) RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_session_alive(text) IS
-'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still running. NULL on a standby, and for a session of another server.';
-
-CREATE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text, OUT has_counters boolean)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_inspect() IS
-'For shedlock_doctor: the lock table, or why it cannot be one; and whether shedlock_stats can be read.';
+-- declare shedlock_session_alive: VOLATILE PARALLEL SAFE
+-- declare shedlock_inspect
 
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
@@ -276,28 +172,15 @@ CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
 'For the functions: leads to the lock table wherever it is. It is never read.';
 
-CREATE FUNCTION shedlock_rows(names text[],
-    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
-    OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
-) RETURNS SETOF record
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_rows(text[]) IS
-'For shedlock_locks: the lock table''s rows, or at least those of these names, after a check of its shape (SQLSTATE 55000).';
+-- declare shedlock_rows
 
 -- include Locks
 
-CREATE FUNCTION shedlock_stats_rows(
-    OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
-    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
-) RETURNS SETOF record
-    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION shedlock_stats_rows() IS
-'For the view shedlock_stats.';
+-- declare shedlock_stats_rows: VOLATILE PARALLEL SAFE
 
 CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 
-CREATE FUNCTION shedlock_stats_reset() RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+-- declare shedlock_stats_reset
 
 CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'extension', '1.0' $$;
@@ -307,8 +190,7 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 -- include Protect
 
 -- Creates and drops the trigger with the rights of the functions' owner, because the table may belong to another role.
-CREATE FUNCTION shedlock_protect("on" boolean DEFAULT true) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME';
+-- declare shedlock_protect: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 
 -- include Grant
 

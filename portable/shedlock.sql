@@ -24,7 +24,8 @@
 --
 -- What stands between "-- shared: NAME" and "-- end: NAME" belongs to both editions: make copies it to where
 -- extension/shedlock.sql says "-- include NAME". There CREATE OR REPLACE becomes CREATE, '@extschema@' becomes a lookup,
--- because the extension may be moved to another schema, and @here@ vanishes. There, too, code that runs with rights that its
+-- because the extension may be moved to another schema, and @here@ vanishes. The declarations of the other functions, with
+-- their arguments and defaults, are copied to "-- declare NAME". There, too, code that runs with rights that its
 -- caller does not have looks up no name outside pg_catalog: PostgreSQL looks a name up again after it has waited for a lock
 -- on what the name meant, and then the name may mean something else (test/tap/rights.pl).
 
@@ -148,6 +149,196 @@ BEGIN
     PERFORM set_config('search_path', home || ', pg_temp', true); -- everything below is created there
 END
 $$;
+
+-- Texts ---------------------------------------------------------------------------------------------------------------
+
+-- A rule that several functions need is a function of its own, unless that would be too slow: in PL/pgSQL the call of a
+-- function costs as much as five operators. Then it is a text, which the last block puts in the place of @NAME@ in every
+-- function. A text uses the variables of the function.
+
+-- What a shedlock__row has.
+DO $$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.columns',
+        's.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at', true);
+END
+$$;
+
+-- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every microsecond and
+-- every character: is_exact is true. It is false if they do not, and then this must be undone. It is NULL if nothing was
+-- written, and then shedlock__try must decide.
+--
+-- The usual acquire: one name, no tick, no at_least, and the last run was done. It decides only what is beyond doubt.
+-- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing, and months, whose
+-- length depends on the date, so that '2 months -60 days' is equal to '0' and is not nothing. interval_send gives the
+-- microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less than 2283 years of microseconds, less
+-- than 65536 days, no months, and nothing negative.
+DO $do$
+DECLARE
+    take CONSTANT text := $text$UPDATE @extschema@.shedlock s
+       SET lock_until = now + at_most,
+           locked_at = now,
+           locked_by = @holder@ || ending,
+           lock_at_least_until = @kept_until@,
+           last_tick = COALESCE(@asked_tick@, GREATEST(s.last_tick, now))@done_tick@
+     WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
+       AND (@asked_tick@ IS NULL OR @asked_tick@ > GREATEST(s.last_tick, s.locked_at) AND @asked_tick@ <> now)
+       AND @is_usual@
+    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@ INTO is_exact;$text$;
+    usual CONSTANT text := $text$IF name COLLATE "default" <> '' AND at_most >= interval '1 ms'
+       AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
+       AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
+       AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+        DECLARE
+            lock_name CONSTANT text COLLATE "default" := name; -- name COLLATE "default" in the queries would not find the index
+            is_refused boolean;
+            now timestamp;
+            token bigint;
+            ending text COLLATE "default";
+            is_exact boolean;
+        BEGIN
+            SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE ALL ('{%!%,%&%}') INTO is_refused
+              FROM @extschema@.shedlock s
+             WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
+            IF NOT FOUND THEN
+                BEGIN -- as in shedlock__try
+                    PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
+                    IF FOUND THEN
+                        now := clock_timestamp() AT TIME ZONE interval '0';
+                        @identify@
+                        @take@
+                        IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
+                            RETURN @granted@;
+                        ELSIF is_exact THEN
+                            PERFORM @extschema@.shedlock__require_durability();
+                            RETURN @granted@;
+                        ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
+                            token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry,
+                                @kind@::text, holder);
+                            is_exact := true;
+                            IF token IS NOT NULL THEN
+                                RETURN @granted@;
+                            END IF;
+                        END IF;
+                    END IF;
+                    RAISE SQLSTATE 'SL0NO';
+                EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected
+                     OR string_data_right_truncation OR datetime_field_overflow OR read_only_sql_transaction THEN
+                    NULL;
+                END;
+            ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
+                RETURN @refused@;
+            END IF;
+        END;
+    END IF;$text$;
+    default_holder CONSTANT text := $text$concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                              '@', COALESCE(host(inet_client_addr()), '[local]'))$text$;
+    short_holder CONSTANT text := $text$left(COALESCE(NULLIF(holder, ''), @default@), 255 - length(ending))$text$;
+    part record;
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.take', take, true),
+            pg_catalog.set_config('shedlock_portable.usual_acquire', usual, true),
+            pg_catalog.set_config('shedlock_portable.usual_acquire_token', usual, true);
+    FOR part IN
+        SELECT * FROM (VALUES
+            ('take', 'holder', short_holder),
+            ('take', 'default', default_holder),
+            ('take', 'kept_until', 'now + at_least'),
+            ('take', 'asked_tick', 'asked_tick'),
+            ('take', 'done_tick', $text$,
+           last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
+                                 ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END$text$),
+            ('take', 'is_usual', 'true'),
+            ('usual_acquire', 'take', take),
+            ('usual_acquire', 'identify', $text$ending := concat('/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+                                         (extract(epoch FROM now) * 1000000)::bigint);$text$),
+            ('usual_acquire', 'holder', default_holder),
+            ('usual_acquire', 'kept_until', 'now'),
+            ('usual_acquire', 'asked_tick', 'NULL::timestamp'),
+            ('usual_acquire', 'done_tick', ''),
+            -- Before the first call of shedlock__session the end would be /PID.:TOKEN.
+            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'$text$),
+            ('usual_acquire', 'granted', 'is_exact'),
+            ('usual_acquire', 'refused', 'false'),
+            ('usual_acquire', 'kind', $text$':'$text$),
+            ('usual_acquire_token', 'take', take),
+            ('usual_acquire_token', 'identify', $text$token := (extract(epoch FROM now) * 1000000)::bigint;
+                        ending := '#' || token;$text$),
+            ('usual_acquire_token', 'holder', short_holder),
+            ('usual_acquire_token', 'default', default_holder),
+            ('usual_acquire_token', 'kept_until', 'now'),
+            ('usual_acquire_token', 'asked_tick', 'NULL::timestamp'),
+            ('usual_acquire_token', 'done_tick', ''),
+            ('usual_acquire_token', 'is_usual', $text$s.locked_at <= s.last_done_tick AND current_setting('citus.version', true) IS NULL$text$),
+            ('usual_acquire_token', 'granted', 'token'),
+            ('usual_acquire_token', 'refused', 'NULL'),
+            ('usual_acquire_token', 'kind', $text$'#'$text$)) v (name, mark, form)
+    LOOP
+        PERFORM pg_catalog.set_config('shedlock_portable.' || part.name,
+            pg_catalog.replace(pg_catalog.current_setting('shedlock_portable.' || part.name), '@' || part.mark || '@', part.form), true);
+    END LOOP;
+END
+$do$;
+
+-- The usual extend.
+DO $do$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.usual_extend', $text$
+    IF name COLLATE "default" <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days'
+       AND date_trunc('month', at_most) = interval '0' AND at_least IS NULL AND NOT nowait
+       AND current_setting('transaction_read_only') = 'off' THEN
+        IF @extschema@.shedlock__extend_one(name COLLATE "default", kind, token, at_most) THEN
+            RETURN true;
+        END IF;
+    END IF;
+$text$, true);
+END
+$do$;
+
+-- The usual release: done, and at_least has passed. The clock is read before the row is locked, as in shedlock__extend_one.
+-- Everything else is left to shedlock__change, also a locked_at that is no token, which is an error here.
+DO $do$
+DECLARE
+    usual CONSTANT text := $text$
+    IF done AND @is_usual@ AND name COLLATE "default" <> '' THEN
+        DECLARE
+            lock_name CONSTANT text COLLATE "default" := name;
+            now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
+            is_exact boolean;
+            had_tick boolean;
+        BEGIN -- as in shedlock__change
+            UPDATE @extschema@.shedlock s
+               SET lock_until = now,
+                   lock_at_least_until = NULL,
+                   last_done_tick = s.last_tick,
+                   last_done_at = now
+             WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
+               AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
+               AND @is_owner@
+            RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
+                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
+            IF is_exact AND NOT had_tick THEN
+                RETURN is_exact;
+            ELSIF is_exact THEN
+                PERFORM @extschema@.shedlock__require_durability();
+                RETURN is_exact;
+            END IF;
+            RAISE SQLSTATE 'SL0NO';
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
+            NULL;
+        END;
+    END IF;
+$text$;
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
+        replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
+            $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+                   (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
+    PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
+        replace(replace(usual, '@is_usual@', $text$NOT nowait AND current_setting('citus.version', true) IS NULL$text$), '@is_owner@',
+            $text$s.locked_by COLLATE "default" LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token$text$), true);
+END
+$do$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
@@ -727,7 +918,7 @@ DECLARE
     seized @extschema@.shedlock__row[];
 BEGIN
     SELECT array_agg(l.r) INTO seized
-      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+      FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) FOR NO KEY UPDATE SKIP LOCKED) l;
     RETURN CASE WHEN cardinality(seized) = cardinality(names) THEN seized END;
 END
@@ -791,7 +982,7 @@ $$;
 -- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
 -- lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it or it is missing.
 -- For columns that do not hold every microsecond or every character it raises string_data_right_truncation.
-CREATE OR REPLACE FUNCTION shedlock__take_one(name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
+CREATE OR REPLACE FUNCTION shedlock__take_one(lock_name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -804,25 +995,14 @@ BEGIN
     IF kind <> '#' THEN
         session := @extschema@.shedlock__session();
     END IF;
-    PERFORM FROM @extschema@.shedlock s WHERE s.name = shedlock__take_one.name FOR NO KEY UPDATE SKIP LOCKED;
+    PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     now := clock_timestamp() AT TIME ZONE interval '0';
     token := @extschema@.shedlock__number(now);
     ending := concat(session, kind, token);
-    UPDATE @extschema@.shedlock s
-       SET lock_until = now + at_most,
-           locked_at = now,
-           locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
-                                     '@', COALESCE(host(inet_client_addr()), '[local]'))), 255 - length(ending)) || ending,
-           lock_at_least_until = now + at_least,
-           last_tick = COALESCE(asked_tick, GREATEST(s.last_tick, now)),
-           last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
-                                 ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END
-     WHERE s.name = shedlock__take_one.name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
-       AND (asked_tick IS NULL OR asked_tick > GREATEST(s.last_tick, s.locked_at) AND asked_tick <> now)
-    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now + at_least INTO is_exact;
+    @take@
     IF is_exact IS NULL THEN
         RETURN NULL;
     ELSIF NOT is_exact THEN
@@ -851,7 +1031,7 @@ BEGIN
     END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
-    FOR seen IN SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+    FOR seen IN SELECT @columns@
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
@@ -981,80 +1161,13 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
-    is_refused boolean;
-    now timestamp;
-    ending text COLLATE "default";
-    is_exact boolean;
+    holder text; -- the default
 BEGIN
     @here@
-    -- The usual call: one name, no tick, no at_least, and the last run was done and had no tick. It is written out here,
-    -- because in PL/pgSQL the call of a function costs as much as five operators. It decides only what is beyond doubt.
-    -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing; columns that do not
-    -- hold every microsecond; and months, whose length depends on the date, so that '2 months -60 days' is equal to '0' and is
-    -- not nothing. interval_send gives the microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less
-    -- than 2283 years of microseconds, less than 65536 days, no months, and nothing negative.
-    IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
-       AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE ALL ('{%!%,%&%}') INTO is_refused
-          FROM @extschema@.shedlock s
-         WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
-        IF NOT FOUND THEN
-            BEGIN -- as in shedlock__try
-                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
-                IF FOUND THEN
-                    now := clock_timestamp() AT TIME ZONE interval '0';
-                    ending := concat('@', COALESCE(host(inet_client_addr()), '[local]'), '/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true),
-                                     ':', (extract(epoch FROM now) * 1000000)::bigint);
-                    UPDATE @extschema@.shedlock s
-                       SET lock_until = now + at_most,
-                           locked_at = now,
-                           locked_by = COALESCE(NULLIF(current_setting('application_name'), ''), session_user) || ending,
-                           lock_at_least_until = now,
-                           last_tick = GREATEST(s.last_tick, now)
-                     WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_at <= s.last_done_tick
-                       AND s.locked_by IS NOT NULL AND ending NOT LIKE '%._________________' -- is false if the setting is empty: ".", ":", sixteen digits
-                    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now INTO is_exact;
-                    IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
-                        RETURN is_exact;
-                    ELSIF is_exact THEN
-                        PERFORM @extschema@.shedlock__require_durability();
-                        RETURN is_exact;
-                    ELSIF is_exact IS NULL AND @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry, ':'::text, NULL::text)
-                              IS NOT NULL THEN
-                        RETURN true; -- the row was locked all the time (see shedlock__try)
-                    END IF;
-                END IF;
-                RAISE SQLSTATE 'SL0NO';
-            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected OR string_data_right_truncation
-                 OR datetime_field_overflow OR read_only_sql_transaction THEN
-                NULL;
-            END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
-            RETURN false;
-        END IF;
-    END IF;
+    @usual_acquire@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(lock_name), at_most, at_least, wait, tick, retry,
-        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_acquire(
-    name text[],
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    ends_with_session boolean DEFAULT false
-) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
-        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, NULL::text) IS NOT NULL;
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait, tick, retry,
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, holder) IS NOT NULL;
 END
 $$;
 
@@ -1070,78 +1183,11 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
-DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
-    is_refused boolean;
-    now timestamp;
-    token bigint;
-    is_exact boolean;
 BEGIN
     @here@
-    -- The usual call, as in shedlock_acquire.
-    IF lock_name <> '' AND at_most >= interval '1 ms' AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
-       AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
-        SELECT s.locked_at IS NOT NULL AND s.locked_by COLLATE "default" NOT LIKE ALL ('{%!%,%&%}') INTO is_refused
-          FROM @extschema@.shedlock s
-         WHERE s.name = lock_name AND s.lock_until > clock_timestamp() AT TIME ZONE interval '0';
-        IF NOT FOUND THEN
-            BEGIN -- as in shedlock__try
-                PERFORM FROM @extschema@.shedlock s WHERE s.name = lock_name FOR NO KEY UPDATE SKIP LOCKED;
-                IF FOUND THEN
-                    now := clock_timestamp() AT TIME ZONE interval '0';
-                    token := (extract(epoch FROM now) * 1000000)::bigint;
-                    UPDATE @extschema@.shedlock s
-                       SET lock_until = now + at_most,
-                           locked_at = now,
-                           locked_by = left(COALESCE(NULLIF(holder, ''), concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
-                                                                                '@', COALESCE(host(inet_client_addr()), '[local]'))), 238) || '#' || token,
-                           lock_at_least_until = now,
-                           last_tick = GREATEST(s.last_tick, now)
-                     WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_at <= s.last_done_tick
-                       AND s.locked_by IS NOT NULL AND current_setting('citus.version', true) IS NULL
-                    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = now INTO is_exact;
-                    IF is_exact AND current_setting('synchronous_commit') = 'on' THEN
-                        RETURN token;
-                    ELSIF is_exact THEN
-                        PERFORM @extschema@.shedlock__require_durability();
-                        RETURN token;
-                    ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
-                        token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry, '#'::text, holder);
-                        IF token IS NOT NULL THEN
-                            RETURN token;
-                        END IF;
-                    END IF;
-                END IF;
-                RAISE SQLSTATE 'SL0NO';
-            EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected OR string_data_right_truncation
-                 OR datetime_field_overflow OR read_only_sql_transaction THEN
-                NULL;
-            END;
-        ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
-            RETURN NULL;
-        END IF;
-    END IF;
+    @usual_acquire_token@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(lock_name), at_most, at_least, wait, tick, retry,
-        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_acquire_token(
-    name text[],
-    at_most interval DEFAULT NULL,
-    at_least interval DEFAULT '0',
-    wait interval DEFAULT '0',
-    tick timestamptz DEFAULT NULL,
-    retry boolean DEFAULT false,
-    holder text DEFAULT NULL,
-    ends_with_session boolean DEFAULT false
-) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__names(name COLLATE "default"), at_most, at_least, wait, tick, retry,
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait, tick, retry,
         CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
 END
 $$;
@@ -1222,6 +1268,22 @@ BEGIN
 END
 $$;
 
+-- Writes a release over leases that we have locked.
+CREATE OR REPLACE FUNCTION shedlock__write_release(names text[], now timestamp, done boolean) RETURNS void
+    LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    unit CONSTANT interval := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
+BEGIN
+    UPDATE @extschema@.shedlock s
+       SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
+           lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
+           last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
+           last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
+     WHERE s.name = ANY (names);
+END
+$$;
+
 -- Extends to at_most from now, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows;
 -- with nowait it gives NULL instead. Without `tell` there is no WARNING.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
@@ -1245,11 +1307,11 @@ BEGIN
     BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
         IF nowait THEN
             SELECT array_agg(l.r) INTO seized
-              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+              FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
                       FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED) l;
         ELSE
             SELECT array_agg(l.r) INTO seized
-              FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+              FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
                       FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         END IF;
         now := clock_timestamp() AT TIME ZONE 'UTC';
@@ -1277,15 +1339,10 @@ BEGIN
             RAISE SQLSTATE 'SL0NO';
         END IF;
 
-        unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
         IF at_most IS NULL THEN
-            UPDATE @extschema@.shedlock s
-               SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
-                   lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
-                   last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
-                   last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
-             WHERE s.name = ANY (names);
+            PERFORM @extschema@.shedlock__write_release(names, now, done);
         ELSE
+            unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
             PERFORM @extschema@.shedlock__mark(names);
             UPDATE @extschema@.shedlock s
                SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
@@ -1315,16 +1372,17 @@ END
 $$;
 
 -- Extends one lock that certainly belongs to the caller and is live. False only means that shedlock__change must decide. The
--- lock belongs to the session or, if that is empty, to the token.
+-- kind says whether the lock belongs to this session or to the token.
 --
 -- The clock is read before the row is locked, which saves the statement that locks it. So the lease must last for
 -- another second, and an UPDATE that took longer is undone. An at_least that has not passed is left to
 -- shedlock__change; so is a table on which shedlock_protect_row could take this for another client's UPDATE. Tokens have
 -- sixteen digits until 2286.
-CREATE OR REPLACE FUNCTION shedlock__extend_one(name text, session text, token bigint, at_most interval) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__extend_one(name text, kind text, token bigint, at_most interval) RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
+    session CONSTANT text := CASE kind WHEN ':' THEN @extschema@.shedlock__session() END;
     now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
     soon CONSTANT timestamp := now + interval '1 s';
     new_end timestamp;
@@ -1340,7 +1398,7 @@ BEGIN
          WHERE s.name = shedlock__extend_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
            AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
            AND right(s.locked_by COLLATE "default", 16) = @extschema@.shedlock__token_of(s.locked_at)::text
-           AND CASE WHEN session <> '' THEN right(left(s.locked_by COLLATE "default", -16), length(session) + 1) IN (session || ':', session || '!')
+           AND CASE kind WHEN ':' THEN right(left(s.locked_by COLLATE "default", -16), length(session) + 1) IN (session || ':', session || '!')
                     ELSE right(s.locked_by COLLATE "default", 17) = '#' || token END
         RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < LEAST(soon, new_end) INTO is_exact;
         IF is_exact IS NOT TRUE THEN
@@ -1369,103 +1427,39 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend(name text, at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind CONSTANT text := ':';
+    token CONSTANT bigint := NULL;
+    nowait CONSTANT boolean := false;
 BEGIN
     @here@
-    IF name COLLATE "default" <> '' AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
-       AND at_least IS NULL AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__extend_one(name COLLATE "default", @extschema@.shedlock__session(), NULL::bigint, at_most) THEN
-            RETURN true;
-        END IF;
-    END IF;
+    @usual_extend@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_extend(name text[], at_most interval, at_least interval DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, at_most, at_least, false);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), token, at_most, at_least, nowait);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind CONSTANT text := '#';
 BEGIN
     @here@
-    IF name COLLATE "default" <> '' AND token IS NOT NULL AND at_most >= interval '1 ms' AND at_most <= interval '52000000 days' AND date_trunc('month', at_most) = interval '0'
-       AND at_least IS NULL AND NOT nowait AND current_setting('transaction_read_only') = 'off' THEN
-        IF @extschema@.shedlock__extend_one(name COLLATE "default", ''::text, token, at_most) THEN
-            RETURN true;
-        END IF;
-    END IF;
+    @usual_extend@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
     RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text[], token bigint, at_most interval, at_least interval DEFAULT NULL,
-                                                 nowait boolean DEFAULT false) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
-DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
-    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
-    is_exact boolean;
-    had_tick boolean;
 BEGIN
     @here@
-    -- The usual call, written out as in shedlock_acquire. The clock is read before the row is locked, as in
-    -- shedlock__extend_one. Everything else is left to shedlock__change: failed runs, an at_least that has not passed, and a
-    -- locked_at that is no token, which is an error here.
-    IF done AND lock_name <> '' THEN
-        BEGIN -- as in shedlock__change
-            UPDATE @extschema@.shedlock s
-               SET lock_until = now,
-                   lock_at_least_until = NULL,
-                   last_done_tick = s.last_tick,
-                   last_done_at = now
-             WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
-               AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
-               AND s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
-                   (extract(epoch FROM s.locked_at) * 1000000)::bigint)
-            RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
-                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
-            IF is_exact AND NOT had_tick THEN
-                RETURN is_exact;
-            ELSIF is_exact THEN
-                PERFORM @extschema@.shedlock__require_durability();
-                RETURN is_exact;
-            END IF;
-            RAISE SQLSTATE 'SL0NO';
-        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
-            NULL;
-        END;
-    END IF;
+    @usual_release@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(lock_name), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_release(name text[], done boolean DEFAULT true) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
@@ -1474,50 +1468,11 @@ CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done 
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
-DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
-    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
-    is_exact boolean;
-    had_tick boolean;
 BEGIN
     @here@
-    -- The usual call, as in shedlock_release.
-    IF done AND NOT nowait AND lock_name <> '' AND current_setting('citus.version', true) IS NULL THEN
-        BEGIN -- as in shedlock__change
-            UPDATE @extschema@.shedlock s
-               SET lock_until = now,
-                   lock_at_least_until = NULL,
-                   last_done_tick = s.last_tick,
-                   last_done_at = now
-             WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
-               AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
-               AND s.locked_by COLLATE "default" LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token
-            RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
-                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
-            IF is_exact AND NOT had_tick THEN
-                RETURN is_exact;
-            ELSIF is_exact THEN
-                PERFORM @extschema@.shedlock__require_durability();
-                RETURN is_exact;
-            END IF;
-            RAISE SQLSTATE 'SL0NO';
-        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
-            NULL;
-        END;
-    END IF;
+    @usual_release_token@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(lock_name), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text[], token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
-    RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
@@ -1564,7 +1519,7 @@ DECLARE
     seen @extschema@.shedlock__row;
     reason text;
 BEGIN
-    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+    SELECT @columns@
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__guard.name FOR SHARE;
     reason := @extschema@.shedlock__loss(seen, name, session, token);
     IF reason IS NOT NULL THEN
@@ -1628,13 +1583,12 @@ DECLARE
     wanted text;
     reason text;
     now timestamp;
-    unit interval;
     next_row int := 1;
     unreleased text[] := '{}';
     had_tick boolean := false;
 BEGIN
     SELECT array_agg(l.r) INTO seized
-      FROM (SELECT (s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at)::@extschema@.shedlock__row AS r
+      FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
@@ -1660,13 +1614,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
-    UPDATE @extschema@.shedlock s
-       SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
-           lock_at_least_until = NULL,
-           last_done_tick = s.last_tick,
-           last_done_at = now
-     WHERE s.name = ANY (unreleased);
+    PERFORM @extschema@.shedlock__write_release(unreleased, now, true);
     FOREACH seen IN ARRAY seized LOOP
         -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
@@ -1694,30 +1642,12 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_complete(name text[]) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
-END
-$$;
-
 CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
     PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_complete_token(name text[], token bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__names(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
@@ -1875,7 +1805,7 @@ CREATE OR REPLACE FUNCTION shedlock__await(name text) RETURNS shedlock__row
 DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
-    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+    SELECT @columns@
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__await.name FOR NO KEY UPDATE;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_absent(name);
@@ -1949,7 +1879,7 @@ BEGIN
             USING MESSAGE = format('cannot forget lock "%s": foreign keys of other tables refer to the lock table', name),
                   HINT = 'DELETE the row as the owner of the table, while the lock is free. That checks them.';
     END IF;
-    SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+    SELECT @columns@
       INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(name);
@@ -1958,7 +1888,7 @@ BEGIN
         RETURN false;
     END IF;
     BEGIN
-        SELECT s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+        SELECT @columns@
           INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name FOR UPDATE SKIP LOCKED;
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
@@ -2946,86 +2876,180 @@ $$;
 
 -- end: Grant
 
+-- Several names -------------------------------------------------------------------------------------------------------
+
+-- Each function that changes one lock has a twin that changes several, all or none. It has the same arguments and the same
+-- text, without the usual case.
+DO $$
+DECLARE
+    one oid;
+BEGIN
+    FOR one IN
+        SELECT p.oid FROM pg_catalog.pg_proc p
+         WHERE p.oid = ANY (SELECT routine::oid FROM shedlock_routines)
+           AND p.proname ~ '^shedlock_(acquire|extend|release|complete)(_token)?$' AND p.proargtypes[0] = 'text'::regtype
+           AND pg_catalog.strpos(p.prosrc, '@here@') > 0
+    LOOP
+        EXECUTE pg_catalog.regexp_replace(
+            pg_catalog.replace(pg_catalog.regexp_replace(pg_catalog.pg_get_functiondef(one), '@usual_[a-z_]+@', ''),
+                               '.shedlock__name(', '.shedlock__names('),
+            '\(name text', '(name text[]');
+    END LOOP;
+END
+$$;
+
 -- shared: Comments ----------------------------------------------------------------------------------------------------
 
-COMMENT ON FUNCTION shedlock_acquire(text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or false, and nothing was written. Never waits until another transaction has ended; with wait it tries again for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, but not before at_least has passed.';
-COMMENT ON FUNCTION shedlock_acquire(text[], interval, interval, interval, timestamptz, boolean, boolean) IS
-'Acquires several locks for this session: all or none.';
-COMMENT ON FUNCTION shedlock_acquire_token(text, interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each token of a name is greater than the one before. holder is any text, which the view shows, by default application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, but not before at_least has passed.';
-COMMENT ON FUNCTION shedlock_acquire_token(text[], interval, interval, interval, timestamptz, boolean, text, boolean) IS
-'Acquires several locks, all or none, with one common token.';
-COMMENT ON FUNCTION shedlock_wait_any(text[], integer[], interval, bigint) IS
-'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns none after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing would wake it, so poll instead. It acquires nothing: the callers must do that.';
-COMMENT ON FUNCTION shedlock_end_wait(bigint) IS
-'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is none.';
-COMMENT ON FUNCTION shedlock_extend(text, interval, interval) IS
-'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
-COMMENT ON FUNCTION shedlock_extend(text[], interval, interval) IS
-'Extends several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_extend_token(text, bigint, interval, interval, boolean) IS
-'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, others have the lock, or it was released. If another transaction has locked the row, it waits; with nowait it returns NULL and changes nothing.';
-COMMENT ON FUNCTION shedlock_extend_token(text[], bigint, interval, interval, boolean) IS
-'Extends several locks that were acquired together with this token: all or none.';
-COMMENT ON FUNCTION shedlock_release(text, boolean) IS
-'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.';
-COMMENT ON FUNCTION shedlock_release(text[], boolean) IS
-'Releases several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_release_token(text, bigint, boolean, boolean) IS
-'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. False, with a WARNING that says why, if its lease is over, others have the lock, or it was released.';
-COMMENT ON FUNCTION shedlock_release_token(text[], bigint, boolean, boolean) IS
-'Releases several locks that were acquired together with this token: all or none.';
-COMMENT ON FUNCTION shedlock_guard(text) IS
-'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
-COMMENT ON FUNCTION shedlock_guard_token(text, bigint) IS
-'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened since the one that has this token. If one has, it fails with SQLSTATE SL001, at once or at the commit.';
-COMMENT ON FUNCTION shedlock_complete(text) IS
-'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease that is over is no obstacle if no other acquisition has happened. SQLSTATE SL001, at once or at the commit, if another acquisition has happened since, or if the lock has been released before.';
-COMMENT ON FUNCTION shedlock_complete(text[]) IS
-'Completes several locks of this session: all or none.';
-COMMENT ON FUNCTION shedlock_complete_token(text, bigint) IS
-'Completes the acquisition that has this token, as shedlock_complete does for a session.';
-COMMENT ON FUNCTION shedlock_complete_token(text[], bigint) IS
-'Completes several locks that were acquired together with this token: all or none.';
-COMMENT ON FUNCTION shedlock_tick(interval, text, timestamptz) IS
-'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of the change.';
-COMMENT ON FUNCTION shedlock_ticks(interval, timestamptz, text) IS
-'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.';
-COMMENT ON FUNCTION shedlock_list_ticks(interval, timestamptz, text, timestamptz[]) IS
-'For shedlock_ticks.';
-COMMENT ON PROCEDURE shedlock_run(text, text, interval, interval, interval, timestamptz, boolean, boolean) IS
-'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened since. The lease ends with the session. Not inside a transaction block.';
-COMMENT ON FUNCTION shedlock_force_release(text) IS
-'Frees a lock, whoever holds it; true if it was not free. The old holder has lost it, and its guarded transactions fail. Waits for a transaction in progress that has changed or locked the row.';
-COMMENT ON FUNCTION shedlock_forget(text) IS
-'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has changed or locked the row. Never waits for another transaction. All ticks of that name are due again.';
-COMMENT ON FUNCTION shedlock_pause(text, text, interval) IS
-'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while it is held; with wait it tries again for that long.';
-COMMENT ON FUNCTION shedlock_resume(text) IS
-'Frees a lock if it is paused; otherwise false, with a WARNING.';
-COMMENT ON FUNCTION shedlock_protect(boolean) IS
-'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing or deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong clock); they get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for those that have read it.';
-COMMENT ON FUNCTION shedlock_protect_row() IS
-'For shedlock_protect: the trigger.';
-COMMENT ON FUNCTION shedlock_doctor() IS
-'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was found. It has the rights of its caller; what that role may not see is reported as not checked.';
-COMMENT ON FUNCTION shedlock_findings(regclass, text, text, shedlock_locks[], shedlock_stats[]) IS
-'For shedlock_doctor.';
-COMMENT ON FUNCTION shedlock_grant(text, boolean, boolean, boolean) IS
-'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; with java, also read and write the table, as Java clients do; with read_only, only read the views and call shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers and the role that installed shedlock may do any of that.';
-COMMENT ON FUNCTION shedlock_revoke(text, boolean, boolean) IS
-'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names the functions that the role may still call.';
-COMMENT ON FUNCTION shedlock_stats_reset() IS
-'Forgets what shedlock_stats has counted in this database.';
+-- A function that takes several names instead of one shares the comment of the other.
+DO $$
+DECLARE
+    described record;
+BEGIN
+    FOR described IN
+        SELECT p.oid::regprocedure AS routine,
+               pg_catalog.concat(CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'text[]'::regtype::oid
+                                       AND p.proname OPERATOR(pg_catalog.~) '^shedlock_(acquire|extend|release|complete)'
+                                      THEN 'For several locks, all or none. ' END, c.comment) AS comment
+          FROM (VALUES
+        ('shedlock_acquire',
+         'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or '
+         'false, and nothing was written. Never waits until another transaction has ended; with wait it tries again for '
+         'that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the '
+         'tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, '
+         'but not before at_least has passed.'),
+        ('shedlock_acquire_token',
+         'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each '
+         'token of a name is greater than the one before. holder is any text, which the view shows, by default '
+         'application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, but '
+         'not before at_least has passed. Several locks get one common token.'),
+        ('shedlock_wait_any',
+         'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock '
+         'names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns none '
+         'after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing would wake '
+         'it, so poll instead. It acquires nothing: the callers must do that.'),
+        ('shedlock_end_wait',
+         'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is none.'),
+        ('shedlock_extend',
+         'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from '
+         'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing '
+         'is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.'),
+        ('shedlock_extend_token',
+         'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, others '
+         'have the lock, or it was released. If another transaction has locked the row, it waits; with nowait it returns '
+         'NULL and changes nothing.'),
+        ('shedlock_release',
+         'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work '
+         'was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if '
+         'this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING '
+         'is SL002 if the lock has been released as done, otherwise SL001.'),
+        ('shedlock_release_token',
+         'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. '
+         'False, with a WARNING that says why, if its lease is over, others have the lock, or it was released.'),
+        ('shedlock_guard',
+         'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened '
+         'since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.'),
+        ('shedlock_guard_token',
+         'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened '
+         'since the one that has this token. If one has, it fails with SQLSTATE SL001, at once or at the commit.'),
+        ('shedlock_complete',
+         'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this '
+         'session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease '
+         'that is over is no obstacle if no other acquisition has happened. SQLSTATE SL001, at once or at the commit, if '
+         'another acquisition has happened since, or if the lock has been released before.'),
+        ('shedlock_complete_token',
+         'Completes the acquisition that has this token, as shedlock_complete does for a session.'),
+        ('shedlock_tick',
+         'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). '
+         'every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January '
+         '2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller '
+         'units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due '
+         'at the instant of the change.'),
+        ('shedlock_ticks',
+         'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: '
+         'for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.'),
+        ('shedlock_list_ticks',
+         'For shedlock_ticks.'),
+        ('shedlock_run',
+         'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by '
+         'shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false '
+         'if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and '
+         'the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened '
+         'since. The lease ends with the session. Not inside a transaction block.'),
+        ('shedlock_force_release',
+         'Frees a lock, whoever holds it; true if it was not free. The old holder has lost it, and its guarded '
+         'transactions fail. Waits for a transaction in progress that has changed or locked the row.'),
+        ('shedlock_forget',
+         'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the '
+         'lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has '
+         'changed or locked the row. Never waits for another transaction. All ticks of that name are due again.'),
+        ('shedlock_pause',
+         'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while it '
+         'is held; with wait it tries again for that long.'),
+        ('shedlock_resume',
+         'Frees a lock if it is paused; otherwise false, with a WARNING.'),
+        ('shedlock_protect',
+         'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing or '
+         'deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong clock); they '
+         'get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for those that have '
+         'read it.'),
+        ('shedlock_protect_row',
+         'For shedlock_protect: the trigger.'),
+        ('shedlock_doctor',
+         'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape '
+         'and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders '
+         'that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was '
+         'found. It has the rights of its caller; what that role may not see is reported as not checked.'),
+        ('shedlock_findings',
+         'For shedlock_doctor.'),
+        ('shedlock_grant',
+         'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; '
+         'with java, also read and write the table, as Java clients do; with read_only, only read the views and call '
+         'shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers '
+         'and the role that installed shedlock may do any of that.'),
+        ('shedlock_revoke',
+         'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names '
+         'the functions that the role may still call.'),
+        ('shedlock_stats_reset',
+         'Forgets what shedlock_stats has counted in this database.'),
+        ('shedlock_locks',
+         'The rows of the view shedlock_locks for these names, found by the index: with very many locks the view takes '
+         'longer. A name without a row gives none. NULL: all.'),
+        ('shedlock_version',
+         'Which edition of these functions this is, extension or portable, and its version.'),
+        ('shedlock_session_alive',
+         'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still running. '
+         'NULL on a standby, and for a session of another server.'),
+        ('shedlock_inspect',
+         'For shedlock_doctor: the lock table, or why it cannot be one; and whether shedlock_stats can be read.'),
+        ('shedlock_rows',
+         'For shedlock_locks: the lock table''s rows, or at least those of these names, after a check of its shape '
+         '(SQLSTATE 55000).'),
+        ('shedlock_stats_rows',
+         'For the view shedlock_stats.')) c (name, comment)
+               JOIN pg_catalog.pg_proc p ON p.proname OPERATOR(pg_catalog.=) c.name::name
+         WHERE p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid
+           AND pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) current_user
+    LOOP
+        EXECUTE pg_catalog.format('COMMENT ON ROUTINE %s IS %L', described.routine, described.comment);
+    END LOOP;
+END
+$$;
+
 COMMENT ON VIEW shedlock_stats IS
-'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often an acquire found that a lease had run out, because its holder died or took too long; lost: how often a release, extend, guard or completion came too late, or from a session that did not hold the lock. Needs shared_preload_libraries up to PostgreSQL 16. The portable edition has no counters.';
-COMMENT ON FUNCTION shedlock_locks(text[]) IS
-'The rows of the view shedlock_locks for these names, found by the index: with very many locks the view takes longer. A name without a row gives none. NULL: all.';
+'Counters per lock name, since shedlock_stats_reset() or a start of the server. A clean restart keeps them if '
+'the library is preloaded. failed: how many of the releases were of work that was not done; expired: how often '
+'an acquire found that a lease had run out, because its holder died or took too long; lost: how often a release, '
+'extend, guard or completion came too late, or from a session that did not hold the lock. Needs '
+'shared_preload_libraries up to PostgreSQL 16. The portable edition has no counters.';
 COMMENT ON VIEW shedlock_locks IS
-'One row per lock. state is held, kept (released, or its session is gone, but its at_least has not passed), free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
-COMMENT ON FUNCTION shedlock_version() IS
-'Which edition of these functions this is, extension or portable, and its version.';
+'One row per lock. state is held, kept (released, or its session is gone, but its at_least has not passed), '
+'free, or paused. Times by the server''s clock; token is what shedlock_acquire_token returned; holder_pid and '
+'holder_alive are those of the session that acquired it, if the row records a session; ends_with_session says '
+'whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after '
+'a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), '
+'NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last '
+'released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the '
+'last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
 
 -- end: Comments
 
@@ -3070,10 +3094,16 @@ $here$PERFORM FROM pg_catalog.pg_proc p
     moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
             HINT = 'Set search_path to the schema in which they are now, and run shedlock.sql again.';$moved$;
     routine regprocedure;
+    definition text;
+    known text;
     made record;
 BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
-        EXECUTE replace(replace(replace(replace(replace(pg_get_functiondef(routine), '@here@', here), '@run_here@', run_here),
+        definition := pg_get_functiondef(routine);
+        FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release', 'usual_release_token', 'take', 'columns'] LOOP
+            definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
+        END LOOP;
+        EXECUTE replace(replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
                                         '@itself@', routine::regproc::text), '@moved@', moved), '@extschema@', home);
     END LOOP;
     -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed

@@ -43,7 +43,7 @@ sub answer
 database('before');
 my $home = q[regress_target];
 $node->safe_psql('before', 'CREATE SCHEMA regress_target');
-cmp_ok(lay('before', $home, "regress_evil.lay_traps('$home') + regress_evil.lay_overloads_of_named('$home', \$text\$$sources\$text\$)"), '>', 300, 'traps are laid');
+cmp_ok(lay('before', $home, "regress_evil.lay_traps('$home') + regress_evil.lay_overloads_of_named('$home', \$read\$$sources\$read\$)"), '>', 300, 'traps are laid');
 $node->safe_psql('before', "DROP FUNCTION $_") for split /\n/, $node->safe_psql('before', q[SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'regress_target'::regnamespace AND proname ~ '^shedlock']);
 like(answer('before', "SET search_path = $home; SELECT format('%s'::text, 'x'::text)"), qr/A TRAP RUNS AS/, '... and an unqualified call runs into one');
 for my $path ($home, "$home, pg_catalog")
@@ -171,7 +171,7 @@ for my $edition ('portable', 'extension')
 	database($edition);
 	$node->safe_psql($edition, $edition eq 'portable' ? "SET ROLE team; SET search_path = jobs; $install" : 'CREATE EXTENSION shedlock SCHEMA jobs');
 	whole_surface($edition, "without overloads, $edition edition");
-	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$text\$$sources\$text\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are created');
+	cmp_ok(lay($edition, 'jobs', "regress_evil.lay_overloads_of_named('jobs', \$read\$$sources\$read\$) + regress_evil.lay_overloads_of_ours('jobs')"), '>', 1000, 'overloads are created');
 	like(answer($edition, "SELECT jobs.shedlock_acquire('x', '1 h', '0', '0', NULL, false)"), qr/A TRAP RUNS AS|is not unique/, '... which a call with literals runs into');
 	whole_surface($edition, "among overloads of PostgreSQL's functions and ours, $edition edition");
 	# The tool, and with it the library, passes exactly the declared types, too.

@@ -51,7 +51,8 @@ is(join("", different($wanted, catalog($version))), "", 'two fresh installations
 is(join("", different($wanted, catalog($_, 1))), "", "updated from $_") for @older;
 
 # The made-up older versions have no shedlock_resume.
-my $resume = join('', $fresh =~ /^(CREATE FUNCTION shedlock_resume.*?;\n).*^(COMMENT ON FUNCTION shedlock_resume.*?';\n)/ms) or die 'no shedlock_resume';
+my ($function, $comment) = $fresh =~ /^(CREATE FUNCTION shedlock_resume.*?;\n).*\('shedlock_resume',\s*('.*?')\)/ms or die 'no shedlock_resume';
+my $resume = "${function}COMMENT ON FUNCTION shedlock_resume(text) IS $comment;\n";
 my $rights = "REVOKE ALL ON FUNCTION shedlock_resume(text) FROM PUBLIC;\n"
 	. "DO \$do\$ BEGIN EXECUTE format('GRANT EXECUTE ON FUNCTION shedlock_resume(text) TO %s', \$owner\$\@extowner\@\$owner\$); END \$do\$;\n";
 my %made_up = (
