@@ -36,48 +36,37 @@ void require_writable(const char *function);
 // waits takes one place in shared memory for each.
 inline constexpr int most_names = 1000;
 
-// One name, text (22004, 22023), or several, text[] (22004, 2202E, 22023, 54000). Names are taken byte by byte, as
-// Java takes them: leading and trailing blanks count.
-lock_names read_name(FunctionCallInfo fcinfo, int argument);
-lock_names read_names(FunctionCallInfo fcinfo, int argument);
+// The arguments of one call, which are read in the order of the declaration; with assertions, under its names. Names
+// are taken byte by byte, as Java takes them: leading and trailing blanks count.
+class arguments {
+public:
+    explicit arguments(FunctionCallInfo fcinfo) : fcinfo_{fcinfo} {}
 
-// For administrators: any name that a table may contain, even an empty one. 22004.
-lock_names read_stored_name(FunctionCallInfo fcinfo, int argument);
+    lock_names name();                   // text. 22004, 22023
+    lock_names names();                  // name text[]. 22004, 2202E, 22023, 54000
+    lock_names stored_name();            // text that a table may contain, even if it is empty. 22004
+    acquire_request acquire(lock_names); // at_most, at_least, wait, tick, retry. 22004, 22023, 22008
+    extend_request extend(lock_names);   // at_most, at_least. 22004, 22023, 22008
+    // names, which, wait, wait_id. The wait ends well before a statement_timeout. 22004, 22023, 2202E, 22008, 54000
+    wait_request waiters();
+    duration span(const char *name);                // not negative. 22004, 22023, 22008
+    instant token();                                // 22004
+    int64 id(const char *name);                     // 22004
+    bool flag(const char *name);                    // 22004
+    std::string_view text_if_any(const char *name); // empty if it is NULL
+    const char *command();                          // not empty. 22004, 22023
 
-// Reads at_most, at_least, wait, tick and retry, beginning with the given argument. 22004, 22023, 22008.
-acquire_request read_acquire(FunctionCallInfo fcinfo, int argument, lock_names names);
+private:
+    int next(const char *name); // the position of the next argument
+    int required(const char *name, const char *hint = nullptr);
+    duration at_most();
+    duration at_least(int argument, duration at_most);
+    std::span<Datum> array(const char *name, Oid type);
+    std::optional<instant> tick();
 
-// Reads at_most and at_least. 22004, 22023, 22008.
-extend_request read_extend(FunctionCallInfo fcinfo, int argument, lock_names names);
-
-// A pause of that name, which is an acquire without an end. Reads wait from the given argument. 22004, 22023, 22008.
-acquire_request read_pause(FunctionCallInfo fcinfo, int argument, lock_names names);
-
-// Reads names, which, wait and wait_id, beginning with the first argument. The wait ends well before a
-// statement_timeout. 22004, 22023, 2202E, 22008, 54000.
-wait_request read_wait(FunctionCallInfo fcinfo);
-int64 read_wait_id(FunctionCallInfo fcinfo, int argument);
-
-// A token. 22004.
-instant read_token(FunctionCallInfo fcinfo, int argument);
-
-// Whether the work of a release was done. 22004.
-bool read_done(FunctionCallInfo fcinfo, int argument);
-
-// Whether shedlock_protect is to be on. 22004.
-bool read_on(FunctionCallInfo fcinfo, int argument);
-
-// Whether not to wait for another transaction. 22004.
-bool read_nowait(FunctionCallInfo fcinfo, int argument);
-
-// Whether a lease ends with the session that acquires it. 22004.
-bool read_ends_with_session(FunctionCallInfo fcinfo, int argument);
-
-// Not empty, not NULL. 22004, 22023.
-const char *read_command(FunctionCallInfo fcinfo, int argument);
-
-// Empty when NULL: the caller wants the default holder.
-std::string_view read_holder(FunctionCallInfo fcinfo, int argument);
+    FunctionCallInfo fcinfo_;
+    int next_ = 0;
+};
 
 // For a name that has no row yet: 22023 if it is empty, or an array literal ({a,b}: what drivers send for a list
 // without a type); 22001 if it is longer than the table's column, which only the opened table knows.

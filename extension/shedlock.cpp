@@ -27,21 +27,25 @@ void enter(const char *function)
     shared_memory::attach();
 }
 
-using name_reader = lock_names (*)(FunctionCallInfo, int);
+// One name or several.
+using name_reader = lock_names (arguments::*)();
 
 Datum sql_acquire(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire");
-    const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    const owner who{origin::kinds::session, {}, read_ends_with_session(fcinfo, 6)};
+    arguments in{fcinfo};
+    const auto request = in.acquire((in.*read)());
+    const owner who{origin::kinds::session, {}, in.flag("ends_with_session")};
     return BoolGetDatum(acquire(fcinfo->flinfo->fn_oid, request, who).has_value());
 }
 
 Datum sql_acquire_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_acquire_token");
-    const auto request = read_acquire(fcinfo, 1, read(fcinfo, 0));
-    const owner who{origin::kinds::token, read_holder(fcinfo, 6), read_ends_with_session(fcinfo, 7)};
+    arguments in{fcinfo};
+    const auto request = in.acquire((in.*read)());
+    const auto holder = in.text_if_any("holder");
+    const owner who{origin::kinds::token, holder, in.flag("ends_with_session")};
     const auto token = acquire(fcinfo->flinfo->fn_oid, request, who);
     if (!token)
         PG_RETURN_NULL();
@@ -65,16 +69,18 @@ Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const cl
 Datum sql_extend(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_extend");
-    return do_extend(fcinfo, read_extend(fcinfo, 1, read(fcinfo, 0)), session_claim());
+    arguments in{fcinfo};
+    return do_extend(fcinfo, in.extend((in.*read)()), session_claim());
 }
 
 Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_extend_token");
-    const auto names = read(fcinfo, 0);
-    const auto who = token_claim(read_token(fcinfo, 1));
-    const auto request = read_extend(fcinfo, 2, names);
-    return do_extend(fcinfo, request, who, read_nowait(fcinfo, 4));
+    arguments in{fcinfo};
+    const auto names = (in.*read)();
+    const auto who = token_claim(in.token());
+    const auto request = in.extend(names);
+    return do_extend(fcinfo, request, who, in.flag("nowait"));
 }
 
 Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done, bool nowait = false)
@@ -87,16 +93,19 @@ Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bo
 Datum sql_release(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release");
-    return do_release(fcinfo, read(fcinfo, 0), session_claim(), read_done(fcinfo, 1));
+    arguments in{fcinfo};
+    const auto names = (in.*read)();
+    return do_release(fcinfo, names, session_claim(), in.flag("done"));
 }
 
 Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release_token");
-    const auto names = read(fcinfo, 0);
-    const auto who = token_claim(read_token(fcinfo, 1));
-    const bool done = read_done(fcinfo, 2);
-    return do_release(fcinfo, names, who, done, read_nowait(fcinfo, 3));
+    arguments in{fcinfo};
+    const auto names = (in.*read)();
+    const auto who = token_claim(in.token());
+    const bool done = in.flag("done");
+    return do_release(fcinfo, names, who, done, in.flag("nowait"));
 }
 
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
@@ -119,19 +128,21 @@ Datum do_complete(FunctionCallInfo fcinfo, lock_names names, const claim &who)
 Datum sql_complete(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_complete");
-    return do_complete(fcinfo, read(fcinfo, 0), session_claim());
+    arguments in{fcinfo};
+    return do_complete(fcinfo, (in.*read)(), session_claim());
 }
 
 Datum sql_complete_token(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_complete_token");
-    const auto names = read(fcinfo, 0);
-    return do_complete(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+    arguments in{fcinfo};
+    const auto names = (in.*read)();
+    return do_complete(fcinfo, names, token_claim(in.token()));
 }
 
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
 {
-    const auto names = read_stored_name(fcinfo, 0);
+    const auto names = arguments{fcinfo}.stored_name();
     return BoolGetDatum(
         with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) { return change(table, names.front()); }));
 }
@@ -193,36 +204,37 @@ void _PG_init(void)
         return expression;                                                                                             \
     }
 
-SQL_FUNCTION(shedlock_acquire, sql_acquire(fcinfo, read_name))
-SQL_FUNCTION(shedlock_acquire_all, sql_acquire(fcinfo, read_names))
-SQL_FUNCTION(shedlock_extend, sql_extend(fcinfo, read_name))
-SQL_FUNCTION(shedlock_extend_all, sql_extend(fcinfo, read_names))
-SQL_FUNCTION(shedlock_release, sql_release(fcinfo, read_name))
-SQL_FUNCTION(shedlock_release_all, sql_release(fcinfo, read_names))
-SQL_FUNCTION(shedlock_acquire_token, sql_acquire_token(fcinfo, read_name))
-SQL_FUNCTION(shedlock_acquire_token_all, sql_acquire_token(fcinfo, read_names))
-SQL_FUNCTION(shedlock_extend_token, sql_extend_token(fcinfo, read_name))
-SQL_FUNCTION(shedlock_extend_token_all, sql_extend_token(fcinfo, read_names))
-SQL_FUNCTION(shedlock_release_token, sql_release_token(fcinfo, read_name))
-SQL_FUNCTION(shedlock_release_token_all, sql_release_token(fcinfo, read_names))
-SQL_FUNCTION(shedlock_complete, sql_complete(fcinfo, read_name))
-SQL_FUNCTION(shedlock_complete_all, sql_complete(fcinfo, read_names))
-SQL_FUNCTION(shedlock_complete_token, sql_complete_token(fcinfo, read_name))
-SQL_FUNCTION(shedlock_complete_token_all, sql_complete_token(fcinfo, read_names))
+SQL_FUNCTION(shedlock_acquire, sql_acquire(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_acquire_all, sql_acquire(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_extend, sql_extend(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_extend_all, sql_extend(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_release, sql_release(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_release_all, sql_release(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_acquire_token, sql_acquire_token(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_acquire_token_all, sql_acquire_token(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_extend_token, sql_extend_token(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_extend_token_all, sql_extend_token(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_release_token, sql_release_token(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_release_token_all, sql_release_token(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_complete, sql_complete(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_complete_all, sql_complete(fcinfo, &arguments::names))
+SQL_FUNCTION(shedlock_complete_token, sql_complete_token(fcinfo, &arguments::name))
+SQL_FUNCTION(shedlock_complete_token_all, sql_complete_token(fcinfo, &arguments::names))
 
 PG_FUNCTION_INFO_V1(shedlock_guard);
 Datum shedlock_guard(PG_FUNCTION_ARGS)
 {
     enter("shedlock_guard");
-    return do_guard(fcinfo, read_name(fcinfo, 0), session_claim());
+    return do_guard(fcinfo, arguments{fcinfo}.name(), session_claim());
 }
 
 PG_FUNCTION_INFO_V1(shedlock_guard_token);
 Datum shedlock_guard_token(PG_FUNCTION_ARGS)
 {
     enter("shedlock_guard_token");
-    const auto names = read_name(fcinfo, 0);
-    return do_guard(fcinfo, names, token_claim(read_token(fcinfo, 1)));
+    arguments in{fcinfo};
+    const auto names = in.name();
+    return do_guard(fcinfo, names, token_claim(in.token()));
 }
 
 // Because of INOUT executed, the result is a record of one column. What the caller passes for it is not read.
@@ -231,9 +243,10 @@ Datum shedlock_run(PG_FUNCTION_ARGS)
 {
     enter("shedlock_run");
     require_top_level(fcinfo);
-    const auto names = read_name(fcinfo, 0);
-    const char *const command = read_command(fcinfo, 1);
-    Datum executed = BoolGetDatum(run(fcinfo->flinfo->fn_oid, read_acquire(fcinfo, 2, names), command));
+    arguments in{fcinfo};
+    const auto names = in.name();
+    const char *const command = in.command();
+    Datum executed = BoolGetDatum(run(fcinfo->flinfo->fn_oid, in.acquire(names), command));
 
     TupleDesc columns;
     if (get_call_result_type(fcinfo, nullptr, &columns) != TYPEFUNC_COMPOSITE)
@@ -247,8 +260,10 @@ PG_FUNCTION_INFO_V1(shedlock_pause);
 Datum shedlock_pause(PG_FUNCTION_ARGS)
 {
     enter("shedlock_pause");
-    const auto request = read_pause(fcinfo, 2, read_stored_name(fcinfo, 0));
-    const auto reason = read_holder(fcinfo, 1);
+    arguments in{fcinfo};
+    const auto names = in.stored_name();
+    const auto reason = in.text_if_any("reason");
+    const acquire_request request{names, std::nullopt, duration::zero(), in.span("wait"), {}};
     const char *const who = session_role();
     const char *const holder =
         reason.empty() ? psprintf("paused: %s", who) : psprintf("paused: %s: %.*s", who, SV(reason));
@@ -281,7 +296,7 @@ PG_FUNCTION_INFO_V1(shedlock_wait_any);
 Datum shedlock_wait_any(PG_FUNCTION_ARGS)
 {
     enter("shedlock_wait_any");
-    auto *const found = wait_for_any(fcinfo->flinfo->fn_oid, read_wait(fcinfo));
+    auto *const found = wait_for_any(fcinfo->flinfo->fn_oid, arguments{fcinfo}.waiters());
     if (!found)
         PG_RETURN_NULL();
     PG_RETURN_ARRAYTYPE_P(found);
@@ -291,7 +306,7 @@ PG_FUNCTION_INFO_V1(shedlock_end_wait);
 Datum shedlock_end_wait(PG_FUNCTION_ARGS)
 {
     enter("shedlock_end_wait");
-    PG_RETURN_BOOL(queue::wake(queue::key_of_wait(read_wait_id(fcinfo, 0))));
+    PG_RETURN_BOOL(queue::wake(queue::key_of_wait(arguments{fcinfo}.id("wait_id"))));
 }
 
 // For the view shedlock_locks, which does not read the table itself: the planner would evaluate constant parts of the
@@ -330,7 +345,7 @@ PG_FUNCTION_INFO_V1(shedlock_protect);
 Datum shedlock_protect(PG_FUNCTION_ARGS)
 {
     enter("shedlock_protect");
-    protect(fcinfo->flinfo->fn_oid, read_on(fcinfo, 0));
+    protect(fcinfo->flinfo->fn_oid, arguments{fcinfo}.flag("on"));
     PG_RETURN_VOID();
 }
 

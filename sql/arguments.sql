@@ -267,6 +267,32 @@ SELECT attempt($$shedlock_end_wait(NULL)$$) AS "end_wait";
 SELECT name FROM shedlock_locks WHERE name = 'long';
 COMMIT;
 
+-- A shift in the order in which a function reads its arguments: each in turn gets a value that is wrong for it, and the
+-- message must name that one. (shedlock_run cannot be called here; holder and reason may be any text.)
+SELECT count(*) AS arguments,
+       string_agg(concat_ws(': ', call, result), E'\n') FILTER (WHERE result !~ ('^22[0-9A-Z]{3}: ' || a.name || ' must '))
+           AS wrong
+  FROM pg_proc p
+       CROSS JOIN LATERAL unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY a (name, type, number)
+       CROSS JOIN LATERAL (
+           SELECT format('%s(%s)', p.oid::regproc, string_agg(format('%I => %s', o.name,
+                      CASE WHEN o.number = a.number THEN
+                               CASE a.type WHEN 'interval'::regtype THEN $$interval '-1 s'$$
+                                           WHEN 'timestamptz'::regtype THEN $$timestamptz 'infinity'$$
+                                           ELSE format('NULL::%s', a.type) END
+                           ELSE CASE o.type WHEN 'text'::regtype THEN $$'a'::text$$
+                                            WHEN 'text[]'::regtype THEN $$ARRAY['a']$$
+                                            WHEN 'integer[]'::regtype THEN 'ARRAY[1]'
+                                            WHEN 'interval'::regtype THEN $$interval '1 s'$$
+                                            WHEN 'timestamptz'::regtype THEN 'now()'
+                                            WHEN 'boolean'::regtype THEN 'false'
+                                            ELSE '1' END
+                      END), ', '))
+             FROM unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY o (name, type, number)) c (call)
+       CROSS JOIN LATERAL attempt(call) AS result
+ WHERE p.proname ~ '^shedlock_(acquire|extend|release|guard|complete)(_token)?$' AND a.name <> 'holder'
+    OR p.proname ~ '^shedlock_(force_release|forget|pause|resume|wait_any|end_wait)$' AND a.name <> 'reason';
+
 -- command
 \set VERBOSITY sqlstate
 CALL shedlock_run('a', NULL, '1 min');

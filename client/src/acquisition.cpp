@@ -16,6 +16,8 @@ namespace shedlock::internal {
 
 namespace {
 
+using sql = details::sql;
+
 std::string program_at_host()
 {
     char host[256] = "";
@@ -40,17 +42,14 @@ class acquiring {
 public:
     acquiring(session &session, waiting &waiting, outage &outage, aftermath &aftermath, const names &names,
               const options &options, const limits &limits, refusal *why)
-        : session_{session}, caller_{waiting, names}, outage_{outage},
-          aftermath_{aftermath}, limits_{limits}, names_{names}, options_{options}, refusal_{why}, mark_{random_mark()},
-          arguments_{names_literal(names), interval_literal(options.at_most), interval_literal(options.at_least),
-                     options.retry ? "true" : "false",
-                     text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder))},
+        : session_{session}, caller_{waiting, names}, outage_{outage}, aftermath_{aftermath}, limits_{limits},
+          names_{names}, options_{options}, refusal_{why}, mark_{random_mark()}, name_{names_literal(names)},
+          arguments_{sql::acquire_arguments(
+              options, text_literal("holder", mark_ + (options.holder.empty() ? program_at_host() : options.holder)),
+              limits.ends_with_session)},
           tick_{options.tick}
     {
-        if (options.tick && options.every)
-            throw usage_error{"give either tick or every, not both", "22023"};
-        if (!options.every && !options.zone.empty())
-            throw usage_error{"zone applies only to every, which was not given", "22023"};
+        sql::require_one_tick(options);
     }
 
     // No caller wants the lock any more, whatever the server does with a request that got no reply.
@@ -105,18 +104,15 @@ public:
 private:
     std::optional<grant> ask(bool is_last = false)
     {
-        auto sql = call("shedlock_acquire_token", names_,
-                        "at_most => $2::pg_catalog.interval, at_least => $3::pg_catalog.interval, wait => "
-                        "'0'::pg_catalog.interval, tick => tick,"
-                        " retry => $4::pg_catalog.bool, holder => $5::pg_catalog.text" +
-                            std::string{limits_.ends_with_session ? ", ends_with_session => true" : ""}) +
-                   ", " + in_microseconds("tick") + " FROM (SELECT " + tick() + " AS tick) AS due";
+        auto statement =
+            call("shedlock_acquire_token", names_, arguments_) + ", " + sql::in_microseconds("tick") + sql::due(tick());
         const bool explains = refusal_ && is_last;
         if (explains) // in the same statement, after the attempt
-            sql = "SELECT * FROM (" + sql + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
-                  locks_query(names_) + " WHERE asked.token IS NULL) AS seen ON true";
+            statement = "SELECT * FROM (" + statement +
+                        " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" + locks_query(names_) +
+                        " WHERE asked.token IS NULL) AS seen ON true";
         auto answer = session_.ask(
-            sql, arguments_, time_limit(), {}, [this] { require_session(); }, &unanswered_);
+            statement, {name_}, time_limit(), {}, [this] { require_session(); }, &unanswered_);
         const auto first = answer.rows.at(0);
         if (first[2])
             tick_.emplace(std::chrono::microseconds{to_number(*first[2])});
@@ -166,24 +162,12 @@ private:
     std::string tick() const
     {
         if (tick_)
-            return "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) '" +
-                   interval_literal(tick_->time_since_epoch()) + "'::pg_catalog.interval";
+            return sql::constant(*tick_);
         return options_.every ? tick_of(clock::now() - called_) : "NULL::pg_catalog.timestamptz";
     }
 
     // The tick of `every` at a time in the past.
-    std::string tick_of(clock::duration ago) const
-    {
-        return "@extschema@.shedlock_tick('" + interval_literal(*options_.every) + "'::pg_catalog.interval, zone => " +
-               details::sql::constant(options_.zone.empty() ? "UTC" : options_.zone) +
-               ", at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '" + interval_literal(ago) +
-               "'::pg_catalog.interval)";
-    }
-
-    static std::string in_microseconds(const std::string &time)
-    {
-        return "(extract(epoch FROM " + time + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
-    }
+    std::string tick_of(clock::duration ago) const { return sql::tick(options_, "@extschema@.shedlock_tick", ago); }
 
     void reached() noexcept
     {
@@ -259,7 +243,7 @@ private:
     std::optional<instant> latest_tick()
     {
         if (options_.every && !latest_tick_) {
-            const auto answer = session_.ask("SELECT " + in_microseconds(tick_of({})), {}, time_limit());
+            const auto answer = session_.ask("SELECT " + sql::in_microseconds(tick_of({})), {}, time_limit());
             latest_tick_.emplace(std::chrono::microseconds{to_number(answer.rows.at(0)[0].value())});
         }
         return latest_tick_;
@@ -268,7 +252,7 @@ private:
     // This only reads, so a lost reply leaves nothing in doubt.
     std::vector<fields> look()
     try {
-        return session_.ask(locks_query(names_), {arguments_[0]}, time_limit()).rows;
+        return session_.ask(locks_query(names_), {name_}, time_limit()).rows;
     } catch (const reply_lost &failure) {
         throw connection_error{failure.what(), failure.sqlstate()};
     }
@@ -327,7 +311,8 @@ private:
     refusal *const refusal_;
     bool is_explained_ = false;
     const std::string mark_;
-    const fields arguments_;
+    const std::string name_;
+    const std::string arguments_;
     std::optional<instant> tick_;
     const clock::time_point called_ = clock::now();
     // When the whole call must return.

@@ -35,7 +35,8 @@
 
 namespace shedlock {
 
-// {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set.
+// {.at_most = 10min, .retry = true} in C++20. In C++17 {10min}, or a variable whose fields you set. The fields up to
+// holder are those of `options` (shedlock.hpp), in the same order.
 struct pqxx_options {
     // How long the lease lasts if it is not released: longer than the work can take, at least 1 ms. Required: the
     // default, 0, is an error
@@ -52,12 +53,12 @@ struct pqxx_options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due. Needs tick or every. Default: false
     bool retry = false;
+    // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
+    std::string holder{};
     // The lease also ends when the server session that acquired it ends (but not before at_least). Set it to false
     // behind a pooler in transaction mode, where sessions belong to the pooler. Default: true for run, false for
     // everything else
     std::optional<bool> ends_with_session{};
-    // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
-    std::string holder{};
 };
 
 // What try_acquire(tx, ...) has acquired. Save the tick for another try of the same run.
@@ -88,11 +89,8 @@ struct sql : details::sql {
                ") l WHERE l.token OPERATOR(pg_catalog.=) " + constant(id) +
                " AND l.last_outcome OPERATOR(pg_catalog.=) 'done'";
     }
-    // When the transaction began, in microseconds, by which a transaction is recognised.
-    static std::string began()
-    {
-        return "(extract(epoch FROM pg_catalog.now()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
-    }
+    // When the transaction began, by which a transaction is recognised.
+    static std::string began() { return in_microseconds("pg_catalog.now()"); }
     // For a run on the portable edition, where the transaction has the row locked: the session of a host that vanished
     // ends after at_most without a statement, unless a smaller limit is set.
     static std::string limit_idleness(std::chrono::microseconds at_most)
@@ -105,16 +103,6 @@ struct sql : details::sql {
                ") THEN pg_catalog.set_config('idle_in_transaction_session_timeout', '" + milliseconds +
                "', true) END FROM shedlock_version(), "
                "pg_catalog.current_setting('idle_in_transaction_session_timeout') AS idle";
-    }
-    static std::string tick(const pqxx_options &how)
-    {
-        if ((how.tick && how.every) || (!how.every && !how.zone.empty()))
-            throw usage_error{"give tick, or every, or every and zone"};
-        if (how.every)
-            return "shedlock_tick(" + constant(*how.every) + ", " + constant(how.zone.empty() ? "UTC" : how.zone) + ')';
-        return how.tick ? "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) " +
-                              constant(how.tick->time_since_epoch())
-                        : "NULL::pg_catalog.timestamptz";
     }
 };
 
@@ -144,13 +132,10 @@ template <class Tx> void commit(Tx &tx)
 template <class Tx>
 std::optional<pqxx_grant> acquire(Tx &tx, const names &what, const pqxx_options &how, std::chrono::microseconds wait)
 {
-    const auto rows = tx.exec(
-        "SELECT shedlock_acquire_token(" + sql::constant(what) + ", at_most => " + sql::constant(how.at_most) +
-        ", at_least => " + sql::constant(how.at_least) + ", wait => " + sql::constant(wait) +
-        ", tick => tick, retry => " + (how.retry ? "true" : "false") + ", holder => " + sql::constant(how.holder) +
-        ", ends_with_session => " + (how.ends_with_session.value_or(false) ? "true" : "false") +
-        "), (extract(epoch FROM tick) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 FROM (SELECT " + sql::tick(how) +
-        " AS tick OFFSET 0) AS due");
+    sql::require_one_tick(how);
+    const auto rows = tx.exec("SELECT shedlock_acquire_token(" + sql::constant(what) + ", " +
+                              sql::acquire_arguments(how, how.holder, how.ends_with_session.value_or(false), wait) +
+                              "), " + sql::in_microseconds("tick") + sql::due(how));
     const auto number = [&rows](int column) { return std::strtoll(rows[0][column].c_str(), nullptr, 10); };
     if (rows[0][0].is_null())
         return std::nullopt;

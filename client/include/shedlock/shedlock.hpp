@@ -40,14 +40,12 @@ struct SHEDLOCK_EXPORT clock {
     static time_point now() noexcept;
 };
 
+// The fields up to holder are those of `pqxx_options` (pqxx.hpp), in the same order.
 struct options {
     // How long the lease lasts if it is not released. Required; at least 1 ms.
     std::chrono::microseconds at_most{};
     // How long the lock is kept, even if it is released earlier.
     std::chrono::microseconds at_least{};
-    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It opens a
-    // connection of its own for that, and uses the client's as long as the server grants no other.
-    bool keep_alive = false;
     // The instant at which this run is due: without retry, at most one acquisition per name and tick.
     std::optional<instant> tick{};
     // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone) at the
@@ -62,6 +60,9 @@ struct options {
     // The name of the holder in views and messages, after eight random hexadecimal digits, by which the client
     // recognises its own acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
+    // A thread, one for all locks of the client, extends the lease whenever a third of at_most has passed. It opens a
+    // connection of its own for that, and uses the client's as long as the server grants no other.
+    bool keep_alive = false;
 };
 
 // Why an acquire was refused. Times are by the server's clock.

@@ -201,9 +201,64 @@ struct sql {
     {
         return typed(std::to_string(duration.count()) + " microseconds", "interval");
     }
+    static std::string constant(instant time)
+    {
+        return "'1970-01-01 00:00:00+00'::pg_catalog.timestamptz OPERATOR(pg_catalog.+) " +
+               constant(time.time_since_epoch());
+    }
     static std::string typed(const std::string &value, const char *type)
     {
         return '\'' + value + "'::pg_catalog." + type;
+    }
+
+    // The arguments of shedlock_acquire_token after the names, for `options` and `pqxx_options`: those that were set,
+    // so that an older server understands a newer client. tick is a column: see due().
+    template <class Options>
+    static std::string acquire_arguments(const Options &how, const std::string &holder, bool ends_with_session,
+                                         std::chrono::microseconds wait = {})
+    {
+        std::string text = "at_most => " + constant(how.at_most);
+        if (how.at_least.count() != 0)
+            text += ", at_least => " + constant(how.at_least);
+        if (wait.count() != 0)
+            text += ", wait => " + constant(wait);
+        if (how.tick || how.every)
+            text += ", tick => tick";
+        if (how.retry)
+            text += ", retry => true";
+        if (!holder.empty())
+            text += ", holder => " + constant(holder);
+        if (ends_with_session)
+            text += ", ends_with_session => true";
+        return text;
+    }
+    // The tick of a run, as a column, or NULL.
+    template <class Options> static std::string due(const Options &how)
+    {
+        return due(how.every  ? tick(how, "shedlock_tick")
+                   : how.tick ? constant(*how.tick)
+                              : "NULL::pg_catalog.timestamptz");
+    }
+    static std::string due(const std::string &tick) { return " FROM (SELECT " + tick + " AS tick OFFSET 0) AS due"; }
+    // The tick of a period, as SQL, at the time of the call or a while before it.
+    template <class Options>
+    static std::string tick(const Options &how, const std::string &function, std::chrono::microseconds ago = {})
+    {
+        return function + '(' + constant(*how.every) + ", zone => " + constant(how.zone.empty() ? "UTC" : how.zone) +
+               (ago.count() == 0 ? ""
+                                 : ", at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) " + constant(ago)) +
+               ')';
+    }
+    static std::string in_microseconds(const std::string &time)
+    {
+        return "(extract(epoch FROM " + time + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8";
+    }
+    template <class Options> static void require_one_tick(const Options &how)
+    {
+        if (how.tick && how.every)
+            throw usage_error{"give either tick or every, not both", "22023"};
+        if (!how.every && !how.zone.empty())
+            throw usage_error{"zone applies only to every, which was not given", "22023"};
     }
     // The beginning of a call. schema: quoted, with its dot, or "" for that of search_path.
     static std::string call(const std::string &function, const names &what, token id, const std::string &schema = {})

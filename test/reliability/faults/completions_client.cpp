@@ -34,7 +34,7 @@ public:
 private:
     static shedlock::options options(int tick)
     {
-        return {.at_most = 500ms, .keep_alive = true, .tick = completions::instant_of(tick), .retry = true};
+        return {.at_most = 500ms, .tick = completions::instant_of(tick), .retry = true, .keep_alive = true};
     }
 
     void work(shedlock::lock &lock, int tick)

@@ -195,7 +195,7 @@ private:
     void ask_to_acquire(operation &op) override
     {
         lock_ = locks_.try_acquire(
-            op.names, {.at_most = std::chrono::microseconds{op.at_most}, .keep_alive = true, .holder = common_holder});
+            op.names, {.at_most = std::chrono::microseconds{op.at_most}, .holder = common_holder, .keep_alive = true});
         op.result = lock_ ? result::yes : result::no;
         is_completed_ = false;
         if (lock_)
