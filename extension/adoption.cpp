@@ -11,9 +11,8 @@ namespace {
 //
 // vacuum_truncate: truncating empty pages takes an ACCESS EXCLUSIVE lock, for which every acquire would wait.
 //
-// fillfactor: leaves space for a row's next version on its own page. With 10,000 names an acquire and its release
-// write 369 bytes of WAL, not 469; with 8 names and 8 writers the table has 9 to 26 pages, not 67 to 162. The default
-// autovacuum settings suffice: nearly every update is HOT, so dead versions are pruned before autovacuum comes.
+// fillfactor: leaves space for a row's next version on its own page, so that nearly every update is HOT, writes less WAL,
+// and dead versions are pruned before autovacuum comes, whose default settings suffice.
 //
 // The table is not a member of the extension: DROP EXTENSION would also drop the rows of Java clients. It belongs to
 // the role that creates the extension, although in a trusted installation the script runs as a superuser.

@@ -31,6 +31,8 @@ function end(name) {
     section[name] = text[depth--]
     if (depth == 0)
         is_outer[name] = 1
+    else
+        included[name] = 1 # if the one around it is
 }
 
 # The extension's script gets no @extschema@, because the extension may be moved, and must not replace objects of other roles.

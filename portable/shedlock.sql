@@ -710,12 +710,16 @@ $$;
 --   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
 --   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
 -- A row with any other end is a Java client's, or new. Nothing else is read from locked_by. A holder that imitates an end
--- does no harm, because the real one comes after it. The view and the trigger have the same expression, and holder.cpp the same rule.
--- (The expression has no groups: with them it takes five times as long.) session is /PID.START.SERVER.
+-- does no harm, because the real one comes after it. (The expression has no groups: with them it takes five times as long.)
+-- session is /PID.START.SERVER. The library of the extension has the same rule.
 CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
+    ending CONSTANT text := substring(locked_by,
+-- shared: Ending
+        '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text
+-- end: Ending
+        );
     number CONSTANT text := @extschema@.shedlock__token_of(locked_at)::text;
 BEGIN
     is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number), false);
@@ -2367,14 +2371,17 @@ FROM shedlock_rows(names) l
         OFFSET 0
     ) t
     -- The end that every locked_by of ours has: a session (/PID.START.SERVER) or none, the kind, and the row's
-    -- locked_at. NULL if there is no such end, or if it has another locked_at. (holder.cpp and shedlock_protect_row
-    -- have the same rule.)
+    -- locked_at. NULL if there is no such end, or if it has another locked_at.
     LEFT JOIN LATERAL (
         SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
                shedlock_session_alive(k.session) AS alive
           FROM (SELECT p.ending, pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text) OPERATOR(pg_catalog.+) 1), 1) AS kind,
                        pg_catalog.substring(p.ending, '^/[0-9]+[.][0-9]+[.,][0-9a-f]{8}'::pg_catalog.text) AS session
-                  FROM (SELECT pg_catalog.substring(l.locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text) AS ending OFFSET 0) p
+                  FROM (SELECT pg_catalog.substring(l.locked_by,
+-- shared: Ending
+        '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text
+-- end: Ending
+                        ) AS ending OFFSET 0) p
                  WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)) OPERATOR(pg_catalog.=) t.token::pg_catalog.text
                 OFFSET 0) k
          WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '&', '*']::pg_catalog.text[])
@@ -2687,7 +2694,11 @@ DECLARE
     -- The end that every locked_by of ours has, as in the view. A variable, because the column may have a collation
     -- that does not support regular expressions.
     locked_by CONSTANT text := OLD.locked_by;
-    ending CONSTANT text := substring(locked_by, '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$');
+    ending CONSTANT text := substring(locked_by,
+-- shared: Ending
+        '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text
+-- end: Ending
+        );
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
 BEGIN
     IF OLD.lock_until > timezone('utc', clock_timestamp())

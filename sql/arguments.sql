@@ -270,8 +270,8 @@ COMMIT;
 -- A shift in the order in which a function reads its arguments: each in turn gets a value that is wrong for it, and the
 -- message must name that one. (shedlock_run cannot be called here; holder and reason may be any text.)
 SELECT count(*) AS arguments,
-       string_agg(concat_ws(': ', call, result), E'\n') FILTER (WHERE result !~ ('^22[0-9A-Z]{3}: ' || a.name || ' must '))
-           AS wrong
+       string_agg(concat_ws(': ', call, result), E'\n')
+           FILTER (WHERE (result ~ ('^22[0-9A-Z]{3}: ' || a.name || ' must ')) IS NOT TRUE) AS wrong
   FROM pg_proc p
        CROSS JOIN LATERAL unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY a (name, type, number)
        CROSS JOIN LATERAL (
