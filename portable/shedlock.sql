@@ -2744,10 +2744,10 @@ $$;
 -- GRANT and REVOKE take names, which may mean other objects by then than those that were found. So either is executed
 -- only where it must change something, and that must have changed on the object that was found.
 
-CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false, read_only boolean DEFAULT false) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION shedlock__change_rights(grants boolean, role text, admin boolean, java boolean, read_only boolean)
+    RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
--- shared: Rights
     home CONSTANT regnamespace := '@extschema@';
 -- shared: Names
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
@@ -2783,107 +2783,76 @@ DECLARE
     one_right CONSTANT text := format('SELECT r.is_granted FROM (%s) r WHERE (r.tableoid, r.oid, r.privilege) = ($2, $3, $4)', rights);
     wanted record;
     is_granted boolean;
--- end: Rights
     needed oid[];
     schema_name regnamespace;
+    remaining text;
 BEGIN
     @here@
     IF role IS NULL OR admin IS NULL OR java IS NULL OR read_only IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role, admin, java and read_only must not be NULL';
+        RAISE null_value_not_allowed USING MESSAGE = CASE WHEN grants THEN 'role, admin, java and read_only must not be NULL'
+                                                          ELSE 'role, admin and java must not be NULL' END;
     ELSIF read_only AND (admin OR java) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'read_only excludes admin and java',
             HINT = 'Without read_only the role may read the views, too.';
     END IF;
     FOR wanted IN EXECUTE rights USING role_id LOOP
-        CONTINUE WHEN NOT CASE wanted.audience WHEN 'users' THEN NOT read_only WHEN 'administrators' THEN admin WHEN 'java' THEN java ELSE true END;
-        needed := needed || wanted.schema_id;
-        CONTINUE WHEN wanted.is_granted;
-        EXECUTE format('GRANT %s ON %s TO %I', wanted.privilege, wanted.object, role);
-        EXECUTE one_right INTO is_granted USING role_id, wanted.tableoid, wanted.oid, wanted.privilege;
-        IF is_granted IS NOT TRUE THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s was replaced while it was being granted', wanted.object),
-                HINT = 'Who may create objects in that schema, or rename it?';
-        END IF;
-    END LOOP;
-    FOREACH schema_name IN ARRAY ARRAY(SELECT n FROM unnest(needed) WITH ORDINALITY u (n, no) GROUP BY n ORDER BY min(no)) LOOP
-        IF NOT has_schema_privilege(role, schema_name::oid, 'USAGE') THEN
-            RAISE NOTICE 'role "%" cannot use schema % yet', role, schema_name
-                USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', schema_name, role);
-        END IF;
-    END LOOP;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION shedlock_revoke(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
--- shared: Rights
-    home CONSTANT regnamespace := '@extschema@';
--- shared: Names
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
--- end: Names
-    role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
-    -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
-    -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
-    -- reads; in the portable edition, which has no such view, it belongs to that role.
-    rights CONSTANT text := format($rights$
-        SELECT o.*, EXISTS (SELECT FROM aclexplode(o.acl) a
-                             WHERE (a.grantee, a.grantor, a.privilege_type) = ($1, o.owner, o.privilege)) AS is_granted
-          FROM (SELECT p.tableoid, p.oid, format('ROUTINE %%s', p.oid::regprocedure) AS object, 'EXECUTE' AS privilege,
-                       p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
-                       CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
-                            -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
-                            ELSE 'users' END AS audience
-                  FROM pg_proc p
-                 WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
-                UNION ALL
-                SELECT c.tableoid, c.oid, format('TABLE %%s', c.oid::regclass), u.privilege, c.relnamespace, c.relowner, c.relacl, u.audience
-                  FROM pg_class c,
-                       LATERAL (SELECT 'SELECT' AS privilege, 'readers' AS audience
-                                 WHERE (c.relnamespace, c.relowner) = (%1$s, %2$s) AND c.relname ~ '^shedlock_(locks|stats)$'
-                                UNION ALL
-                                SELECT unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']), 'java'
-                                 WHERE (c.relnamespace, c.relowner, c.relname) = (%1$s, %2$s, 'shedlock')
-                                    OR c.oid = (SELECT d.refobjid FROM pg_class l JOIN pg_rewrite r ON r.ev_class = l.oid JOIN pg_depend d ON d.objid = r.oid
-                                                 WHERE (l.relnamespace, l.relowner, l.relname) = (%1$s, %2$s, 'shedlock_link')
-                                                   AND (d.classid, d.refclassid) = (r.tableoid, l.tableoid) AND d.refobjid <> l.oid)) u) o
-         ORDER BY o.tableoid, o.object COLLATE "C", o.privilege COLLATE "C" $rights$, home::oid, current_user::regrole::oid, ours);
-    one_right CONSTANT text := format('SELECT r.is_granted FROM (%s) r WHERE (r.tableoid, r.oid, r.privilege) = ($2, $3, $4)', rights);
-    wanted record;
-    is_granted boolean;
--- end: Rights
-    remaining text;
-BEGIN
-    @here@
-    IF role IS NULL OR admin IS NULL OR java IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'role, admin and java must not be NULL';
-    END IF;
-    FOR wanted IN EXECUTE rights USING role_id LOOP
-        IF role_id = wanted.owner OR role_id = (SELECT extowner FROM pg_extension WHERE extname = 'shedlock') THEN
+        IF NOT grants AND (role_id = wanted.owner
+                           OR role_id = (SELECT extowner FROM pg_extension WHERE extname = 'shedlock')) THEN
             -- shedlock_grant did not give these rights, and without them the functions would fail for all roles.
             RAISE invalid_parameter_value USING MESSAGE = format('role "%s" owns shedlock', role),
                 HINT = 'The rights of the owner cannot be revoked.';
         END IF;
-        CONTINUE WHEN NOT CASE wanted.audience WHEN 'administrators' THEN admin WHEN 'java' THEN java ELSE true END OR role_id IS NOT NULL AND NOT wanted.is_granted;
-        EXECUTE format('REVOKE %s ON %s FROM %I', wanted.privilege, wanted.object, role);
+        CONTINUE WHEN NOT CASE wanted.audience WHEN 'users' THEN NOT read_only WHEN 'administrators' THEN admin
+                                               WHEN 'java' THEN java ELSE true END;
+        needed := needed || wanted.schema_id;
+        CONTINUE WHEN role_id IS NOT NULL AND wanted.is_granted = grants; -- NULL: the statement tells that there is no such role
+        EXECUTE format(CASE WHEN grants THEN 'GRANT %s ON %s TO %I' ELSE 'REVOKE %s ON %s FROM %I' END,
+                       wanted.privilege, wanted.object, role);
         EXECUTE one_right INTO is_granted USING role_id, wanted.tableoid, wanted.oid, wanted.privilege;
-        IF is_granted IS NOT FALSE THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s was replaced while it was being revoked', wanted.object),
-                HINT = 'Who may create objects in that schema, or rename it?';
+        IF is_granted IS DISTINCT FROM grants THEN
+            RAISE object_not_in_prerequisite_state
+                USING MESSAGE = format('%s was replaced while it was being %s', wanted.object,
+                                       CASE WHEN grants THEN 'granted' ELSE 'revoked' END),
+                      HINT = 'Who may create objects in that schema, or rename it?';
         END IF;
     END LOOP;
-    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname) FROM (%s) r JOIN pg_proc p ON p.oid = r.oid AND p.tableoid = r.tableoid
+
+    IF grants THEN
+        FOREACH schema_name IN ARRAY ARRAY(SELECT n FROM unnest(needed) WITH ORDINALITY u (n, no)
+                                            GROUP BY n ORDER BY min(no)) LOOP
+            IF NOT has_schema_privilege(role, schema_name::oid, 'USAGE') THEN
+                RAISE NOTICE 'role "%" cannot use schema % yet', role, schema_name
+                    USING HINT = format('GRANT USAGE ON SCHEMA %s TO %I', schema_name, role);
+            END IF;
+        END LOOP;
+        RETURN;
+    END IF;
+    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname)
+                      FROM (%s) r JOIN pg_proc p ON p.oid = r.oid AND p.tableoid = r.tableoid
                      WHERE has_function_privilege($2, p.oid, ''EXECUTE'')', rights)
        INTO remaining USING role_id, role;
     IF remaining <> '' THEN
         RAISE NOTICE 'role "%" may still call %', role, remaining
-            USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of shedlock_grant(..., admin => true), '
-                      || 'which shedlock_revoke(..., admin => true) undoes.';
+            USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of '
+                         'shedlock_grant(..., admin => true), which shedlock_revoke(..., admin => true) undoes.';
     END IF;
 END
 $$;
+
+-- These have their owner's rights. They find the function by its OID, whatever its name is by then.
+
+CREATE OR REPLACE FUNCTION shedlock_grant(role text, admin boolean DEFAULT false, java boolean DEFAULT false,
+                                          read_only boolean DEFAULT false) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+SELECT shedlock__change_rights(true, role, admin, java, read_only);
+END;
+
+CREATE OR REPLACE FUNCTION shedlock_revoke(role text, admin boolean DEFAULT false, java boolean DEFAULT false) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+SELECT shedlock__change_rights(false, role, admin, java, false);
+END;
 
 -- end: Grant
 
@@ -3012,6 +2981,8 @@ BEGIN
          'found. It has the rights of its caller; what that role may not see is reported as not checked.'),
         ('shedlock_findings',
          'For shedlock_doctor.'),
+        ('shedlock__change_rights',
+         'For shedlock_grant and shedlock_revoke.'),
         ('shedlock_grant',
          'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; '
          'with java, also read and write the table, as Java clients do; with read_only, only read the views and call '
