@@ -47,7 +47,6 @@ _shedlock_names()
         _shedlock_unquote "$dsn" || return
         arguments+=(--dsn "$plain")
     fi
-    _shedlock_unquote "${words[0]}" || return
     while IFS= read -r line; do
         if [[ $line =~ $is_name ]]; then
             name=${BASH_REMATCH[1]//\\\\/$'\001'}
@@ -58,7 +57,23 @@ _shedlock_names()
             # shellcheck disable=SC2053 # a pattern, yes
             [[ ${BASH_REMATCH[1]} == $1 ]] && printf '%s\n' "$name"
         fi
-    done < <(timeout -k 1 2 "${plain/#\~\//${HOME-}/}" "${arguments[@]}" </dev/null 2>/dev/null)
+    done < <(timeout -k 1 2 "${program/#\~\//${HOME-}/}" "${arguments[@]}" </dev/null 2>/dev/null)
+}
+
+# Reads the help of the subcommand, or of the program: the options, each with the kind of its value (TIME, TEXT) or nothing,
+# into the array takes, in order into options; the subcommands into subcommands.
+_shedlock_read_help()
+{
+    local line is_option='^ +(-[a-zA-Z],)?(--?[a-zA-Z][a-z-]*)( ([A-Z]+))?( |$)' is_subcommand='^  ([a-z]+)  '
+    options='' subcommands=''
+    while IFS= read -r line; do
+        if [[ $line =~ $is_option ]]; then
+            options+=" ${BASH_REMATCH[2]}"
+            takes[${BASH_REMATCH[2]}]=${BASH_REMATCH[4]}
+        elif [[ $line =~ $is_subcommand ]]; then
+            subcommands+=" ${BASH_REMATCH[1]}"
+        fi
+    done < <(timeout -k 1 2 "${program/#\~\//${HOME-}/}" "$@" --help </dev/null 2>/dev/null)
 }
 
 # Those of the words that begin like the one under the cursor.
@@ -116,11 +131,15 @@ _shedlock_offer_command()
 _shedlock()
 {
     local words command_at current option='' subcommand='' name='' several='' taken=$'\n' plain states='*' dsn='' given=' ' i
-    local lease='--at-most --at-least' acquire='--at-most --at-least --wait --every --zone --tick --retry --holder'
-    local options='--dsn --dsn-command --help'
+    local program options subcommands common
+    local -A takes=()
     local IFS=$' \t\n'
     COMPREPLY=()
     _shedlock_words
+    _shedlock_unquote "${words[0]}" || return
+    program=$plain
+    _shedlock_read_help
+    common=$options
 
     # What is before the cursor: a subcommand, its lock, options. If an option still needs its value, it is in option.
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
@@ -132,13 +151,13 @@ _shedlock()
         elif [[ ${words[i]} == -?* ]]; then
             option=${words[i]%%=*}
             given+="$option "
-            case ${words[i]} in
-            --dsn=*) dsn=${words[i]#*=} option= ;;
-            --dsn | --dsn-command | --at-most | --at-least | --wait | --wait-server | --every | --zone | --tick | --holder | --token | --reason | --max-age | --max-held | -E) ;;
-            *) option= ;;
-            esac
+            [[ ${words[i]} == --dsn=* ]] && dsn=${words[i]#*=}
+            [[ ${words[i]} != *=* && -n ${takes[$option]-} ]] || option=
         elif [[ -z $subcommand ]]; then
             subcommand=${words[i]}
+            [[ " $subcommands " == *" $subcommand "* ]] || return
+            _shedlock_read_help "$subcommand"
+            options="${common/ --version/} ${options/ --help/}"
         else
             name=${words[i]}
             _shedlock_unquote "$name" && taken+=$plain$'\n'
@@ -151,27 +170,18 @@ _shedlock()
     fi
 
     case $subcommand in
-    run) options+=" $acquire --wait-server --no-keep-alive --ends-with-session -E --verbose" several=yes ;;
-    acquire) options+=" $acquire" several=yes ;;
-    extend) options+=" $lease --token" states=held several=yes ;;
+    run | acquire | check | list) several=yes ;;
+    extend) states=held several=yes ;;
     release)
-        if [[ $given == *' --token '* ]]; then
-            options+=' --failed'
-        elif [[ $given != *' --force '* ]]; then
-            options+=' --token --force'
-        fi
+        [[ $given == *' --token '* ]] || options=${options/ --failed/}
+        [[ $given == *' --token '* ]] && options=${options/ --force/}
+        [[ $given == *' --force '* ]] && options=${options/ --token/} || several=yes
         states='[!f]*' # all but free
-        [[ $given == *' --force '* ]] || several=yes
         ;;
-    pause) options+=' --reason --wait' states='[!p]*' ;; # all but paused
+    pause) states='[!p]*' ;; # all but paused
     resume) states=paused ;;
-    check) options+=' --max-age --max-held' several=yes ;;
     forget) states=free ;;
-    list) options+=' --watch --json' several=yes ;;
-    metrics) options+=' --max-names' name=none ;;
-    doctor | version) name=none ;;
-    '') options+=' --version' name=none ;;
-    *) return ;;
+    *) name=none ;;
     esac
 
     local prefix=
@@ -179,11 +189,12 @@ _shedlock()
         option=${current%%=*} prefix=${current%%=*}= current=${current#*=}
     fi
     case $option in
-    --at-most | --at-least | --wait | --wait-server | --every | --max-age | --max-held) _shedlock_offer_durations ;;
-    ?*) ;; # a text or a number that only the user knows
+    ?*) # otherwise a text or a number that only the user knows
+        [[ ${takes[$option]-} != TIME ]] || _shedlock_offer_durations ;;
     *)
         if [[ $current != -* ]]; then
-            [[ -n $subcommand ]] || _shedlock_offer run list check acquire extend release pause resume forget doctor metrics version
+            # shellcheck disable=SC2086 # words
+            [[ -n $subcommand ]] || _shedlock_offer $subcommands
             [[ -n $name && -z $several ]] || _shedlock_offer_names "$states"
         fi
         if [[ $current == -* || -z $current && -n $subcommand && (-n $name || ${#COMPREPLY[@]} -eq 0) ]]; then
