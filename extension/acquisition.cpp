@@ -1,7 +1,7 @@
 #include "acquisition.hpp"
 
 #include "durability.hpp"
-#include "holder.hpp"
+#include "locked_by.hpp"
 #include "stats.hpp"
 #include "table_finder.hpp"
 #include "waiting.hpp"

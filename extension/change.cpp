@@ -1,7 +1,8 @@
 #include "change.hpp"
 
 #include "durability.hpp"
-#include "holder.hpp"
+#include "locked_by.hpp"
+#include "session.hpp"
 #include "stats.hpp"
 
 namespace shedlock {

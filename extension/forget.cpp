@@ -1,6 +1,5 @@
 #include "forget.hpp"
 
-#include "holder.hpp"
 #include "request.hpp"
 
 namespace shedlock {

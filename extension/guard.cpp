@@ -2,7 +2,6 @@
 
 #include "change.hpp"
 #include "durability.hpp"
-#include "holder.hpp"
 #include "queue.hpp"
 #include "stats.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "attachments.hpp"
 #include "durability.hpp"
-#include "holder.hpp"
+#include "locked_by.hpp"
 #include "queue.hpp"
 #include "row_hint.hpp"
 #include "table_finder.hpp"

@@ -3,7 +3,7 @@
 #include "acquisition.hpp"
 #include "change.hpp"
 #include "guard.hpp"
-#include "holder.hpp"
+#include "session.hpp"
 #include "settings.hpp"
 #include "table_finder.hpp"
 

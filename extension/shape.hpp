@@ -5,7 +5,7 @@
 
 namespace shedlock {
 
-// Space that locked_by must have: for the longest end (holder.hpp) and a short holder.
+// Space that locked_by must have: for the longest end (locked_by.hpp) and a short holder.
 inline constexpr int shortest_locked_by = 64;
 
 // What this server is in a Citus cluster. Each node of the cluster could have a lock table of its own.

@@ -1,6 +1,5 @@
 #include "waiting.hpp"
 
-#include "holder.hpp"
 #include "lock_table.hpp"
 #include "stats.hpp"
 #include "table_finder.hpp"
