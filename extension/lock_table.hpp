@@ -74,7 +74,7 @@ public:
     std::string_view locked_by(const sighting &seen) const;
     row row_of(const sighting &seen) const;
 
-    // The history of its runs, as history_of in lease.hpp.
+    // The history of its runs, as history_of in rules.hpp.
     history history_of(const sighting &seen) const;
 
     // Its lease. If it ends with its session and that session is gone, the lease is over once at_least has passed.

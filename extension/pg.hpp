@@ -92,8 +92,8 @@ extern "C" {
 #include "utils/wait_event.h"
 }
 
-#include "lease.hpp"
 #include "pause_point.hpp"
+#include "rules.hpp"
 #include "versions.hpp"
 
 // Our own SQLSTATEs, which clients test for. SL001, lock_lost: the caller does not have the lock, or no longer has it.

@@ -7,7 +7,7 @@ namespace shedlock {
 namespace {
 
 // now + at_most and now + at_least must stay within the range of timestamp. Half of that range for each is far more
-// than any job needs (140,000 years), and keeps every sum in lease.cpp from overflowing.
+// than any job needs (140,000 years), and keeps every sum in rules.cpp from overflowing.
 constexpr double longest_span = 4.5e18;
 
 constexpr bool is_blank(char c)

@@ -1,7 +1,7 @@
 // The operations that are stopped, those that run meanwhile, and the steps that prepare the table.
 #pragma once
 
-#include "rules.hpp"
+#include "verdict.hpp"
 
 struct step {
     bool by_itself; // by the session that will be stopped, not by another one

@@ -1,6 +1,6 @@
 // Pairs of calls of the real code. Each operation is stopped at each of the pause points that it reaches
 // (extension/pause_point.hpp). There one of the other operations, each in turn, runs to its end or until it waits;
-// then the stopped one goes on. Both answers and the table are checked against the rules of extension/lease.hpp.
+// then the stopped one goes on. Both answers and the table are checked against the rules in extension/rules.hpp.
 //
 //   pairs [-v] DATABASE hot|moving old|none all|half [STOPPED [OTHER]]
 //

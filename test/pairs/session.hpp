@@ -1,7 +1,7 @@
 // A connection that can send a statement without waiting for it, and notes the pause points that it reaches.
 #pragma once
 
-#include "lease.hpp"
+#include "rules.hpp"
 
 #include <memory>
 #include <string>

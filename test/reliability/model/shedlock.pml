@@ -254,7 +254,7 @@ inline commit(me)
 
 #define LATEST_TOKEN(me) (new_token[me] -> new_token[me] : token[me])
 
-/* lease.cpp: standing_of, as for token functions. The claim of a session function is equivalent: a row with the pid of a
+/* rules.cpp: standing_of, as for token functions. The claim of a session function is equivalent: a row with the pid of a
  * session is that session's latest acquisition. */
 #define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
 #ifdef BREAK_RELEASE
@@ -339,7 +339,7 @@ inline commit(me)
 #define IS_HELD (seen_until > instant && !IS_ABANDONED)
 #endif
 
-/* lease.cpp: availability_of. Ticks are compared with ticks; all runs retry. */
+/* rules.cpp: availability_of. Ticks are compared with ticks; all runs retry. */
 #if defined(BREAK_RETRY_DONE)
 #define IS_DUE(me) (tick[me] >= seen_last)
 #elif defined(BREAK_RETRY_LATER)
@@ -350,7 +350,7 @@ inline commit(me)
 #define IS_DUE(me) (tick[me] > seen_last || (tick[me] == seen_last && seen_done < seen_last))
 #endif
 
-/* lease.cpp: history_of. A Java run counts as done, at the instant of its acquisition. */
+/* rules.cpp: history_of. A Java run counts as done, at the instant of its acquisition. */
 #if defined(BREAK_JAVA_IGNORED)
 #define WITH_JAVA(stored) stored
 #elif defined(BREAK_JAVA_TAKES_BACK)
@@ -359,7 +359,7 @@ inline commit(me)
 #define WITH_JAVA(stored) (seen_by == JAVA -> LARGER(stored, seen_at) : stored)
 #endif
 
-/* lease.cpp: begun. Without a tick, the reading of the clock, unless the last tick is later. */
+/* rules.cpp: begun. Without a tick, the reading of the clock, unless the last tick is later. */
 #ifdef BREAK_NO_TICK
 #define BEGUN(me) (tick[me] -> tick[me] : instant)
 #else

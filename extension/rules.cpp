@@ -1,4 +1,4 @@
-#include "lease.hpp"
+#include "rules.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Judges an answer, and the contents of the table after it, by the rules of lease.hpp.
+// Judges an answer, and the contents of the table after it, by the rules in extension/rules.hpp.
 #pragma once
 
 #include "session.hpp"

@@ -1,4 +1,4 @@
-#include "rules.hpp"
+#include "verdict.hpp"
 
 #include <algorithm>
 #include <sstream>
