@@ -137,8 +137,7 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
     auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
     for (size_t i = 0; i < count; i++) {
         seen[i] = table.glance(request.names[i]);
-        if (seen[i].state == sighting::states::absent)
-            require_storable(request.names[i], table.shape().name_limit);
+        table.require_storable(seen[i]);
     }
     PAUSE_POINT("looked");
     const auto result = decide(table, {seen, count}, request, who);

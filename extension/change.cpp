@@ -96,8 +96,7 @@ change_result try_to_change(const lock_table &table, lock_names names, const cla
     const std::span all{static_cast<sighting *>(palloc(sizeof(sighting) * names.size())), names.size()};
     for (size_t i = 0; i < all.size(); i++) {
         all[i] = table.look(names[i]);
-        if (all[i].state == sighting::states::absent)
-            require_storable(names[i], table.shape().name_limit);
+        table.require_storable(all[i]);
     }
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
@@ -221,8 +220,7 @@ sighting look_until_decided(const lock_table &table, const lock_name &name)
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         auto seen = table.look(name);
-        if (seen.state == sighting::states::absent)
-            require_storable(name, table.shape().name_limit);
+        table.require_storable(seen);
         if (seen.decided())
             return seen;
         table.wait_for_other(seen);

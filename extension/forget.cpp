@@ -1,7 +1,5 @@
 #include "forget.hpp"
 
-#include "request.hpp"
-
 namespace shedlock {
 
 namespace {
@@ -32,8 +30,7 @@ bool forget(lock_table &table, const lock_name &name)
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         auto seen = table.look(name);
-        if (seen.state == sighting::states::absent)
-            require_storable(name, table.shape().name_limit);
+        table.require_storable(seen);
         PAUSE_POINT("looked");
         const instant now = pg::clock_now();
         if (seen.state != sighting::states::settled || seen.is_referenced ||

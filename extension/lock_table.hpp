@@ -7,7 +7,7 @@
 // not write any.
 #pragma once
 
-#include "name.hpp"
+#include "request.hpp"
 #include "shape.hpp"
 
 namespace shedlock {
@@ -60,6 +60,15 @@ public:
 
     // The same, but absent and new are certain: at some instant during this call no such row was committed.
     sighting look(const lock_name &name) const;
+
+    // For a name that the caller of a function gave: 22023 or 22001 if there is no such row, and could be none. Not
+    // part of the looks, because a guard must fail with SL001 at the commit, and shedlock_wait_any takes any name.
+    void require_storable(const sighting &seen) const
+    {
+        if (seen.state == sighting::states::absent)
+            shedlock::require_storable(seen.name, shape_.name_limit);
+    }
+
     void unpin(sighting &seen) const;
 
     // What the transaction in progress makes of an undecided row: another acquisition, nothing, or something else: it
