@@ -6,45 +6,74 @@ namespace shedlock {
 
 namespace {
 
-// The table that this backend has checked. The extension exists at most once in a database, so there is one table.
-table_shape known;
-bool is_known = false;
-Oid looked_up = InvalidOid; // the table that was found
-bool has_changed = false;   // since we began to look for it
-
-// The schema of the functions. If the table is elsewhere, Java clients might use another table that is called shedlock
-// in this schema, so check_name looks for one.
-Oid home = InvalidOid;
-uint32 hash_of_name = 0; // in the cache of relations by name
 constexpr const char *usual_name = "shedlock";
 
-// The table in which Citus keeps the number of this node, if Citus is installed.
-Oid citus_group = InvalidOid;
+// What this backend knows about the lock table. The extension exists at most once in a database, so there is one table.
+struct remembered_table {
+    table_shape shape;
+    bool is_valid; // shape is that of the lock table
 
-void forget_table()
-{
-    is_known = false;
-    has_changed = true;
-}
+    // Since the last search began: the table that it found, and whether anything has changed.
+    Oid found;
+    bool has_changed;
+
+    // The schema of the functions. If the table is elsewhere, Java clients might use another table that is called
+    // shedlock in this schema, so check_name looks for one.
+    Oid home;
+    uint32 hash_of_name; // in the cache of relations by name
+
+    // The table in which Citus keeps the number of this node, if Citus is installed.
+    Oid citus_group;
+
+    void forget()
+    {
+        is_valid = false;
+        has_changed = true;
+    }
+
+    void begin_search()
+    {
+        found = InvalidOid;
+        has_changed = false;
+    }
+
+    // From now on a change of this table counts.
+    void begin_inspection(Oid table)
+    {
+        is_valid = false; // in case the inspection fails
+        shape.table = table;
+    }
+
+    // Once something has changed, there may be another extension, in another schema and with another table. So a table
+    // that a guard looked up before the change must not be remembered. Our lock on the table does not keep functions or
+    // other relations from changing during the inspection. If they do, the shape is used this time but not remembered,
+    // and the next call looks again. (With debug_discard_caches everything changes all the time.)
+    void end_inspection(const table_shape &inspected)
+    {
+        shape = inspected;
+        is_valid = !has_changed && found == inspected.table;
+    }
+};
+remembered_table remembered;
 
 void on_relation_change(Datum, Oid relation)
 {
-    if (relation == InvalidOid || relation == known.table || relation == citus_group)
-        forget_table();
+    if (relation == InvalidOid || relation == remembered.shape.table || relation == remembered.citus_group)
+        remembered.forget();
 }
 
 // CREATE, DROP and ALTER EXTENSION change functions. Afterwards the lock table may be another one, and Citus may have
 // been installed.
 void on_function_change(Datum, pg::cache_identifier, uint32)
 {
-    forget_table();
+    remembered.forget();
 }
 
 // A relation of that name has been created or dropped.
 void on_name_change(Datum, pg::cache_identifier, uint32 hash)
 {
-    if (hash == 0 || hash == hash_of_name)
-        forget_table();
+    if (hash == 0 || hash == remembered.hash_of_name)
+        remembered.forget();
 }
 
 void watch_for_changes()
@@ -64,8 +93,9 @@ void watch_for_changes()
 Oid look_for_table(Oid function)
 {
     const Oid extension = getExtensionOfObject(ProcedureRelationId, function);
-    home = get_func_namespace(function);
-    hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
+    const Oid home = get_func_namespace(function);
+    remembered.home = home;
+    remembered.hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(home));
     const Oid view_id = OidIsValid(home) ? get_relname_relid("shedlock_link", home) : InvalidOid;
     const Relation view = OidIsValid(view_id) ? try_relation_open(view_id, AccessShareLock) : nullptr;
     if (view && view->rd_rules && OidIsValid(extension) &&
@@ -97,6 +127,7 @@ void check_name(Relation table)
         report_unusable(
             table, "it has been renamed, and Java clients use whatever is called shedlock",
             "Rename it back; or DROP EXTENSION shedlock, and create it again for the table that has the name now.");
+    const Oid home = remembered.home;
     const Oid namesake = OidIsValid(home) ? get_relname_relid(usual_name, home) : InvalidOid;
     if (OidIsValid(namesake) && namesake != RelationGetRelid(table))
         report_unusable(table,
@@ -124,8 +155,9 @@ void check_owner(Relation table)
 // pg_dist_local_group. When the number changes, Citus invalidates that table (by a trigger).
 citus_roles find_citus_role()
 {
-    citus_group = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);
-    const Relation groups = OidIsValid(citus_group) ? try_table_open(citus_group, AccessShareLock) : nullptr;
+    const Oid groups_id = get_relname_relid("pg_dist_local_group", PG_CATALOG_NAMESPACE);
+    remembered.citus_group = groups_id;
+    const Relation groups = OidIsValid(groups_id) ? try_table_open(groups_id, AccessShareLock) : nullptr;
     if (!groups)
         return citus_roles::none;
     const SysScanDesc scan = systable_beginscan(groups, InvalidOid, false, nullptr, 0, nullptr);
@@ -183,26 +215,24 @@ void report_dropped()
 Oid find_table(Oid function)
 {
     watch_for_changes();
-    if (is_known)
-        return known.table;
-    looked_up = InvalidOid;
-    has_changed = false;
-    looked_up = look_for_table(function);
-    return looked_up;
+    if (remembered.is_valid)
+        return remembered.shape.table;
+    remembered.begin_search();
+    remembered.found = look_for_table(function);
+    return remembered.found;
 }
 
 void require_not_dropped(Oid function)
 {
-    if (!is_known && !SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
+    if (!remembered.is_valid && !SearchSysCacheExists1(PROCOID, ObjectIdGetDatum(function)))
         report_dropped();
 }
 
 table_shape shape_of(Relation table)
 {
-    if (is_known && known.table == RelationGetRelid(table))
-        return known;
-    is_known = false; // in case the inspection fails
-    known.table = RelationGetRelid(table);
+    if (remembered.is_valid && remembered.shape.table == RelationGetRelid(table))
+        return remembered.shape;
+    remembered.begin_inspection(RelationGetRelid(table));
     check_name(table);
     check_owner(table);
     auto shape = inspect(table, purposes::use);
@@ -210,12 +240,7 @@ table_shape shape_of(Relation table)
     if (shape.citus != citus_roles::none && is_distributed(table))
         report_unusable(table, "it is distributed by Citus, or in its metadata",
                         "SELECT * FROM shedlock_doctor() says what to do.");
-    // Once something has changed, there may be another extension, in another schema and with another table. So a table
-    // that a guard looked up before the change must not be remembered. Our lock on the table does not keep functions or
-    // other relations from changing during the inspection. If they do, the shape is used this time but not remembered,
-    // and the next call looks again. (With debug_discard_caches everything changes all the time.)
-    known = shape;
-    is_known = !has_changed && looked_up == shape.table;
+    remembered.end_inspection(shape);
     return shape;
 }
 
