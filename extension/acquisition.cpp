@@ -10,11 +10,11 @@ namespace shedlock {
 
 namespace {
 
-// How many attempts try_to_acquire makes at most: another one whenever a row has changed between the look and the
-// write. If that happens in all of them, many callers compete, and the lock is refused, or, with wait, waited for.
+// How often acquire_without_waiting looks at most: again whenever a row has changed between the look and the write. If
+// that happens every time, many callers compete, and the lock is refused, or, with wait, waited for.
 constexpr int max_rounds = 10;
 
-struct attempt_result {
+struct acquire_result {
     enum class outcomes {
         granted,
         refused,
@@ -23,13 +23,13 @@ struct attempt_result {
     };
     outcomes outcome;
     instant token;
-    instant now;  // when the rows were judged
+    instant now;  // the one reading of the clock that decided about all rows
     outlook next; // when to look again at a lock that was refused
 };
 
-using outcomes = attempt_result::outcomes;
+using outcomes = acquire_result::outcomes;
 
-constexpr attempt_result not_granted(outcomes outcome, const outlook &next = {})
+constexpr acquire_result not_granted(outcomes outcome, const outlook &next = {})
 {
     return {outcome, never, never, next};
 }
@@ -47,8 +47,10 @@ void require_finite(const lock_name &name, const lease &times)
                         errhint("The row was probably edited by hand. Set its locked_at to the current time in UTC.")));
 }
 
-// Judges at one instant what was seen of all names. `granted` means that they may be taken with this token.
-attempt_result judge(const lock_table &table, std::span<const sighting> all, const acquire_request &request)
+// Whether all rows that were seen are free and due at one instant. `granted` means that they may be taken with this
+// token.
+acquire_result availability_of_all(const lock_table &table, std::span<const sighting> all,
+                                   const acquire_request &request)
 {
     for (size_t i = 0; i < all.size(); i++)
         if (!all[i].decided())
@@ -95,10 +97,9 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
     return true;
 }
 
-attempt_result decide(const lock_table &table, std::span<sighting> all, const acquire_request &request,
-                      const owner &who)
+acquire_result grant(const lock_table &table, std::span<sighting> all, const acquire_request &request, const owner &who)
 {
-    auto result = judge(table, all, request);
+    auto result = availability_of_all(table, all, request);
     const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
         // Read the clock again: since the first reading, another acquisition may have happened and ended, and its row
@@ -106,7 +107,7 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
         if (!make_rows(table, all))
             return not_granted(outcomes::changed);
         PAUSE_POINT("rows made");
-        result = judge(table, all, request);
+        result = availability_of_all(table, all, request);
     }
     if (result.outcome != outcomes::granted)
         return result;
@@ -131,7 +132,7 @@ attempt_result decide(const lock_table &table, std::span<sighting> all, const ac
     return result;
 }
 
-attempt_result attempt(const lock_table &table, const acquire_request &request, const owner &who)
+acquire_result look_and_grant(const lock_table &table, const acquire_request &request, const owner &who)
 {
     const size_t count = request.names.size();
     auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
@@ -140,7 +141,7 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
         table.require_storable(seen[i]);
     }
     PAUSE_POINT("looked");
-    const auto result = decide(table, {seen, count}, request, who);
+    const auto result = grant(table, {seen, count}, request, who);
     for (size_t i = 0; i < count; i++)
         table.unpin(seen[i]);
     return result;
@@ -148,11 +149,12 @@ attempt_result attempt(const lock_table &table, const acquire_request &request, 
 
 // In SERIALIZABLE a write fails with 40001 if other transactions have read the row and this one would close a cycle.
 // Then nothing has been written, and the lock is refused. (There heap_update has no mode that does not look.)
-attempt_result attempt_in_subtransaction(const lock_table &table, const acquire_request &request, const owner &who)
+acquire_result look_and_grant_in_subtransaction(const lock_table &table, const acquire_request &request,
+                                                const owner &who)
 {
-    attempt_result result;
+    acquire_result result;
     ErrorData *const error = pg::in_subtransaction([&] {
-        result = attempt(table, request, who);
+        result = look_and_grant(table, request, who);
         return result.outcome == outcomes::granted;
     });
     if (error && error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE)
@@ -162,7 +164,7 @@ attempt_result attempt_in_subtransaction(const lock_table &table, const acquire_
     return result;
 }
 
-attempt_result try_to_acquire(Oid function, const acquire_request &request, const owner &who)
+acquire_result acquire_without_waiting(Oid function, const acquire_request &request, const owner &who)
 {
     lock_table table = lock_table::open(function);
     if (table.shape().citus == citus_roles::worker)
@@ -170,12 +172,13 @@ attempt_result try_to_acquire(Oid function, const acquire_request &request, cons
     auto result = not_granted(outcomes::changed);
     const bool is_simple = request.names.size() == 1 && !IsolationIsSerializable();
     for (int round = 0; round < max_rounds && result.outcome == outcomes::changed; round++)
-        result = is_simple ? attempt(table, request, who) : attempt_in_subtransaction(table, request, who);
+        result =
+            is_simple ? look_and_grant(table, request, who) : look_and_grant_in_subtransaction(table, request, who);
     table.close(result.outcome == outcomes::granted);
     return result;
 }
 
-bool is_decided(const attempt_result &result)
+bool is_final(const acquire_result &result)
 {
     return result.outcome == outcomes::granted || result.outcome == outcomes::refused_for_good;
 }
@@ -189,7 +192,7 @@ bool was_woken(size_t count)
 }
 
 // Returns when there is a reason to try again, or when the time is over. Before the first sleep, too, it asks whether
-// the session was woken: the latch may have been set during the attempt, and reset by another wait (for a page, for
+// the session was woken: the latch may have been set during the try, and reset by another wait (for a page, for
 // example).
 void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
 {
@@ -204,7 +207,7 @@ void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &re
 }
 
 // Joins the queues and tries until the lock is granted, until it cannot be granted any more, or until the time is over.
-attempt_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
+acquire_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
 {
     const MemoryContext caller = CurrentMemoryContext;
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
@@ -216,9 +219,9 @@ attempt_result wait_to_acquire(Oid function, const acquire_request &request, con
                 queue::note_look(i);
             MemoryContextReset(scratch);
             MemoryContextSwitchTo(scratch);
-            result = try_to_acquire(function, request, who);
+            result = acquire_without_waiting(function, request, who);
             MemoryContextSwitchTo(caller);
-            if (is_decided(result) || watch.elapsed() >= request.wait)
+            if (is_final(result) || watch.elapsed() >= request.wait)
                 break;
             for (size_t i = 0; i < count && count > 1; i++)
                 queue::pass_on(i); // this lock may be free while another of them is not
@@ -238,9 +241,9 @@ std::optional<instant> acquire(Oid function, const acquire_request &request, con
     std::optional<stopwatch> watch;
     if (request.wait > duration::zero())
         watch.emplace(); // costs a reading of the clock
-    auto result = try_to_acquire(function, request, who);
+    auto result = acquire_without_waiting(function, request, who);
     if (watch) {
-        if (!is_decided(result))
+        if (!is_final(result))
             result = wait_to_acquire(function, request, who, *watch);
         waited = watch->elapsed();
     }

@@ -42,7 +42,7 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
 }
 
 // Records what a dirty snapshot found out about a version that is not dead. The caller has locked the page.
-void judge(const SnapshotData &dirty, sighting &seen)
+void classify(const SnapshotData &dirty, sighting &seen)
 {
     seen.other = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     if (TransactionIdIsValid(seen.other)) {
@@ -186,7 +186,7 @@ sighting lock_table::look_up(const lock_name &name) const
         LockBuffer(seen.page, BUFFER_LOCK_SHARE);
         const bool found = heap_hot_search_buffer(&root, table_, seen.page, &dirty, &seen.tuple, nullptr, true);
         if (found)
-            judge(dirty, seen);
+            classify(dirty, seen);
         LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
         if (!found) {
             ReleaseBuffer(seen.page);
@@ -245,7 +245,7 @@ bool lock_table::revisit(sighting &seen) const
         SnapshotData dirty;
         InitDirtySnapshot(dirty);
         if (HeapTupleSatisfiesVisibility(&seen.tuple, &dirty, seen.page)) {
-            judge(dirty, seen);
+            classify(dirty, seen);
             found = !TransactionIdIsValid(dirty.xmin);
             break;
         }
@@ -328,7 +328,7 @@ bool lock_table::is_unchanged(const sighting &seen) const
     const bool found = version_at(table_, seen.page, seen.tuple.t_self, again.tuple) &&
                        HeapTupleSatisfiesVisibility(&again.tuple, &dirty, seen.page);
     if (found)
-        judge(dirty, again);
+        classify(dirty, again);
     LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
     return found && again.state == sighting::states::settled;
 }

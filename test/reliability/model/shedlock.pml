@@ -366,7 +366,7 @@ inline commit(me)
 #define BEGUN(me) (tick[me] -> tick[me] : LARGER(seen_last, instant))
 #endif
 
-/* acquisition.cpp: attempt, and lock_table::take. This is one option of a do; each atomic is one step. */
+/* acquisition.cpp: look_and_grant, and lock_table::take. This is one option of a do; each atomic is one step. */
 inline acquire(me)
 {
     atomic {
@@ -406,7 +406,7 @@ look_again:
         seen_done = WITH_JAVA(SEEN(me, done, new_done))
 #endif
     };
-    atomic { /* decide: the one reading of the clock */
+    atomic { /* availability_of_all: the one reading of the clock */
         MAY_STEP(me);
         instant = CLOCK;
         if
