@@ -23,15 +23,15 @@ struct acquire_result {
     };
     outcomes outcome;
     instant token;
-    instant now;  // the one reading of the clock that decided about all rows
-    outlook next; // when to look again at a lock that was refused
+    instant now;     // the one reading of the clock that decided about all rows
+    retry_hint hint; // when to look again at a lock that was refused
 };
 
 using outcomes = acquire_result::outcomes;
 
-constexpr acquire_result not_granted(outcomes outcome, const outlook &next = {})
+constexpr acquire_result not_granted(outcomes outcome, const retry_hint &hint = {})
 {
-    return {outcome, never, never, next};
+    return {outcome, never, never, hint};
 }
 
 text *locked_by_of(const owner &who, instant token, const lock_table &table)
@@ -49,7 +49,7 @@ void require_finite(const lock_name &name, const lease &times)
 
 // Whether all rows that were seen are free and due at one instant. `granted` means that they may be taken with this
 // token.
-acquire_result availability_of_all(const lock_table &table, std::span<const sighting> all,
+acquire_result availability_of_all(const lock_table &table, std::span<const seen_row> all,
                                    const acquire_request &request)
 {
     for (size_t i = 0; i < all.size(); i++)
@@ -60,9 +60,9 @@ acquire_result availability_of_all(const lock_table &table, std::span<const sigh
     const instant now = pg::clock_now();
     const bool is_waiting = request.wait > duration::zero();
     std::optional<instant> latest_previous;
-    std::optional<outlook> held;
+    std::optional<retry_hint> held;
     for (size_t i = 0; i < all.size(); i++) {
-        if (all[i].state == sighting::states::absent)
+        if (all[i].state == seen_row::states::absent)
             continue;
         const auto times = table.lease_of(all[i], now);
         const auto past = request.asked.tick ? table.history_of(all[i]) : history{};
@@ -71,7 +71,7 @@ acquire_result availability_of_all(const lock_table &table, std::span<const sigh
             return not_granted(outcomes::refused_for_good);
         case availability::taken:
             if (!held || held->lease_ends < times.lock_until)
-                held = outlook{i, times.lock_until, is_waiting && !table.row_of(all[i]).from.is_java()};
+                held = retry_hint{i, times.lock_until, is_waiting && !table.row_of(all[i]).from.is_java()};
             break;
         case availability::free:
             require_finite(request.names[i], times);
@@ -85,10 +85,10 @@ acquire_result availability_of_all(const lock_table &table, std::span<const sigh
 }
 
 // Inserts the rows that are missing. Returns false if another caller is inserting one, or was first.
-bool make_rows(const lock_table &table, std::span<sighting> all)
+bool make_rows(const lock_table &table, std::span<seen_row> all)
 {
     for (auto &seen : all) {
-        if (seen.state != sighting::states::absent)
+        if (seen.state != seen_row::states::absent)
             continue;
         if (!table.insert(seen.name))
             return false;
@@ -97,10 +97,10 @@ bool make_rows(const lock_table &table, std::span<sighting> all)
     return true;
 }
 
-acquire_result grant(const lock_table &table, std::span<sighting> all, const acquire_request &request, const owner &who)
+acquire_result grant(const lock_table &table, std::span<seen_row> all, const acquire_request &request, const owner &who)
 {
     auto result = availability_of_all(table, all, request);
-    const auto is_missing = [](const sighting &seen) { return seen.state == sighting::states::absent; };
+    const auto is_missing = [](const seen_row &seen) { return seen.state == seen_row::states::absent; };
     if (result.outcome == outcomes::granted && std::any_of(all.begin(), all.end(), is_missing)) {
         // Read the clock again: since the first reading, another acquisition may have happened and ended, and its row
         // may have been deleted.
@@ -135,7 +135,7 @@ acquire_result grant(const lock_table &table, std::span<sighting> all, const acq
 acquire_result look_and_grant(const lock_table &table, const acquire_request &request, const owner &who)
 {
     const size_t count = request.names.size();
-    auto *const seen = static_cast<sighting *>(palloc(sizeof(sighting) * count));
+    auto *const seen = static_cast<seen_row *>(palloc(sizeof(seen_row) * count));
     for (size_t i = 0; i < count; i++) {
         seen[i] = table.glance(request.names[i]);
         table.require_storable(seen[i]);
@@ -194,15 +194,15 @@ bool was_woken(size_t count)
 // Returns when there is a reason to try again, or when the time is over. Before the first sleep, too, it asks whether
 // the session was woken: the latch may have been set during the try, and reset by another wait (for a page, for
 // example).
-void sleep_after(const outlook &refusal, naps &pauses, const acquire_request &request, const stopwatch &watch)
+void sleep_before_retry(const retry_hint &hint, backoff &delays, const acquire_request &request, const stopwatch &watch)
 {
     for (bool has_slept = false;; has_slept = true) {
         if (was_woken(request.names.size()))
-            return pauses.start_anew();
+            return delays.restart();
         const auto budget = request.wait - watch.elapsed();
-        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(refusal.index)))
+        if (budget <= duration::zero() || (has_slept && !queue::is_looked_after(hint.index)))
             return;
-        sleep(std::min(budget, pauses.next(refusal)));
+        sleep(std::min(budget, delays.next(hint)));
     }
 }
 
@@ -214,7 +214,7 @@ acquire_result wait_to_acquire(Oid function, const acquire_request &request, con
     const size_t count = request.names.size();
     auto result = not_granted(outcomes::changed);
     queue::while_queued(keys_of(find_table(function), request.names), [&] {
-        for (naps pauses;;) {
+        for (backoff delays;;) {
             for (size_t i = 0; i < count; i++)
                 queue::note_look(i);
             MemoryContextReset(scratch);
@@ -225,7 +225,7 @@ acquire_result wait_to_acquire(Oid function, const acquire_request &request, con
                 break;
             for (size_t i = 0; i < count && count > 1; i++)
                 queue::pass_on(i); // this lock may be free while another of them is not
-            sleep_after(result.next, pauses, request, watch);
+            sleep_before_retry(result.hint, delays, request, watch);
         }
         for (size_t i = 0; i < count && result.outcome == outcomes::granted; i++)
             queue::satisfy(i); // the next waiter would find it taken

@@ -13,7 +13,7 @@ namespace {
 struct complaint {
     lock_name name;
     bool no_row;
-    standing why;
+    acquisition_state why;
     lease times;
     bool has_lost_its_session;
     origin::kinds kind;
@@ -24,23 +24,23 @@ enum class change_result { done, not_ours, busy, again };
 
 // Whether another transaction is extending or releasing the same acquisition, or has just ended. Whether the lease is
 // over depends on how that transaction ends.
-bool is_being_extended(const lock_table &table, const sighting &seen)
+bool is_being_extended(const lock_table &table, const seen_row &seen)
 {
-    return seen.state == sighting::states::undecided && table.look_ahead(seen) == lock_table::changes::other;
+    return seen.state == seen_row::states::undecided && table.look_ahead(seen) == lock_table::changes::other;
 }
 
-std::optional<complaint> find_complaint(const lock_table &table, const sighting &seen, const claim &who, instant now)
+std::optional<complaint> find_complaint(const lock_table &table, const seen_row &seen, const identity &who, instant now)
 {
     if (seen.is_new())
-        return complaint{seen.name, true, standing::foreign, seen.times(), false, origin::kinds::java, {}};
+        return complaint{seen.name, true, acquisition_state::foreign, seen.times(), false, origin::kinds::java, {}};
     row current = table.row_of(seen);
-    auto why = standing_of(current, who, now, seen.stored.past);
+    auto why = state_of(current, who, now, seen.stored.past);
     // The session is gone. at_least may still keep others away, but the owner has lost the lock.
-    const bool has_lost_its_session =
-        why == standing::live && current.from.ends_with_session && is_session_alive(current.from.session) == false;
+    const bool has_lost_its_session = why == acquisition_state::live && current.from.ends_with_session &&
+                                      is_session_alive(current.from.session) == false;
     if (has_lost_its_session)
-        why = standing::expired;
-    else if (why == standing::live || (why == standing::expired && is_being_extended(table, seen)))
+        why = acquisition_state::expired;
+    else if (why == acquisition_state::live || (why == acquisition_state::expired && is_being_extended(table, seen)))
         return std::nullopt;
     current.times = table.lease_of(seen, now);
     const auto holder = current.holder;
@@ -55,13 +55,13 @@ std::optional<complaint> find_complaint(const lock_table &table, const sighting 
 
 // The first complaint that is not about a release as done; if there is none, the first one at all. A release as done is
 // good news, and must not hide that another lock is lost.
-std::optional<complaint> find_complaint(const lock_table &table, std::span<const sighting> all, const claim &who,
+std::optional<complaint> find_complaint(const lock_table &table, std::span<const seen_row> all, const identity &who,
                                         instant now)
 {
     std::optional<complaint> good_news;
     for (const auto &seen : all) {
         const auto found = find_complaint(table, seen, who, now);
-        if (found && found->why != standing::done)
+        if (found && found->why != acquisition_state::done)
             return found;
         if (found && !good_news)
             good_news = found;
@@ -72,7 +72,7 @@ std::optional<complaint> find_complaint(const lock_table &table, std::span<const
 // Rewrites rows that are the caller's. If another transaction is changing one of them, waits for it and returns
 // `again`: then all rows must be looked at again. With nowait, returns `busy` instead.
 template <typename Change>
-change_result rewrite_all(const lock_table &table, std::span<sighting> all, Change change, instant now, bool nowait)
+change_result rewrite_all(const lock_table &table, std::span<seen_row> all, Change change, instant now, bool nowait)
 {
     for (auto &seen : all)
         if (!seen.decided()) { // guarded by a transaction that is committing, or being changed by another session
@@ -84,16 +84,16 @@ change_result rewrite_all(const lock_table &table, std::span<sighting> all, Chan
             return change_result::again;
         }
     const bool done = std::all_of(all.begin(), all.end(),
-                                  [&](sighting &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
+                                  [&](seen_row &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
     return done ? change_result::done : change_result::again;
 }
 
 // Tries once to replace the rows of all names by what `change` makes of them.
 template <typename Change, typename Count>
-change_result try_to_change(const lock_table &table, lock_names names, const claim &who, Change change,
+change_result try_to_change(const lock_table &table, lock_names names, const identity &who, Change change,
                             Count count_change, bool nowait, std::optional<complaint> &found)
 {
-    const std::span all{static_cast<sighting *>(palloc(sizeof(sighting) * names.size())), names.size()};
+    const std::span all{static_cast<seen_row *>(palloc(sizeof(seen_row) * names.size())), names.size()};
     for (size_t i = 0; i < all.size(); i++) {
         all[i] = table.look(names[i]);
         table.require_storable(all[i]);
@@ -123,19 +123,19 @@ const char *utc_text(instant t)
     return psprintf("%s UTC", out);
 }
 
-const char *explain(const complaint &found, const claim &who)
+const char *explain(const complaint &found, const identity &who)
 {
     if (found.no_row)
         return "Nobody ever acquired it, or its row has been deleted.";
-    if (found.why == standing::done && who.token && found.times.locked_at > *who.token)
+    if (found.why == acquisition_state::done && who.token && found.times.locked_at > *who.token)
         return "It has been released as done, and was acquired again since.";
-    if (found.why == standing::done)
+    if (found.why == acquisition_state::done)
         return "It has been released before, as done.";
-    if (found.why == standing::failed)
+    if (found.why == acquisition_state::failed)
         return "It has been released before.";
-    if (found.why == standing::expired && found.has_lost_its_session)
+    if (found.why == acquisition_state::expired && found.has_lost_its_session)
         return "Its lease ended with the session that acquired it.";
-    if (found.why == standing::expired)
+    if (found.why == acquisition_state::expired)
         return psprintf("Its lease ended at %s.", utc_text(found.times.lock_until));
 
     const char *const since = utc_text(found.times.locked_at);
@@ -157,11 +157,11 @@ const char *explain(const complaint &found, const claim &who)
     return psprintf("It is held, but not by this session: \"%.*s\", since %s.", SV(found.holder), since);
 }
 
-const char *advise(const complaint &found, const claim &who)
+const char *advise(const complaint &found, const identity &who)
 {
-    if (found.why == standing::expired && !found.has_lost_its_session)
+    if (found.why == acquisition_state::expired && !found.has_lost_its_session)
         return "Choose a longer at_most, or extend the lock in time.";
-    if (found.why == standing::foreign && !found.no_row && !who.token && !is_paused(found.times) &&
+    if (found.why == acquisition_state::foreign && !found.no_row && !who.token && !is_paused(found.times) &&
         found.kind != origin::kinds::administrator)
         return "Session functions change only what the same session acquired. Behind a connection pooler use "
                "shedlock_acquire_token and its token.";
@@ -170,28 +170,28 @@ const char *advise(const complaint &found, const claim &who)
 
 // Whether shedlock_stats counts this as lost: the lease is over, another acquisition has followed, or the session does
 // not hold the lock. A name without a row, a token that was never issued, and an earlier release do not count.
-bool was_lost(const complaint &found, const claim &who)
+bool was_lost(const complaint &found, const identity &who)
 {
-    if (found.no_row || found.why == standing::failed || found.why == standing::done)
+    if (found.no_row || found.why == acquisition_state::failed || found.why == acquisition_state::done)
         return false;
-    return found.why == standing::expired || !who.token || found.times.locked_at > *who.token;
+    return found.why == acquisition_state::expired || !who.token || found.times.locked_at > *who.token;
 }
 
-void warn(const complaint &found, const claim &who, const char *participle)
+void warn(const complaint &found, const identity &who, const char *participle)
 {
     PAUSE_POINT("warn");
     const char *const advice = advise(found, who);
     if (was_lost(found, who))
         stats::record(found.name, stats::counter::lost);
     // Not to the server's log, which a fleet whose at_most is too short would fill.
-    ereport(WARNING_CLIENT_ONLY, (errcode(found.why == standing::done ? ERRCODE_LOCK_DONE : ERRCODE_LOCK_LOST),
+    ereport(WARNING_CLIENT_ONLY, (errcode(found.why == acquisition_state::done ? ERRCODE_LOCK_DONE : ERRCODE_LOCK_LOST),
                                   errmsg("lock \"%.*s\" was not %s", SV(found.name.bytes), participle),
                                   errdetail("%s", explain(found, who)), advice ? errhint("%s", advice) : 0));
 }
 
 // Without a participle there is no WARNING.
 template <typename Change, typename Count>
-std::optional<bool> change(lock_table &table, lock_names names, const claim &who, const char *participle,
+std::optional<bool> change(lock_table &table, lock_names names, const identity &who, const char *participle,
                            Change new_lease, Count count_change, bool nowait)
 {
     std::optional<complaint> found;
@@ -213,9 +213,9 @@ std::optional<bool> change(lock_table &table, lock_names names, const claim &who
     return result == change_result::done;
 }
 
-// For administrators, who override any holder. If there is no row, the sighting is absent; for a name that no row could
+// For administrators, who override any holder. If there is no row, the state is absent; for a name that no row could
 // have, it fails as require_storable does (22023, 22001).
-sighting look_until_decided(const lock_table &table, const lock_name &name)
+seen_row look_until_decided(const lock_table &table, const lock_name &name)
 {
     for (;;) {
         CHECK_FOR_INTERRUPTS();
@@ -229,12 +229,12 @@ sighting look_until_decided(const lock_table &table, const lock_name &name)
 
 } // namespace
 
-std::optional<bool> extend(lock_table &table, const extend_request &request, const claim &who, bool nowait)
+std::optional<bool> extend(lock_table &table, const extend_request &request, const identity &who, bool nowait)
 {
     const auto unit = table.shape().unit;
     const auto done = change(
         table, request.names, who, "extended",
-        [&](const sighting &seen, instant now) {
+        [&](const seen_row &seen, instant now) {
             return contents{extended(seen.times(), now, request.at_most, request.at_least, unit), seen.stored.past};
         },
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); }, nowait);
@@ -244,7 +244,7 @@ std::optional<bool> extend(lock_table &table, const extend_request &request, con
     return done;
 }
 
-contents to_release(const lock_table &table, const sighting &seen, instant now, bool is_done)
+contents to_release(const lock_table &table, const seen_row &seen, instant now, bool is_done)
 {
     const auto times = released(seen.times(), now, is_done, table.shape().unit);
     if (!is_done)
@@ -255,12 +255,12 @@ contents to_release(const lock_table &table, const sighting &seen, instant now, 
     return {times, done(seen.stored.past, now)};
 }
 
-std::optional<bool> release(lock_table &table, lock_names names, const claim &who, bool done, bool nowait, bool tell)
+std::optional<bool> release(lock_table &table, lock_names names, const identity &who, bool done, bool nowait, bool tell)
 {
     durability::before_release();
     const auto released = change(
         table, names, who, tell ? "released" : nullptr,
-        [&](const sighting &seen, instant now) { return to_release(table, seen, now, done); },
+        [&](const seen_row &seen, instant now) { return to_release(table, seen, now, done); },
         [&](const lock_name &name, duration held) { stats::record_release(name, held, done); }, nowait);
     if (released == true)
         durability::after_release();
@@ -271,7 +271,7 @@ bool force_release(lock_table &table, const lock_name &name)
 {
     for (;;) {
         auto seen = look_until_decided(table, name);
-        if (seen.state == sighting::states::absent)
+        if (seen.state == seen_row::states::absent)
             return false;
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
@@ -292,7 +292,7 @@ bool resume(lock_table &table, const lock_name &name)
     for (;;) {
         auto seen = look_until_decided(table, name);
         PAUSE_POINT("decided");
-        if (seen.state == sighting::states::absent || !is_paused(seen.times())) {
+        if (seen.state == seen_row::states::absent || !is_paused(seen.times())) {
             table.unpin(seen);
             ereport(WARNING, (errcode(ERRCODE_WARNING), errmsg("lock \"%.*s\" was not resumed", SV(name.bytes)),
                               errdetail("It is not paused.")));

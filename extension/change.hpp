@@ -10,14 +10,14 @@ namespace shedlock {
 // Returns true when all locks were ours and live, and are extended now. Otherwise returns false and changes no row; a
 // WARNING says which lock was not ours and why (SL001, or SL002 if the only obstacles are releases as done). With
 // nowait, returns nothing and changes no row if another transaction in progress has changed or locked one of the rows.
-std::optional<bool> extend(lock_table &table, const extend_request &request, const claim &who, bool nowait = false);
+std::optional<bool> extend(lock_table &table, const extend_request &request, const identity &who, bool nowait = false);
 
 // The same for a release. `done` says whether the work was done. Without `tell` there is no WARNING.
-std::optional<bool> release(lock_table &table, lock_names names, const claim &who, bool done, bool nowait = false,
+std::optional<bool> release(lock_table &table, lock_names names, const identity &who, bool done, bool nowait = false,
                             bool tell = true);
 
 // What a release writes over what was seen, which is ours and not released.
-contents to_release(const lock_table &table, const sighting &seen, instant now, bool is_done);
+contents to_release(const lock_table &table, const seen_row &seen, instant now, bool is_done);
 
 // Frees the lock, whoever holds it, and gives the row a new token, so that the old holder's token is lost and its
 // guarded transactions fail. Returns whether it was held; false if there is no row.

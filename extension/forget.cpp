@@ -33,7 +33,7 @@ bool forget(lock_table &table, const lock_name &name)
         table.require_storable(seen);
         PAUSE_POINT("looked");
         const instant now = pg::clock_now();
-        if (seen.state != sighting::states::settled || seen.is_referenced ||
+        if (seen.state != seen_row::states::settled || seen.is_referenced ||
             !is_past(table.lease_of(seen, now), seen.stored.past, now, table.shape().unit)) {
             table.unpin(seen);
             return false;

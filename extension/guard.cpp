@@ -35,7 +35,7 @@ guarded_lock *first = nullptr;
 guarded_lock *runs = nullptr;
 
 // A guard depends on who acquired last, not on whether the lease still runs.
-bool is_ours(const row &current, const claim &who)
+bool is_ours(const row &current, const identity &who)
 {
     return who.token ? current.times.locked_at == *who.token && current.from.is_run()
                      : current.from.kind == origin::kinds::session && current.from.session == who.session;
@@ -70,7 +70,7 @@ std::string_view copy(std::string_view text)
     return {pnstrdup(text.data(), text.size()), text.size()};
 }
 
-void fail_if_changing_hands(const lock_table &table, const sighting &seen)
+void fail_if_changing_hands(const lock_table &table, const seen_row &seen)
 {
     const auto what = table.look_ahead(seen);
     if (what == lock_table::changes::acquisition)
@@ -79,7 +79,7 @@ void fail_if_changing_hands(const lock_table &table, const sighting &seen)
         fail(seen.name, "Another transaction is deleting its row.");
 }
 
-bool is_over(const lock_table &table, const sighting &seen)
+bool is_over(const lock_table &table, const seen_row &seen)
 {
     const instant now = pg::clock_now();
     return table.lease_of(seen, now).lock_until <= now;
@@ -98,10 +98,10 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
 
         // Wait for an extend or a release in progress. But once the lease is over, the change in progress can be an
         // acquire or a deletion, whose transaction may take a long time: fail instead of waiting for it.
-        if (seen.state == sighting::states::undecided && is_over(table, seen))
+        if (seen.state == seen_row::states::undecided && is_over(table, seen))
             fail_if_changing_hands(table, seen);
 
-        if (seen.state != sighting::states::undecided && seize(seen))
+        if (seen.state != seen_row::states::undecided && seize(seen))
             return;
         if (TransactionIdIsValid(seen.other))
             table.wait_for_other(seen);
@@ -111,7 +111,7 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
 
 // Our own uncommitted extend or release keeps others away as a row lock would. Otherwise share-locks the row. Another
 // guard of this acquisition does not prevent that; a FOR UPDATE by hand does.
-bool keep_others_away(const lock_table &table, sighting &seen)
+bool keep_others_away(const lock_table &table, seen_row &seen)
 {
     if (!lock_table::is_own(seen))
         return table.share_lock(seen);
@@ -174,7 +174,7 @@ void warn_of_overrun(const lock_name &name, duration by)
 // Whether this transaction has already released it as done. Fails if another transaction released it, or if it was
 // released as failed: a client that does not know how its commit ended does that, and then the commit must not succeed
 // any more, because the tick will be run again.
-bool has_released_as_done(const sighting &seen, const guarded_lock &mine)
+bool has_released_as_done(const seen_row &seen, const guarded_lock &mine)
 {
     const auto times = seen.times();
     if (is_paused(times)) // edited by hand; after shedlock_pause the row would have another acquisition
@@ -193,7 +193,7 @@ void complete(const lock_table &table, const guarded_lock &mine)
     bool is_done = false;
     PushActiveSnapshot(GetLatestSnapshot()); // for a locked_by that is stored out of line
     durability::before_release();
-    seize_if_ours(table, mine, [&](sighting &seen) {
+    seize_if_ours(table, mine, [&](seen_row &seen) {
         now = pg::clock_now();
         before = seen.times();
         is_done = has_released_as_done(seen, mine);
@@ -220,7 +220,7 @@ void enforce_all()
         if (guarded->is_to_complete)
             complete(table, *guarded);
         else
-            seize_if_ours(table, *guarded, [&](sighting &seen) { return keep_others_away(table, seen); });
+            seize_if_ours(table, *guarded, [&](seen_row &seen) { return keep_others_away(table, seen); });
         table.close(true);
     }
 }
@@ -259,7 +259,7 @@ void be_first_at_commit()
 }
 
 // Fails unless the row has an acquisition that this caller may guard. Its lease may be over.
-void require_latest(const row &current, const lock_name &name, const claim &who)
+void require_latest(const row &current, const lock_name &name, const identity &who)
 {
     if (who.token && current.times.locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
@@ -268,21 +268,21 @@ void require_latest(const row &current, const lock_name &name, const claim &who)
 }
 
 // Fails unless this caller may release it. Its lease may be over.
-void require_completable(const sighting &seen, const row &current, const claim &who)
+void require_completable(const seen_row &seen, const row &current, const identity &who)
 {
-    const auto why = standing_of(current, who, pg::clock_now());
+    const auto why = state_of(current, who, pg::clock_now());
     if (is_paused(current.times))
         fail(seen.name, "It is paused.", false);
-    if (why == standing::foreign)
+    if (why == acquisition_state::foreign)
         fail(seen.name,
              psprintf("That acquisition belongs to a session, and only that session can complete it: \"%.*s\".",
                       SV(current.holder)),
              false);
-    if (why == standing::failed || (why == standing::done && !lock_table::is_own(seen)))
+    if (why == acquisition_state::failed || (why == acquisition_state::done && !lock_table::is_own(seen)))
         fail(seen.name, "It has been released before.", false);
 }
 
-void add(const lock_table &table, const lock_name &name, const claim &who, bool is_to_complete)
+void add(const lock_table &table, const lock_name &name, const identity &who, bool is_to_complete)
 {
     auto seen = table.look(name);
     PAUSE_POINT("guard looked");
@@ -303,17 +303,17 @@ void add(const lock_table &table, const lock_name &name, const claim &who, bool 
 
 } // namespace
 
-void add(const lock_table &table, const lock_name &name, const claim &who)
+void add(const lock_table &table, const lock_name &name, const identity &who)
 {
     add(table, name, who, false);
 }
 
-void add_completion(const lock_table &table, const lock_name &name, const claim &who)
+void add_completion(const lock_table &table, const lock_name &name, const identity &who)
 {
     add(table, name, who, true);
 }
 
-guarded_lock *lock_of_run(Oid table, const lock_name &name, const claim &who)
+guarded_lock *lock_of_run(Oid table, const lock_name &name, const identity &who)
 {
     be_first_at_commit();
     return copy(

@@ -34,11 +34,11 @@ private:
     LOCKTAG tag_;
 };
 
-// Whether the lease ends within the first waiter's longest nap, so that this waiter has to be woken even if the
+// Whether the lease ends within the longest sleep of the first waiter, so that this waiter has to be woken even if the
 // transaction commits.
 bool will_be_free_soon(const lease &times)
 {
-    return times.lock_until < pg::clock_now() + queue::longest_nap;
+    return times.lock_until < pg::clock_now() + queue::poll_interval;
 }
 
 template <typename T> T *allocate(int count)
@@ -73,19 +73,19 @@ void lock_table::close(bool keep_lock)
     table_close(table_, keep_lock ? NoLock : RowExclusiveLock);
 }
 
-void lock_table::unpin(sighting &seen) const
+void lock_table::unpin(seen_row &seen) const
 {
     if (BufferIsValid(seen.page))
         ReleaseBuffer(seen.page);
     seen.page = InvalidBuffer;
 }
 
-bool lock_table::is_own(const sighting &seen)
+bool lock_table::is_own(const seen_row &seen)
 {
     return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(seen.tuple.t_data));
 }
 
-std::string_view lock_table::locked_by(const sighting &seen) const
+std::string_view lock_table::locked_by(const seen_row &seen) const
 {
     bool is_null;
     HeapTupleData tuple = seen.tuple;
@@ -101,18 +101,18 @@ std::string_view lock_table::locked_by(const sighting &seen) const
     return pg::view_of(detoasted);
 }
 
-lease lock_table::lease_of(const sighting &seen, instant now) const
+lease lock_table::lease_of(const seen_row &seen, instant now) const
 {
     const bool is_held = seen.times().lock_until > now;
     return is_held && has_lost_its_session(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
 }
 
-row lock_table::row_of(const sighting &seen) const
+row lock_table::row_of(const seen_row &seen) const
 {
     return read_row(seen.times(), locked_by(seen));
 }
 
-history lock_table::history_of(const sighting &seen) const
+history lock_table::history_of(const seen_row &seen) const
 {
     return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
 }
@@ -136,7 +136,7 @@ void lock_table::fill(Datum *values, bool *nulls, const contents &written, text 
     }
 }
 
-bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_by) const
+bool lock_table::rewrite(seen_row &seen, const contents &written, text *locked_by) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     auto *const values = allocate<Datum>(columns->natts);
@@ -178,7 +178,7 @@ bool lock_table::rewrite(sighting &seen, const contents &written, text *locked_b
 }
 
 // simple_heap_delete, like heap_update, has nothing to wait for once this transaction has locked the row.
-bool lock_table::remove(sighting &seen) const
+bool lock_table::remove(seen_row &seen) const
 {
     PAUSE_POINT("before the lock");
     const bool removed = lock_row(seen, LockTupleExclusive);
@@ -193,7 +193,7 @@ bool lock_table::remove(sighting &seen) const
 }
 
 // The new version is on another page if the old page was full.
-void lock_table::remember_written(const sighting &seen, const ItemPointerData &tid) const
+void lock_table::remember_written(const seen_row &seen, const ItemPointerData &tid) const
 {
     const BlockNumber block = ItemPointerGetBlockNumber(&tid);
     const bool is_same = block == BufferGetBlockNumber(seen.page);
@@ -203,7 +203,7 @@ void lock_table::remember_written(const sighting &seen, const ItemPointerData &t
         ReleaseBuffer(page);
 }
 
-bool lock_table::take(sighting &seen, const contents &written, text *locked_by) const
+bool lock_table::take(seen_row &seen, const contents &written, text *locked_by) const
 {
     PAUSE_POINT("take");
     if (is_own(seen))
@@ -226,7 +226,7 @@ bool lock_table::insert(const lock_name &name) const
         return false;
     PAUSE_POINT("inserter");
     auto again = glance(name);
-    const bool is_absent = again.state == sighting::states::absent;
+    const bool is_absent = again.state == seen_row::states::absent;
     unpin(again);
     if (is_absent)
         require_insertable(table_, shape_, name.bytes);
@@ -300,7 +300,7 @@ bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, c
     return alone;
 }
 
-bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
+bool lock_table::lock_row(const seen_row &seen, LockTupleMode mode) const
 {
     HeapTupleData tuple = seen.tuple;
     Buffer page;
@@ -311,7 +311,7 @@ bool lock_table::lock_row(const sighting &seen, LockTupleMode mode) const
     return result == TM_Ok;
 }
 
-bool lock_table::share_lock(sighting &seen) const
+bool lock_table::share_lock(seen_row &seen) const
 {
     PAUSE_POINT("share lock");
     const bool locked = lock_row(seen, LockTupleShare);
@@ -343,7 +343,7 @@ bool lock_table::is_held_until_workers_commit(const lock_name &name) const
     return false;
 }
 
-void lock_table::wait_for_other(sighting &seen) const
+void lock_table::wait_for_other(seen_row &seen) const
 {
     PAUSE_POINT("wait");
     ItemPointerData tid = seen.tuple.t_self;

@@ -12,9 +12,9 @@
 
 namespace shedlock {
 
-// What a look saw. Unless the state is absent, the row's page stays pinned until unpin(): the row cannot be pruned,
-// and no other row can take its place.
-struct sighting {
+// A row, or its absence, as a look saw it. Unless the state is absent, the row's page stays pinned until unpin(): the
+// row cannot be pruned, and no other row can take its place.
+struct seen_row {
     enum class states {
         absent, // only a guess if it comes from glance(), and so is is_new()
         settled,
@@ -56,49 +56,49 @@ public:
     // The row of that name as it is now, whatever any snapshot shows. Never waits, writes nothing. It may miss a row
     // that another transaction moves and commits at that very moment, or take it for a new one. That is good enough to
     // try an insertion, which then yields.
-    sighting glance(const lock_name &name) const;
+    seen_row glance(const lock_name &name) const;
 
     // The same, but absent and new are certain: at some instant during this call no such row was committed.
-    sighting look(const lock_name &name) const;
+    seen_row look(const lock_name &name) const;
 
     // For a name that the caller of a function gave: 22023 or 22001 if there is no such row, and could be none. Not
     // part of the looks, because a guard must fail with SL001 at the commit, and shedlock_wait_any takes any name.
-    void require_storable(const sighting &seen) const
+    void require_storable(const seen_row &seen) const
     {
-        if (seen.state == sighting::states::absent)
+        if (seen.state == seen_row::states::absent)
             shedlock::require_storable(seen.name, shape_.name_limit);
     }
 
-    void unpin(sighting &seen) const;
+    void unpin(seen_row &seen) const;
 
     // What the transaction in progress makes of an undecided row: another acquisition, nothing, or something else: it
     // extends or releases the same acquisition, or has just ended.
     enum class changes { acquisition, deletion, other };
-    changes look_ahead(const sighting &seen) const;
+    changes look_ahead(const seen_row &seen) const;
 
     // Whether this transaction wrote what was seen. If so, no other one can change it before this transaction ends.
-    static bool is_own(const sighting &seen);
+    static bool is_own(const seen_row &seen);
 
-    // locked_by of a sighting that is not absent. 55000 if it is NULL.
-    std::string_view locked_by(const sighting &seen) const;
-    row row_of(const sighting &seen) const;
+    // locked_by of a row that is not absent. 55000 if it is NULL.
+    std::string_view locked_by(const seen_row &seen) const;
+    row row_of(const seen_row &seen) const;
 
     // The history of its runs, as history_of in rules.hpp.
-    history history_of(const sighting &seen) const;
+    history history_of(const seen_row &seen) const;
 
     // Its lease. If it ends with its session and that session is gone, the lease is over once at_least has passed.
-    lease lease_of(const sighting &seen, instant now) const;
+    lease lease_of(const seen_row &seen, instant now) const;
 
     // Replaces the row that was seen; without locked_by the old value stays. Returns false if the row is no longer the
-    // one that was seen, or is being changed. Never waits. Forgets the sighting.
-    bool rewrite(sighting &seen, const contents &written, text *locked_by) const;
+    // one that was seen, or is being changed. Never waits. Unpins the row.
+    bool rewrite(seen_row &seen, const contents &written, text *locked_by) const;
 
-    // Deletes the row that was seen. Returns false as rewrite does. Never waits. Forgets the sighting.
-    bool remove(sighting &seen) const;
+    // Deletes the row that was seen. Returns false as rewrite does. Never waits. Unpins the row.
+    bool remove(seen_row &seen) const;
 
     // Like rewrite, but only one backend at a time gets that far, and it looks at the row once more before it writes.
     // So the backends that lose the race have not used a transaction id.
-    bool take(sighting &seen, const contents &written, text *locked_by) const;
+    bool take(seen_row &seen, const contents &written, text *locked_by) const;
 
     // Inserts a row that has always been free, where none was seen. 55000 if the table takes none from us
     // (attachments.hpp). Returns false if another session is inserting it,
@@ -112,17 +112,16 @@ public:
     void put_rows(const Datum *names, ReturnSetInfo *result) const;
 
     // Share-locks the row that was seen until the transaction ends. Returns false if the row has changed or is being
-    // changed. Forgets the sighting.
-    bool share_lock(sighting &seen) const;
+    // changed. Unpins the row.
+    bool share_lock(seen_row &seen) const;
 
     // Only on Citus: whether a transaction that wrote or guarded the row has committed here, but not yet on all
     // workers. Until then take() fails. Also true while it is in progress.
     bool is_held_until_workers_commit(const lock_name &name) const;
 
-    // Waits until the transaction that keeps a sighting undecided or locked has ended. Forgets the sighting. The
-    // caller must have forgotten all others: a session that waits with a page pinned can deadlock with VACUUM, which
-    // nothing detects.
-    void wait_for_other(sighting &seen) const;
+    // Waits until the transaction that keeps a row undecided or locked has ended. Unpins the row. The caller must have
+    // unpinned all others: a session that waits with a page pinned can deadlock with VACUUM, which nothing detects.
+    void wait_for_other(seen_row &seen) const;
 
 private:
     Relation table_;
@@ -130,14 +129,14 @@ private:
 
     contents read(const HeapTupleData &version) const;
     template <typename Visit> void visit_index(const lock_name &name, Visit visit) const;
-    sighting look_up(const lock_name &name) const;
+    seen_row look_up(const lock_name &name) const;
     bool is_committed(const lock_name &name) const;
-    bool revisit(sighting &seen) const;
+    bool revisit(seen_row &seen) const;
     bool bears(const HeapTupleData &tuple, const lock_name &name) const;
-    void remember(const sighting &seen) const;
-    void remember_written(const sighting &seen, const ItemPointerData &tid) const;
-    bool is_unchanged(const sighting &seen) const;
-    bool lock_row(const sighting &seen, LockTupleMode mode) const;
+    void remember(const seen_row &seen) const;
+    void remember_written(const seen_row &seen, const ItemPointerData &tid) const;
+    bool is_unchanged(const seen_row &seen) const;
+    bool lock_row(const seen_row &seen, LockTupleMode mode) const;
     void hold_until_workers_commit(const lock_name &name) const;
     bool insert_speculatively(const lock_name &name) const;
     bool insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, const lock_name &name) const;

@@ -9,7 +9,7 @@ namespace {
 
 // Notes a transaction that has locked the row. A foreign key that refers to the row is checked with a lock FOR KEY
 // SHARE: that only keeps the row from being deleted.
-void note_locker(TransactionId xid, bool for_key_share, sighting &seen)
+void note_locker(TransactionId xid, bool for_key_share, seen_row &seen)
 {
     if (TransactionIdIsCurrentTransactionId(xid) || !TransactionIdIsInProgress(xid))
         return;
@@ -20,7 +20,7 @@ void note_locker(TransactionId xid, bool for_key_share, sighting &seen)
 }
 
 // Looks for transactions that have locked a row without changing it. A dirty snapshot does not show them.
-void find_lockers(HeapTupleHeader header, sighting &seen)
+void find_lockers(HeapTupleHeader header, seen_row &seen)
 {
     if (header->t_infomask & HEAP_XMAX_INVALID)
         return;
@@ -42,15 +42,15 @@ void find_lockers(HeapTupleHeader header, sighting &seen)
 }
 
 // Records what a dirty snapshot found out about a version that is not dead. The caller has locked the page.
-void classify(const SnapshotData &dirty, sighting &seen)
+void classify(const SnapshotData &dirty, seen_row &seen)
 {
     seen.other = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
     if (TransactionIdIsValid(seen.other)) {
-        seen.state = sighting::states::undecided;
+        seen.state = seen_row::states::undecided;
         return;
     }
     find_lockers(seen.tuple.t_data, seen);
-    seen.state = TransactionIdIsValid(seen.other) ? sighting::states::locked : sighting::states::settled;
+    seen.state = TransactionIdIsValid(seen.other) ? seen_row::states::locked : seen_row::states::settled;
 }
 
 // Sets `version` to the row version at that position of the page, whichever row it belongs to. Returns false if there
@@ -127,7 +127,7 @@ constexpr int usual_columns = 12;
 
 } // namespace
 
-sighting lock_table::look(const lock_name &name) const
+seen_row lock_table::look(const lock_name &name) const
 {
     auto seen = glance(name);
     while (seen.is_new() && is_committed(name)) {
@@ -138,14 +138,14 @@ sighting lock_table::look(const lock_name &name) const
     return seen;
 }
 
-sighting lock_table::glance(const lock_name &name) const
+seen_row lock_table::glance(const lock_name &name) const
 {
     PAUSE_POINT("look");
-    sighting seen{};
+    seen_row seen{};
     seen.name = name;
     if (!revisit(seen))
         seen = look_up(name);
-    if (seen.state != sighting::states::absent)
+    if (seen.state != seen_row::states::absent)
         seen.stored = read(seen.tuple);
     return seen;
 }
@@ -172,16 +172,16 @@ template <typename Visit> void lock_table::visit_index(const lock_name &name, Vi
     RelationClose(index);
 }
 
-sighting lock_table::look_up(const lock_name &name) const
+seen_row lock_table::look_up(const lock_name &name) const
 {
-    sighting result{};
+    seen_row result{};
     result.name = name;
-    result.state = sighting::states::absent;
+    result.state = seen_row::states::absent;
     result.page = InvalidBuffer;
     visit_index(name, [&](ItemPointerData root) {
         SnapshotData dirty;
         InitDirtySnapshot(dirty);
-        sighting seen = result;
+        seen_row seen = result;
         seen.page = ReadBuffer(table_, ItemPointerGetBlockNumber(&root));
         LockBuffer(seen.page, BUFFER_LOCK_SHARE);
         const bool found = heap_hot_search_buffer(&root, table_, seen.page, &dirty, &seen.tuple, nullptr, true);
@@ -197,7 +197,7 @@ sighting lock_table::look_up(const lock_name &name) const
         // An uncommitted insertion may be the new version of a row whose committed version comes later in the index.
         return seen.is_new();
     });
-    if (result.state == sighting::states::settled)
+    if (result.state == seen_row::states::settled)
         remember(result);
     return result;
 }
@@ -227,7 +227,7 @@ bool lock_table::is_committed(const lock_name &name) const
 // Looks where the row was last seen, and follows newer versions on the same page. Returns false unless that leads to
 // the version that a look through the index would find, too: it has the name, which is unique among rows that are not
 // dead, and it was not inserted by a transaction in progress, whose row may have an older version elsewhere.
-bool lock_table::revisit(sighting &seen) const
+bool lock_table::revisit(seen_row &seen) const
 {
     const row_hint last = recall_row(RelationGetRelid(table_), seen.name.hash);
     const BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last.tid);
@@ -260,7 +260,7 @@ bool lock_table::revisit(sighting &seen) const
         return false;
     }
     if (!ItemPointerEquals(&seen.tuple.t_self, const_cast<ItemPointer>(&last.tid)) &&
-        seen.state == sighting::states::settled)
+        seen.state == seen_row::states::settled)
         remember(seen);
     return true;
 }
@@ -274,7 +274,7 @@ bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
     return !is_null && pg::view_of(reinterpret_cast<const text *>(DatumGetPointer(stored))) == name.bytes;
 }
 
-void lock_table::remember(const sighting &seen) const
+void lock_table::remember(const seen_row &seen) const
 {
     remember_row(RelationGetRelid(table_), seen.name.hash, {seen.tuple.t_self, seen.page});
 }
@@ -300,7 +300,7 @@ contents lock_table::read(const HeapTupleData &version) const
             {time_if_any(shape_.last_tick), time_if_any(shape_.last_done_tick), time_if_any(shape_.last_done_at)}};
 }
 
-lock_table::changes lock_table::look_ahead(const sighting &seen) const
+lock_table::changes lock_table::look_ahead(const seen_row &seen) const
 {
     LockBuffer(seen.page, BUFFER_LOCK_SHARE);
     ItemPointerData next = seen.tuple.t_data->t_ctid;
@@ -319,9 +319,9 @@ lock_table::changes lock_table::look_ahead(const sighting &seen) const
     return is_acquisition ? changes::acquisition : changes::other;
 }
 
-bool lock_table::is_unchanged(const sighting &seen) const
+bool lock_table::is_unchanged(const seen_row &seen) const
 {
-    sighting again{};
+    seen_row again{};
     SnapshotData dirty;
     InitDirtySnapshot(dirty);
     LockBuffer(seen.page, BUFFER_LOCK_SHARE);
@@ -330,7 +330,7 @@ bool lock_table::is_unchanged(const sighting &seen) const
     if (found)
         classify(dirty, again);
     LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
-    return found && again.state == sighting::states::settled;
+    return found && again.state == seen_row::states::settled;
 }
 
 void lock_table::put_rows(const Datum *names, ReturnSetInfo *result) const

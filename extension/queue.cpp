@@ -15,7 +15,7 @@ constexpr uint32 places_for_several = 8192;
 constexpr uint32 bucket_count = 1024;
 
 // If the last look of the first in a queue is longer ago than this, it may be suspended, and the others look instead.
-constexpr duration lately = longest_nap * 3 / 2;
+constexpr duration lately = poll_interval * 3 / 2;
 
 constexpr uint32 none = 0; // places are counted from 1
 

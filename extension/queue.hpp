@@ -8,8 +8,8 @@
 
 namespace shedlock::queue {
 
-// The first in a queue looks by itself at least that often.
-inline constexpr duration longest_nap = std::chrono::seconds{1};
+// The first in a queue looks by itself at least once in that time.
+inline constexpr duration poll_interval = std::chrono::seconds{1};
 
 // The size of its part of the shared memory.
 Size size();

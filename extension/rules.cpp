@@ -85,18 +85,18 @@ lease granted(instant now, instant token, std::optional<duration> at_most, durat
     return {lock_until, token, kept_until(now, at_least, unit)};
 }
 
-standing standing_of(const row &current, const claim &who, instant now, const history &past)
+acquisition_state state_of(const row &current, const identity &who, instant now, const history &past)
 {
-    const bool is_claimed = who.session.empty()
-                                ? current.from.kind == origin::kinds::token
-                                : current.from.kind == origin::kinds::session && current.from.session == who.session;
+    const bool is_owner = who.session.empty()
+                              ? current.from.kind == origin::kinds::token
+                              : current.from.kind == origin::kinds::session && current.from.session == who.session;
     if (who.session.empty() && current.times.locked_at > *who.token && past.last_done_tick == who.token)
-        return standing::done;
-    if (is_paused(current.times) || !is_claimed || (who.token && current.times.locked_at != *who.token))
-        return standing::foreign;
+        return acquisition_state::done;
+    if (is_paused(current.times) || !is_owner || (who.token && current.times.locked_at != *who.token))
+        return acquisition_state::foreign;
     if (is_released(current.times))
-        return current.times.lock_at_least_until ? standing::failed : standing::done;
-    return current.times.lock_until > now ? standing::live : standing::expired;
+        return current.times.lock_at_least_until ? acquisition_state::failed : acquisition_state::done;
+    return current.times.lock_until > now ? acquisition_state::live : acquisition_state::expired;
 }
 
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit)

@@ -67,9 +67,9 @@ struct tick_request {
     bool retry;
 };
 
-// Who claims to own an acquisition: a session, whoever has its token, or, in shedlock_run, a session with the token.
-struct claim {
-    std::string_view session; // empty: by the token alone
+// By what a caller is recognised as the owner of an acquisition: its session, a token, or, in shedlock_run, both.
+struct identity {
+    std::string_view session; // empty: the token alone
     std::optional<instant> token;
 };
 
@@ -79,8 +79,8 @@ enum class availability {
     not_due, // taken or free: this tick is not due any more, so waiting is useless
 };
 
-// What has become of the acquisition that a caller claims to own.
-enum class standing {
+// What has become of the acquisition that a caller says it owns.
+enum class acquisition_state {
     live,
     done,    // released as done, and perhaps acquired by others since
     failed,  // released as failed
@@ -120,7 +120,7 @@ lease granted(instant now, instant token, std::optional<duration> at_most, durat
 
 // An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (An
 // acquisition without a tick usually records its token as its tick.)
-standing standing_of(const row &current, const claim &who, instant now, const history &past = {});
+acquisition_state state_of(const row &current, const identity &who, instant now, const history &past = {});
 
 // What an extend writes over a live lease. Without at_least the old one stays.
 lease extended(const lease &current, instant now, duration at_most, std::optional<duration> at_least, duration unit);

@@ -94,7 +94,7 @@ const char *iso_text(std::optional<instant> tick)
 // the innermost SPI connection that is still open as ours. So the whole transaction is aborted, as the server itself
 // does after an error, and the release gets a transaction of its own. This never returns, so the caller's state does
 // not matter any more.
-[[noreturn]] void release_and_fail(Oid function, lock_names names, const claim &mine, const char *outer_tick)
+[[noreturn]] void release_and_fail(Oid function, lock_names names, const identity &mine, const char *outer_tick)
 {
     MemoryContextSwitchTo(PortalContext); // outlives the transaction
     ErrorData *const error = CopyErrorData();
@@ -139,9 +139,9 @@ bool run(Oid function, const acquire_request &request, const char *command)
         SPI_finish();
         return false;
     }
-    // The session owns the lock, so that the command may guard and extend it. So the claim contains the session. It
+    // The session owns the lock, so that the command may guard and extend it. So the identity contains the session. It
     // also contains the token, so that it refers to this acquisition only.
-    const claim mine{session_claim().session, token};
+    const identity mine{session_identity().session, token};
     auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());
     settings::set_tick(iso_text(request.asked.tick));

@@ -138,12 +138,12 @@ const char *session_role()
     return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-claim session_claim()
+identity session_identity()
 {
     return {own_session(), std::nullopt};
 }
 
-claim token_claim(instant token)
+identity token_identity(instant token)
 {
     return {{}, token};
 }

@@ -21,8 +21,8 @@ std::optional<bool> is_session_alive(std::string_view session);
 // The session_user, for texts that name a user.
 const char *session_role();
 
-// The claims made by functions for sessions and by functions for tokens.
-claim session_claim();
-claim token_claim(instant token);
+// The identity of the caller of a function for sessions, and of a function for tokens.
+identity session_identity();
+identity token_identity(instant token);
 
 } // namespace shedlock

@@ -59,7 +59,7 @@ Datum yes_no_or_null(FunctionCallInfo fcinfo, std::optional<bool> answer)
     PG_RETURN_BOOL(*answer);
 }
 
-Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const claim &who, bool nowait = false)
+Datum do_extend(FunctionCallInfo fcinfo, const extend_request &request, const identity &who, bool nowait = false)
 {
     return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
                               return extend(table, request, who, nowait);
@@ -70,7 +70,7 @@ Datum sql_extend(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_extend");
     arguments in{fcinfo};
-    return do_extend(fcinfo, in.extend((in.*read)()), session_claim());
+    return do_extend(fcinfo, in.extend((in.*read)()), session_identity());
 }
 
 Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
@@ -78,12 +78,12 @@ Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_extend_token");
     arguments in{fcinfo};
     const auto names = (in.*read)();
-    const auto who = token_claim(in.token());
+    const auto who = token_identity(in.token());
     const auto request = in.extend(names);
     return do_extend(fcinfo, request, who, in.flag("nowait"));
 }
 
-Datum do_release(FunctionCallInfo fcinfo, lock_names names, const claim &who, bool done, bool nowait = false)
+Datum do_release(FunctionCallInfo fcinfo, lock_names names, const identity &who, bool done, bool nowait = false)
 {
     return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
                               return release(table, names, who, done, nowait);
@@ -95,7 +95,7 @@ Datum sql_release(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_release");
     arguments in{fcinfo};
     const auto names = (in.*read)();
-    return do_release(fcinfo, names, session_claim(), in.flag("done"));
+    return do_release(fcinfo, names, session_identity(), in.flag("done"));
 }
 
 Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
@@ -103,12 +103,12 @@ Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_release_token");
     arguments in{fcinfo};
     const auto names = (in.*read)();
-    const auto who = token_claim(in.token());
+    const auto who = token_identity(in.token());
     const bool done = in.flag("done");
     return do_release(fcinfo, names, who, done, in.flag("nowait"));
 }
 
-Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const identity &who)
 {
     lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
     guard::add(table, names.front(), who);
@@ -116,7 +116,7 @@ Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const claim &who)
     PG_RETURN_VOID();
 }
 
-Datum do_complete(FunctionCallInfo fcinfo, lock_names names, const claim &who)
+Datum do_complete(FunctionCallInfo fcinfo, lock_names names, const identity &who)
 {
     lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
     for (const auto &name : names)
@@ -129,7 +129,7 @@ Datum sql_complete(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_complete");
     arguments in{fcinfo};
-    return do_complete(fcinfo, (in.*read)(), session_claim());
+    return do_complete(fcinfo, (in.*read)(), session_identity());
 }
 
 Datum sql_complete_token(FunctionCallInfo fcinfo, name_reader read)
@@ -137,7 +137,7 @@ Datum sql_complete_token(FunctionCallInfo fcinfo, name_reader read)
     enter("shedlock_complete_token");
     arguments in{fcinfo};
     const auto names = (in.*read)();
-    return do_complete(fcinfo, names, token_claim(in.token()));
+    return do_complete(fcinfo, names, token_identity(in.token()));
 }
 
 Datum do_to_one(FunctionCallInfo fcinfo, bool (*change)(lock_table &, const lock_name &))
@@ -225,7 +225,7 @@ PG_FUNCTION_INFO_V1(shedlock_guard);
 Datum shedlock_guard(PG_FUNCTION_ARGS)
 {
     enter("shedlock_guard");
-    return do_guard(fcinfo, arguments{fcinfo}.name(), session_claim());
+    return do_guard(fcinfo, arguments{fcinfo}.name(), session_identity());
 }
 
 PG_FUNCTION_INFO_V1(shedlock_guard_token);
@@ -234,7 +234,7 @@ Datum shedlock_guard_token(PG_FUNCTION_ARGS)
     enter("shedlock_guard_token");
     arguments in{fcinfo};
     const auto names = in.name();
-    return do_guard(fcinfo, names, token_claim(in.token()));
+    return do_guard(fcinfo, names, token_identity(in.token()));
 }
 
 // Because of INOUT executed, the result is a record of one column. What the caller passes for it is not read.

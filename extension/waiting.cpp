@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr duration longest_nap_alone = 50ms; // when no session will wake us
-constexpr duration longest_sleep = 1h;       // WaitLatch counts milliseconds in an int
+constexpr duration poll_interval_alone = 50ms; // when no session will wake us
+constexpr duration longest_sleep = 1h;         // WaitLatch counts milliseconds in an int
 
 // A lock that at least one caller waits for. Its index in waiters::locks is also its index for the functions of
 // queue.hpp.
@@ -20,7 +20,7 @@ struct wanted {
     bool is_known;
     bool is_free;   // at the last look
     bool is_of_use; // it is free, and so are all the other locks of one of its waiters
-    naps pauses;
+    backoff delays;
     duration due; // when to look next: the time from the beginning of the wait
 };
 
@@ -38,18 +38,18 @@ void look_at(const lock_table &table, wanted &one, size_t index, duration elapse
 {
     queue::note_look(index);
     auto seen = table.glance(one.name);
-    outlook next{index};
-    one.is_free = seen.state == sighting::states::absent;
-    if (seen.state == sighting::states::settled) {
+    retry_hint hint{index};
+    one.is_free = seen.state == seen_row::states::absent;
+    if (seen.state == seen_row::states::settled) {
         const auto now = pg::clock_now();
         const auto times = table.lease_of(seen, now);
         one.is_free =
             availability_of(times, now) != availability::taken && !table.is_held_until_workers_commit(one.name);
-        next = {index, times.lock_until, !table.row_of(seen).from.is_java()};
+        hint = {index, times.lock_until, !table.row_of(seen).from.is_java()};
     }
     table.unpin(seen);
     one.is_known = true;
-    one.due = elapsed + one.pauses.next(next);
+    one.due = elapsed + one.delays.next(hint);
 }
 
 duration next_due(std::span<const wanted> locks)
@@ -62,17 +62,17 @@ duration next_due(std::span<const wanted> locks)
 // wake up for each.
 void look_where_due(Oid function, std::span<wanted> locks, duration elapsed)
 {
-    const auto until = next_due(locks) <= elapsed ? elapsed + queue::longest_nap / 4 : elapsed;
+    const auto until = next_due(locks) <= elapsed ? elapsed + queue::poll_interval / 4 : elapsed;
     lock_table table = lock_table::open(function);
     for (size_t i = 0; i < locks.size(); i++) {
         auto &one = locks[i];
         const bool woken = queue::was_woken(i);
         if (woken)
-            one.pauses.start_anew();
+            one.delays.restart();
         if (woken || (one.due <= until && !(one.is_known && queue::is_looked_after(i))))
             look_at(table, one, i, elapsed);
         else if (one.due <= until)
-            one.due = elapsed + queue::longest_nap;
+            one.due = elapsed + queue::poll_interval;
     }
     table.close(false);
 }
@@ -132,24 +132,24 @@ std::span<queue::key> keys_of(Oid table, std::span<const wanted> locks, int64 wa
 
 } // namespace
 
-duration naps::next(const outlook &what)
+duration backoff::next(const retry_hint &hint)
 {
     const double spread = 0.5 + 0.5 * pg_prng_double(&pg_global_prng_state);
-    if (const size_t ahead = queue::count_ahead(what.index))
-        return std::chrono::duration_cast<duration>(queue::longest_nap * std::min(ahead, most_ahead) * spread);
+    if (const size_t ahead = queue::count_ahead(hint.index))
+        return std::chrono::duration_cast<duration>(queue::poll_interval * std::min(ahead, most_ahead) * spread);
 
-    const auto longest = queue::is_queued() && what.will_wake ? queue::longest_nap : longest_nap_alone;
-    const auto nap = std::chrono::duration_cast<duration>(std::min(next_, longest) * spread);
-    next_ = std::min(2 * next_, queue::longest_nap);
+    const auto longest = queue::is_queued() && hint.will_wake ? queue::poll_interval : poll_interval_alone;
+    const auto delay = std::chrono::duration_cast<duration>(std::min(next_, longest) * spread);
+    next_ = std::min(2 * next_, queue::poll_interval);
     const auto now = pg::clock_now();
-    return what.lease_ends > now ? std::min(nap, duration{*what.lease_ends - now}) : nap;
+    return hint.lease_ends > now ? std::min(delay, duration{*hint.lease_ends - now}) : delay;
 }
 
-// The nap is negative if its end has already passed, because a look took longer than the nap. For WaitLatch a negative
+// The time is negative if its end has already passed, because a look took longer than that. For WaitLatch a negative
 // timeout means no timeout.
-void sleep(duration nap)
+void sleep(duration time)
 {
-    const auto limited = std::clamp(nap, duration::zero(), longest_sleep);
+    const auto limited = std::clamp(time, duration::zero(), longest_sleep);
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limited).count();
     (void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, static_cast<long>(milliseconds),
                      PG_WAIT_EXTENSION);

@@ -16,8 +16,8 @@ private:
     duration start_ = pg::steady_now();
 };
 
-// When to look again, according to a look that found a lock taken.
-struct outlook {
+// What a look that found a lock taken says about when to look again.
+struct retry_hint {
     size_t index = 0;                    // of that lock among those that are waited for
     std::optional<instant> lease_ends{}; // if known
     bool will_wake = false;              // the holder uses this extension, so its release wakes us
@@ -28,10 +28,10 @@ struct outlook {
 // ms. The others do not look at the lock, but check that the first still does: the second every second, the third every
 // two seconds, and so on. All these sleeps are shortened at random by up to half, so that waiters do not look in
 // lockstep. In wait_for_any the others check every second after their first sleep, because they check many at once.
-class naps {
+class backoff {
 public:
-    void start_anew() { next_ = shortest; }
-    duration next(const outlook &);
+    void restart() { next_ = shortest; }
+    duration next(const retry_hint &);
 
 private:
     static constexpr size_t most_ahead = 30; // more waiters than this do not lengthen the sleep

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <sstream>
 
+using shedlock::acquisition_state;
 using shedlock::duration;
 using shedlock::history;
 using shedlock::instant;
 using shedlock::lease;
 using shedlock::origin;
-using shedlock::standing;
 
 namespace {
 
@@ -139,9 +139,9 @@ private:
     bool is_free(const std::optional<record> &row) const { return !row || row->times.lock_until <= given_.begun; }
     bool is_in_call(instant t) const { return t >= given_.begun && t <= given_.ended; }
 
-    shedlock::claim claim() const
+    shedlock::identity caller() const
     {
-        return op_.by_token ? shedlock::claim{{}, known_.token} : shedlock::claim{known_.mark, {}};
+        return op_.by_token ? shedlock::identity{{}, known_.token} : shedlock::identity{known_.mark, {}};
     }
 
     // Its tick is no longer due.
@@ -224,17 +224,17 @@ private:
     {
         if (!row)
             return "Nobody ever acquired it, or its row has been deleted.";
-        const auto who = claim();
-        switch (shedlock::standing_of({row->times, origin_of(*row), {}}, who, now, row->past)) {
-        case standing::live:
+        const auto who = caller();
+        switch (shedlock::state_of({row->times, origin_of(*row), {}}, who, now, row->past)) {
+        case acquisition_state::live:
             return "";
-        case standing::done:
+        case acquisition_state::done:
             return who.token && row->times.locked_at > *who.token ? acquired_again : done_before;
-        case standing::failed:
+        case acquisition_state::failed:
             return "It has been released before.";
-        case standing::expired:
+        case acquisition_state::expired:
             return "Its lease ended at ";
-        case standing::foreign:
+        case acquisition_state::foreign:
             break;
         }
         if (shedlock::is_paused(row->times))

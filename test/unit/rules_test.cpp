@@ -223,76 +223,75 @@ TEST(grant, without_at_least_keeps_nothing_in_a_coarse_column)
 // Ownership
 
 constexpr origin mine{origin::kinds::session, "/42.17"};
-constexpr claim session{"/42.17", {}};
+constexpr identity session{"/42.17", {}};
 
-TEST(standing, I4_a_session_owns_what_it_acquired)
+TEST(acquisition_state, I4_a_session_owns_what_it_acquired)
 {
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, session, noon), standing::live);
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon),
-              standing::live);
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
-              standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, ours, "/42.17"}, session, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, java, "/42.17"}, session, noon), standing::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, mine, "job"}, session, noon), acquisition_state::live);
+    EXPECT_EQ(state_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, session, noon),
+              acquisition_state::live);
+    EXPECT_EQ(state_of({held_for_a_minute, {origin::kinds::session, "/42.18"}, "job"}, session, noon),
+              acquisition_state::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, ours, "/42.17"}, session, noon), acquisition_state::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, java, "/42.17"}, session, noon), acquisition_state::foreign);
 }
 
-TEST(standing, I4_a_token_owns_a_row_that_was_acquired_by_token_and_still_has_this_token)
+TEST(acquisition_state, I4_a_token_owns_a_row_that_was_acquired_by_token_and_still_has_this_token)
 {
-    const claim holder{{}, noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon), standing::live);
-    EXPECT_EQ(standing_of({{noon + 1min, noon + 1us, noon}, ours, "job"}, holder, noon), standing::foreign);
+    const identity holder{{}, noon};
+    EXPECT_EQ(state_of({held_for_a_minute, ours, "job"}, holder, noon), acquisition_state::live);
+    EXPECT_EQ(state_of({{noon + 1min, noon + 1us, noon}, ours, "job"}, holder, noon), acquisition_state::foreign);
     // A Java client took the row over and happened to write the same locked_at.
-    EXPECT_EQ(standing_of({held_for_a_minute, java, "job"}, holder, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, "job"}, holder, noon), standing::foreign);
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::administrator, {}}, "job"}, holder, noon),
-              standing::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, java, "job"}, holder, noon), acquisition_state::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, mine, "job"}, holder, noon), acquisition_state::foreign);
+    EXPECT_EQ(state_of({held_for_a_minute, {origin::kinds::administrator, {}}, "job"}, holder, noon),
+              acquisition_state::foreign);
 }
 
-TEST(standing, a_run_is_owned_by_its_session_and_its_token)
+TEST(acquisition_state, a_run_is_owned_by_its_session_and_its_token)
 {
-    const claim run{"/42.17", noon};
-    EXPECT_EQ(standing_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
-              standing::live);
-    EXPECT_EQ(
-        standing_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
-        standing::foreign);
+    const identity run{"/42.17", noon};
+    EXPECT_EQ(state_of({held_for_a_minute, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
+              acquisition_state::live);
+    EXPECT_EQ(state_of({{noon + 1min, noon + 1us, noon}, {origin::kinds::session, "/42.17", true}, "job"}, run, noon),
+              acquisition_state::foreign);
 }
 
-TEST(standing, I1_a_lease_that_has_ended_is_no_longer_ours)
+TEST(acquisition_state, I1_a_lease_that_has_ended_is_no_longer_ours)
 {
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), standing::live);
-    EXPECT_EQ(standing_of({held_for_a_minute, mine, {}}, session, noon + 1min), standing::expired);
+    EXPECT_EQ(state_of({held_for_a_minute, mine, {}}, session, noon + 1min - 1us), acquisition_state::live);
+    EXPECT_EQ(state_of({held_for_a_minute, mine, {}}, session, noon + 1min), acquisition_state::expired);
 }
 
-TEST(standing, I1_a_released_lease_is_no_longer_ours_even_if_it_is_kept)
+TEST(acquisition_state, I1_a_released_lease_is_no_longer_ours_even_if_it_is_kept)
 {
-    EXPECT_EQ(standing_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), standing::failed);
-    EXPECT_EQ(standing_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), standing::done);
+    EXPECT_EQ(state_of({{noon + 1min, noon, never}, mine, {}}, session, noon + 1s), acquisition_state::failed);
+    EXPECT_EQ(state_of({{noon + 1min, noon, {}}, mine, {}}, session, noon + 1s), acquisition_state::done);
 }
 
-TEST(standing, a_token_that_was_released_as_done_is_known_until_a_later_one_is_released_as_done)
+TEST(acquisition_state, a_token_that_was_released_as_done_is_known_until_a_later_one_is_released_as_done)
 {
-    const claim holder{{}, noon};
+    const identity holder{{}, noon};
     const lease next{noon + 1min, noon + 1us, noon};
-    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon, noon}), standing::done);
-    EXPECT_EQ(standing_of({next, java, "job"}, holder, noon, {noon, noon, noon}), standing::done);
-    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon + 1us, noon}), standing::foreign);
-    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, noon - 1us, noon}), standing::foreign);
-    EXPECT_EQ(standing_of({next, ours, "job"}, holder, noon, {noon + 1us, {}, {}}), standing::foreign);
+    EXPECT_EQ(state_of({next, ours, "job"}, holder, noon, {noon + 1us, noon, noon}), acquisition_state::done);
+    EXPECT_EQ(state_of({next, java, "job"}, holder, noon, {noon, noon, noon}), acquisition_state::done);
+    EXPECT_EQ(state_of({next, ours, "job"}, holder, noon, {noon + 1us, noon + 1us, noon}), acquisition_state::foreign);
+    EXPECT_EQ(state_of({next, ours, "job"}, holder, noon, {noon + 1us, noon - 1us, noon}), acquisition_state::foreign);
+    EXPECT_EQ(state_of({next, ours, "job"}, holder, noon, {noon + 1us, {}, {}}), acquisition_state::foreign);
     // The row still has the token, so its own state decides.
-    EXPECT_EQ(standing_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), standing::live);
+    EXPECT_EQ(state_of({held_for_a_minute, ours, "job"}, holder, noon, {noon, noon, noon}), acquisition_state::live);
 }
 
-TEST(standing, a_token_whose_lease_ends_with_a_session_is_not_owned_by_that_session)
+TEST(acquisition_state, a_token_whose_lease_ends_with_a_session_is_not_owned_by_that_session)
 {
     const row current{held_for_a_minute, {origin::kinds::token, "/42.17", true}, "job"};
-    EXPECT_EQ(standing_of(current, session, noon), standing::foreign);
-    EXPECT_EQ(standing_of(current, {{}, noon}, noon), standing::live);
+    EXPECT_EQ(state_of(current, session, noon), acquisition_state::foreign);
+    EXPECT_EQ(state_of(current, {{}, noon}, noon), acquisition_state::live);
 }
 
-TEST(standing, nobody_can_release_a_pause)
+TEST(acquisition_state, nobody_can_release_a_pause)
 {
-    EXPECT_EQ(standing_of({{forever, noon, noon}, ours, {}}, {{}, noon}, noon), standing::foreign);
+    EXPECT_EQ(state_of({{forever, noon, noon}, ours, {}}, {{}, noon}, noon), acquisition_state::foreign);
 }
 
 // Intervention
@@ -377,7 +376,7 @@ TEST(release, says_whether_it_was_done)
     const auto failed = released(held_for_a_minute, noon + 10s, false, microsecond);
     EXPECT_EQ(failed.lock_at_least_until, never);
     EXPECT_EQ(failed.lock_until, noon + 10s);
-    EXPECT_EQ(standing_of({failed, mine, {}}, session, noon + 10s), standing::failed);
+    EXPECT_EQ(state_of({failed, mine, {}}, session, noon + 10s), acquisition_state::failed);
 }
 
 TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)

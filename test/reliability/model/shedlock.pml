@@ -254,7 +254,7 @@ inline commit(me)
 
 #define LATEST_TOKEN(me) (new_token[me] -> new_token[me] : token[me])
 
-/* rules.cpp: standing_of, as for token functions. The claim of a session function is equivalent: a row with the pid of a
+/* rules.cpp: state_of, as for token functions. The identity of a session function is equivalent: a row with the pid of a
  * session is that session's latest acquisition. */
 #define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
 #ifdef BREAK_RELEASE
