@@ -327,17 +327,17 @@ void begin_run(guarded_lock &mine)
     runs = &mine;
 }
 
-void end_run(guarded_lock &mine)
-{
-    runs = mine.next;
-}
-
 void complete_run(const guarded_lock &mine)
 {
     auto completion = mine;
     completion.is_to_complete = true;
     be_first_at_commit(); // again: the command may have used postgres_fdw for the first time
     join(completion);
+}
+
+void end_run(guarded_lock &mine)
+{
+    runs = mine.next;
 }
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)

@@ -6,25 +6,27 @@
 
 namespace shedlock::guard {
 
-// SL001 if the row's acquisition is not ours now. Otherwise guards the transaction, unless a subtransaction open now is
-// rolled back. Before the commit or the prepare, and before extensions that have registered by now take part in it,
-// this looks at the row again (SL001) and share-locks it, so that no session can take it before the commit is done.
+// Fails with SL001 unless the row's acquisition is ours now. Otherwise the transaction is guarded; rolling back a
+// subtransaction that is open now drops the guard. At PRE_COMMIT and PRE_PREPARE, before the callbacks of extensions
+// that registered earlier, the guard looks again (SL001 if the lock is lost) and share-locks the row until the
+// transaction ends.
 void add(const lock_table &table, const lock_name &name, const identity &who);
 
-// The same, and the commit releases the lock as done. SL001, at once or at the commit, also if the lock has been
-// released before, unless this transaction released it as done. A lease that is over, but without another acquisition
-// since, is completed with a WARNING. Until the commit the row is not touched: the lock is still held, and its owner
-// can extend it.
+// The same, and the commit releases the lock as done. Also fails with SL001, at once or at the commit, if the lock was
+// already released, unless this transaction itself released it as done. A lease that is over, but without another
+// acquisition since, is completed with a WARNING. Until the commit the row is not touched: the lock is still held, and
+// its owner can extend it.
 void add_completion(const lock_table &table, const lock_name &name, const identity &who);
 
-// The lock of a shedlock_run: from begin_run to end_run every transaction of this session is guarded so. Runs nest.
+// The lock of a shedlock_run. Allocated with palloc.
 struct guarded_lock;
 guarded_lock *lock_of_run(Oid table, const lock_name &name, const identity &who);
-void begin_run(guarded_lock &mine);
-void end_run(guarded_lock &mine);
 
+// From begin_run to end_run every transaction of this session is guarded by it. Runs may nest.
+void begin_run(guarded_lock &mine);
 // The commit of this transaction completes the run.
 void complete_run(const guarded_lock &mine);
+void end_run(guarded_lock &mine);
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);
 
