@@ -7,7 +7,7 @@
 // not write any.
 #pragma once
 
-#include "request.hpp"
+#include "name.hpp"
 #include "shape.hpp"
 
 namespace shedlock {

@@ -15,12 +15,6 @@ constexpr bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-void check_name(const lock_name &name, const char *argument)
-{
-    if (name.bytes.empty())
-        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", argument)));
-}
-
 lock_name make_name(Datum datum)
 {
     return to_lock_name(DatumGetTextPP(datum));
@@ -97,7 +91,7 @@ int arguments::required(const char *name, const char *hint)
 lock_names arguments::name()
 {
     const auto names = stored_name();
-    check_name(names.front(), "name");
+    require_not_empty(names.front(), "name");
     return names;
 }
 
@@ -113,7 +107,7 @@ lock_names arguments::names()
 {
     const auto names = make_names(array("name", TEXTOID));
     for (const auto &name : names)
-        check_name(name, "an element of name");
+        require_not_empty(name, "an element of name");
 
     // All callers use the same order, so that two of them that extend, release or complete several locks never wait for
     // each other.
@@ -281,24 +275,6 @@ const char *arguments::command()
     if (std::all_of(view.begin(), view.end(), is_blank))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("command must not be empty")));
     return command;
-}
-
-void require_storable(const lock_name &name, int limit)
-{
-    check_name(name, "name");
-    if (name.bytes.front() == '{' && name.bytes.back() == '}')
-        ereport(ERROR,
-                (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("name is an array literal: \"%.*s\"", SV(name.bytes)),
-                 errhint("For several names, cast it to text[]: $1::text[]. No lock has this as its own name.")));
-    if (name.bytes.size() <= static_cast<size_t>(limit))
-        return; // no more characters than bytes
-    const int length = pg_mbstrlen_with_len(name.bytes.data(), static_cast<int>(name.bytes.size()));
-    if (length > limit)
-        ereport(ERROR, (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
-                        errmsg("name is %d characters long, but the lock table's column holds %d", length, limit),
-                        errdetail("The name begins with \"%.*s\".",
-                                  pg_mbcharcliplen(name.bytes.data(), static_cast<int>(name.bytes.size()), 40),
-                                  name.bytes.data())));
 }
 
 } // namespace shedlock

@@ -68,8 +68,4 @@ private:
     int next_ = 0;
 };
 
-// For a name that has no row yet: 22023 if it is empty, or an array literal ({a,b}: what drivers send for a list
-// without a type); 22001 if it is longer than the table's column, which only the opened table knows.
-void require_storable(const lock_name &name, int limit);
-
 } // namespace shedlock
