@@ -21,7 +21,8 @@ my @panels = (
 
 # Colours for light and dark mode.
 my $style = '<style>text { fill: #1f2328 } .dim { fill: #656d76 } .back { fill: #fff } '
-	. '@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } .back { fill: #151b23 } }</style>';
+	. '@media (prefers-color-scheme: dark) '
+	. '{ text { fill: #e6edf3 } .dim { fill: #9198a1 } .back { fill: #151b23 } }</style>';
 
 sub escape { return $_[0] =~ s/&/&amp;/gr =~ s/</&lt;/gr }
 
@@ -35,7 +36,8 @@ sub text
 sub panel
 {
 	my ($results, $x, $y, $title, $what) = @_;
-	my @bars = map { my $value = $results->value("$what/$_->{key}"); defined $value ? [ $_, $value ] : () } @Sides::sides;
+	my @bars = map { my $value = $results->value("$what/$_->{key}"); defined $value ? [ $_, $value ] : () }
+		@Sides::sides;
 	my $most = max map { $_->[1] } @bars;
 	my $svg = text($x, $y, $title, 'font-weight="bold"');
 	for (@bars)
@@ -45,7 +47,8 @@ sub panel
 		my $kind = $side->{key} =~ /^(ours|portable)/ ? 'ours' : $side->{loose} ? 'loose' : 'peer';
 		my $length = max 1, ($width - $label - 75) * $value / $most;
 		$svg .= text($x + $label - 6, $y - 4, $side->{title}, 'text-anchor="end"')
-			. sprintf(qq{<rect x="%d" y="%.0f" width="%.1f" height="%d" fill="%s"/>\n}, $x + $label, $y - $bar, $length, $bar, $colour{$kind})
+			. sprintf(qq{<rect x="%d" y="%.0f" width="%.1f" height="%d" fill="%s"/>\n},
+				$x + $label, $y - $bar, $length, $bar, $colour{$kind})
 			. text($x + $label + $length + 5, $y - 4, Format::number($value));
 	}
 	return ($svg, scalar @bars);
@@ -60,7 +63,8 @@ sub chart
 		my $rows = 0;
 		for my $column (0, 1)
 		{
-			my ($drawn, $bars) = panel($results, $gap + $column * ($width + $gap), $y, @{ $panels[ 2 * $row + $column ] });
+			my ($drawn, $bars) = panel($results, $gap + $column * ($width + $gap), $y,
+				@{ $panels[ 2 * $row + $column ] });
 			$svg .= $drawn;
 			$rows = max $rows, $bars;
 		}
@@ -68,7 +72,8 @@ sub chart
 	}
 	$svg .= text($gap, $y, $caption, 'class="dim"');
 	my ($w, $h) = (2 * $width + 3 * $gap, $y + 15);
-	return qq{<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $w $h" width="$w" height="$h" font-family="sans-serif" font-size="12">\n$style\n}
+	return qq{<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 $w $h" width="$w" height="$h" }
+		. qq{font-family="sans-serif" font-size="12">\n$style\n}
 		. qq{<rect width="$w" height="$h" class="back"/>\n$svg</svg>\n};
 }
 

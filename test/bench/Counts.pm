@@ -25,7 +25,8 @@ sub written
 	my $folder = Server::sql('postgres', 'SHOW data_directory') . '/pg_wal';
 	my ($bytes, $locks) = (0, 0);
 	return ($bytes, $locks) if $from->{lsn} eq $to->{lsn};
-	for (split /\n/, Server::output_of(Server::program('pg_waldump'), '-p', $folder, '-s', $from->{lsn}, '-e', $to->{lsn}))
+	for (split /\n/,
+		Server::output_of(Server::program('pg_waldump'), '-p', $folder, '-s', $from->{lsn}, '-e', $to->{lsn}))
 	{
 		my ($manager, $length, $description) = /^rmgr: (\S+) .*?len \(rec\/tot\): *\d+\/ *(\d+),.*? desc: (.*)/ or next;
 		next if $manager eq 'Standby' || $manager eq 'XLOG';
@@ -45,9 +46,12 @@ sub exact
 	{
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
-			next if !Sides::has_table($side) && $workload eq 'refused'; # no session holds such a lock here, and a refusal writes nothing
-			Server::sql('exact', Table::fill($side, 8, $workload eq 'refused' ? 'held' : 'free')) if Sides::has_table($side);
-			my @run = ($side, $workload, 'exact', 1, $workload eq 'extend' ? 1 : 8, '-t'); # a session extends its own name only
+			# No session holds such a lock here, and a refusal writes nothing.
+			next if !Sides::has_table($side) && $workload eq 'refused';
+			Server::sql('exact', Table::fill($side, 8, $workload eq 'refused' ? 'held' : 'free'))
+				if Sides::has_table($side);
+			# A session extends its own name only.
+			my @run = ($side, $workload, 'exact', 1, $workload eq 'extend' ? 1 : 8, '-t');
 			Server::measure(@run, 100) if $workload ne 'extend'; # because it would leave the name held
 			Server::sql('exact', 'VACUUM ' . Table::table($side)) if Sides::has_table($side);
 			my $before = position();

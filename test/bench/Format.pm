@@ -11,7 +11,8 @@ sub number
 {
 	my ($value) = @_;
 	return '–' if !defined $value;
-	my $text = $value >= 1000 ? sprintf('%.0f', sprintf('%.3g', $value)) : $value == int $value ? sprintf('%d', $value) : sprintf('%.3g', $value);
+	my $text = $value >= 1000 ? sprintf('%.0f', sprintf('%.3g', $value))
+		: $value == int $value ? sprintf('%d', $value) : sprintf('%.3g', $value);
 	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
 	return $text;
 }

@@ -14,8 +14,8 @@ sub first_line
 	return $found // 'unknown';
 }
 
-# Returns how many microseconds a flush takes on the file system of the server's data. pg_test_fsync measures that, and is stopped once it has
-# printed the figure.
+# Returns how many microseconds a flush takes on the file system of the server's data. pg_test_fsync measures that, and
+# is stopped once it has printed the figure.
 sub flush
 {
 	my $file = Server::sql('postgres', 'SHOW data_directory') . '/flush';
@@ -47,13 +47,15 @@ sub facts
 		redis => Redis::missing() ? 'none' : `redis-server --version` =~ s/.*v=(\S+).*\n/$1/sr,
 		commit => `git describe --always --dirty 2>/dev/null` =~ s/\n//r || 'unknown',
 		flush => flush(),
-		map { (lc($_ =~ s/^BENCH_//r) => $ENV{$_}) } qw(BENCH_SECONDS BENCH_REPEAT BENCH_FLUSH_DELAY BENCH_HANDOVERS BENCH_VAIN BENCH_SETTINGS BENCH_COMMAND),
+		map { (lc($_ =~ s/^BENCH_//r) => $ENV{$_}) }
+			qw(BENCH_SECONDS BENCH_REPEAT BENCH_FLUSH_DELAY BENCH_HANDOVERS BENCH_VAIN BENCH_SETTINGS BENCH_COMMAND),
 	);
 	{
 		local @ENV{qw(LD_PRELOAD)} = $ENV{BENCH_SLOW_FLUSH};
 		$fact{slow_flush} = flush();
 	}
-	die "a flush takes $fact{slow_flush} us with $fact{flush_delay} added" if $fact{slow_flush} < $ENV{BENCH_FLUSH_MICROSECONDS};
+	die "a flush takes $fact{slow_flush} us with $fact{flush_delay} added"
+		if $fact{slow_flush} < $ENV{BENCH_FLUSH_MICROSECONDS};
 	$plan->{results}->add("fact/$_", $fact{$_}) for sort keys %fact;
 }
 

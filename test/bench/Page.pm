@@ -1,4 +1,5 @@
-# Writes docs/benchmark.md from the template page.md, in which {{word}} is replaced by what the function of that name returns.
+# Writes docs/benchmark.md from the template page.md, in which {{word}} is replaced by what the function of that name
+# returns.
 package Page;
 
 use strict;
@@ -39,18 +40,21 @@ sub targets
 	return Format::table([ 'target', 'asked', 'measured', '' ], Targets::rows($results));
 }
 
-# A summary: ours per second, then ours divided by every other side. The cycle that flushes each commit is compared with sides
-# that do so, too; the cycle with the asynchronous release is compared with all sides except plain.
+# A summary: ours per second, then ours divided by every other side. The cycle that flushes each commit is compared with
+# sides that do so, too; the cycle with the asynchronous release is compared with all sides except plain.
 sub ratios
 {
 	my @columns = (
 		[ 'refused', 'refused', 'ours', [ 1, 8, 32 ] ],
-		[ 'cycle, each commit flushed', 'cycle', 'ours_sync', [ 1, 8, 32 ], qw(portable plain java_first java_again redis_always) ],
-		[ 'cycle, asynchronous release', 'cycle', 'ours', [ 1, 8, 32 ], grep { $_ ne 'plain' } map { $_->{key} } Sides::sides_for('cycle') ],
+		[ 'cycle, each commit flushed', 'cycle', 'ours_sync', [ 1, 8, 32 ],
+			qw(portable plain java_first java_again redis_always) ],
+		[ 'cycle, asynchronous release', 'cycle', 'ours', [ 1, 8, 32 ],
+			grep { $_ ne 'plain' } map { $_->{key} } Sides::sides_for('cycle') ],
 		[ 'one name', 'one', 'ours', [ 8, 32 ] ]);
 	my $row = sub {
 		my ($title, $cell) = @_;
-		return [ $title, map { my $column = $_; join(' · ', map { $cell->($column, $_) // () } @{ $column->[3] }) } @columns ];
+		return [ $title,
+			map { my $column = $_; join(' · ', map { $cell->($column, $_) // () } @{ $column->[3] }) } @columns ];
 	};
 	my @rows = map {
 		my $side = $_;
@@ -74,7 +78,8 @@ sub speeds
 		my @cells = map {
 			my $key = "$part$workload/$_//";
 			my $value = Format::number($results->value("$key$side->{key}"));
-			$side->{key} eq $ours ? "$value/s" : Format::ratio($results->ratio("$key$ours", "$key$side->{key}")) . " $value/s"
+			$side->{key} eq $ours ? "$value/s"
+				: Format::ratio($results->ratio("$key$ours", "$key$side->{key}")) . " $value/s"
 		} @$clients;
 		[ $side->{key} eq $ours ? "**$side->{title}**" : $side->{title}, @cells ]
 	} sort { ($b->{key} eq $ours) <=> ($a->{key} eq $ours) } @sides;
@@ -85,7 +90,8 @@ sub speeds
 sub speed
 {
 	my ($workload) = @_;
-	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload); # plain is compared with ours_sync
+	# plain is compared with ours_sync.
+	my @sides = grep { "$workload/$_->{key}" ne 'cycle/plain' } Sides::sides_for($workload);
 	return speeds('ours', '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], @sides);
 }
 
@@ -100,7 +106,8 @@ sub slow_one
 	return speeds('ours', 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
 }
 
-# One row per workload and side, one column per number of names: cells as in speeds(), then the speed relative to ten names.
+# One row per workload and side, one column per number of names: cells as in speeds(), then the speed relative to ten
+# names.
 sub names
 {
 	my @sizes = (10, 10_000, 1_000_000);
@@ -112,7 +119,8 @@ sub names
 				my ($ten, $key) = map { "names_$workload/8/$_" } 10, $_;
 				my $against = $side eq 'ours' ? '' : Format::ratio($results->ratio("$key/ours", "$key/$side")) . ' ';
 				my $left = $_ == 10 ? undef : $results->ratio("$key/$side", "$ten/$side");
-				$against . Format::number($results->value("$key/$side")) . '/s' . ($left ? ', ' . Format::factor($left->{median}) . ' of ten' : '')
+				$against . Format::number($results->value("$key/$side")) . '/s'
+					. ($left ? ', ' . Format::factor($left->{median}) . ' of ten' : '')
 			} @sizes;
 			[ "$workload, " . ($side eq 'ours' ? '**ours**' : Sides::side($side)->{title}), @cells ]
 		} @{ $Sides::with_many_names{$workload} }
@@ -149,7 +157,9 @@ sub exact
 			defined $values[0] || defined $instructions
 				? [ "$workload, " . ($side->{key} =~ /^ours/ ? "**$side->{title}**" : $side->{title}),
 				map({ defined $_ ? sprintf('%.2f', $_) =~ s/\.?0+$//r : '–' } @values[ 0, 1 ]),
-				defined $values[2] ? sprintf('%.0f', $values[2]) : '–', defined $values[3] ? sprintf('%.2f', $values[3]) =~ s/\.?0+$//r : '–', Format::number($instructions) ]
+				defined $values[2] ? sprintf('%.0f', $values[2]) : '–',
+				defined $values[3] ? sprintf('%.2f', $values[3]) =~ s/\.?0+$//r : '–',
+				Format::number($instructions) ]
 				: ()
 		} grep { !$_->{redis} } Sides::sides_for($workload)
 	} qw(refused cycle run extend);
@@ -158,7 +168,8 @@ sub exact
 
 sub beyond_nothing
 {
-	my ($ours, $nothing) = map { $results->value("instructions/1/refused/$_") // return '–' } 'ours', Sides::side('nothing')->{title};
+	my ($ours, $nothing) = map { $results->value("instructions/1/refused/$_") // return '–' }
+		'ours', Sides::side('nothing')->{title};
 	return Format::number($ours - $nothing);
 }
 
@@ -169,7 +180,8 @@ sub sides
 
 # How far one server goes ----------------------------------------------------------------------------------------------
 
-# The share of a server's time that one job takes: in each interval, one cycle and the refused attempts of the other hosts.
+# The share of a server's time that one job takes: in each interval, one cycle and the refused attempts of the other
+# hosts.
 sub load_of_job
 {
 	my ($hosts, $interval) = @_;
@@ -182,10 +194,14 @@ sub jobs
 	my @intervals = (1, 10, 60);
 	my @rows = map {
 		my $hosts = $_;
-		my @cells = map { my $load = load_of_job($hosts, $_); $load ? Format::number(sprintf '%.2g', 0.5 / $load) : '–' } @intervals;
+		my @cells = map {
+			my $load = load_of_job($hosts, $_);
+			$load ? Format::number(sprintf '%.2g', 0.5 / $load) : '–'
+		} @intervals;
 		[ "$hosts hosts", @cells ]
 	} 10, 100, 1000;
-	return Format::table([ '', map { $_ == 60 ? 'each minute' : $_ == 1 ? 'each second' : "each $_ s" } @intervals ], @rows);
+	return Format::table([ '', map { $_ == 60 ? 'each minute' : $_ == 1 ? 'each second' : "each $_ s" } @intervals ],
+		@rows);
 }
 
 # 1000 jobs, each tried by 100 hosts every minute.

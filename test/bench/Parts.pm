@@ -8,7 +8,8 @@ use Table;
 use Server;
 use Redis;
 
-my $few = 8; # the number of names in refused attempts, unless a part says otherwise: all hosts ask for the same few names
+# The number of names in refused attempts, unless a part says otherwise: all hosts ask for the same few names.
+my $few = 8;
 
 sub available
 {
@@ -19,7 +20,8 @@ sub available
 sub measure
 {
 	my ($plan, $part, $side, $workload, $clients) = @_;
-	my $names = { cycle => $clients, refused => $plan->{few} // $few, one => 1, one_work => 1, extend => $clients, run => $clients }->{$workload};
+	my $names = { cycle => $clients, refused => $plan->{few} // $few, one => 1, one_work => 1, extend => $clients,
+		run => $clients }->{$workload};
 	my $speed;
 	if ($side->{redis})
 	{
@@ -27,7 +29,8 @@ sub measure
 	}
 	else
 	{
-		Server::sql($workload, Table::fill($side, $names, $workload eq 'refused' ? 'held' : 'free')) if Sides::has_table($side);
+		Server::sql($workload, Table::fill($side, $names, $workload eq 'refused' ? 'held' : 'free'))
+			if Sides::has_table($side);
 		$speed = Server::measure($side, $workload, $workload, $clients, $names, '-T', $plan->{seconds});
 	}
 	$plan->{results}->add("$part$workload/$clients//$side->{key}", $speed);
@@ -45,7 +48,8 @@ sub side_by_side
 	}
 }
 
-# Creates the workloads' databases, and WAL files that will be recycled, because the first use of a WAL file takes longer.
+# Creates the workloads' databases, and WAL files that will be recycled, because the first use of a WAL file takes
+# longer.
 sub prepare
 {
 	my ($plan) = @_;
@@ -71,7 +75,8 @@ sub speed
 	{
 		for my $workload (qw(cycle refused one extend run))
 		{
-			side_by_side($plan, $repetition, '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ], available(Sides::sides_for($workload)));
+			side_by_side($plan, $repetition, '', $workload, $workload eq 'one' ? [ 8, 32 ] : [ 1, 8, 32 ],
+				available(Sides::sides_for($workload)));
 		}
 		Server::sql('postgres', 'CHECKPOINT');
 	}
@@ -95,17 +100,19 @@ sub slow_flush
 		for my $workload (qw(cycle refused))
 		{
 			my %can = map { ($_->{key} => 1) } Sides::sides_for($workload);
-			side_by_side($plan, $repetition, 'slow_', $workload, [ 1, 32 ], available(grep { $can{ $_->{key} } } @sides));
+			side_by_side($plan, $repetition, 'slow_', $workload, [ 1, 32 ],
+				available(grep { $can{ $_->{key} } } @sides));
 		}
-		side_by_side({ %$plan, few => 1 }, $repetition, 'slow_one_', 'refused', [32], map { Sides::side($_) } qw(ours java_first java_again));
+		side_by_side({ %$plan, few => 1 }, $repetition, 'slow_one_', 'refused', [32],
+			map { Sides::side($_) } qw(ours java_first java_again));
 	}
 	Redis::stop();
 	Server::restart();
 }
 
-# Ten to a million names, 8 clients. Refused attempts come first, on names that are all held, and then cycles on free names. They are compared
-# with how much plain SQL slows down with so many rows. The refused attempts are measured for longer, because each session first has to find the
-# rows.
+# Ten to a million names, 8 clients. Refused attempts come first, on names that are all held, and then cycles on free
+# names. They are compared with how much plain SQL slows down with so many rows. The refused attempts are measured for
+# longer, because each session first has to find the rows.
 sub names
 {
 	my ($plan) = @_;
@@ -157,7 +164,8 @@ sub pile
 {
 	my ($side, $cycles) = @_;
 	my $script = "\\set name 1 + :client_id\nCALL pile(:name, ${\int($cycles * 2 / 8)});\n";
-	Server::pgbench_script('old', $script, "-c synchronous_commit=off -c search_path=${\Sides::schema($side)}", qw(-M prepared -c 8 -t 1));
+	Server::pgbench_script('old', $script, "-c synchronous_commit=off -c search_path=${\Sides::schema($side)}",
+		qw(-M prepared -c 8 -t 1));
 	# Does what autovacuum would do meanwhile, so that the planner knows how long the table has become.
 	Server::sql('old', 'VACUUM ANALYZE ' . Table::table($side));
 }
@@ -169,7 +177,8 @@ sub under_snapshot
 	Server::sql('old', Table::fill($side, 8, 'free'));
 	both($plan, $side, 0, @time);
 	Server::sql('old', Table::fill($side, 8, 'free'));
-	my $snapshot = Server::open_session('old', 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM ' . Table::table($side));
+	my $snapshot = Server::open_session('old', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+		'SELECT count(*) FROM ' . Table::table($side));
 	my $done = 0;
 	for my $cycles (1_000, 10_000, 100_000)
 	{
@@ -204,7 +213,8 @@ sub connecting
 	Server::sql('connecting', Table::fill($ours, 8, 'held'));
 	for my $repetition (1 .. $plan->{repeat})
 	{
-		my $speed = Server::measure($ours, 'refused', 'connecting', 8, 8, '-C', '-j', 8, '-T', $plan->{seconds}); # a thread connects one client at a time
+		# A thread connects one client at a time.
+		my $speed = Server::measure($ours, 'refused', 'connecting', 8, 8, '-C', '-j', 8, '-T', $plan->{seconds});
 		$plan->{results}->add('connecting_refused/8//ours', $speed);
 		print '.';
 	}

@@ -1,5 +1,6 @@
-# Redis servers for the run, with sockets in a temporary folder, and their load. If an operation is one command, the load comes from
-# redis-benchmark. If it is two, it comes from one redis-cli per client, which reads commands from a pipe and waits for each reply.
+# Redis servers for the run, with sockets in a temporary folder, and their load. If an operation is one command, the
+# load comes from redis-benchmark. If it is two, it comes from one redis-cli per client, which reads commands from a
+# pipe and waits for each reply.
 package Redis;
 
 use strict;
@@ -11,7 +12,8 @@ use Time::HiRes qw(sleep time);
 my ($folder, %script, @servers, @clients);
 
 my %lua = (
-	compare_delete => q{if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end},
+	compare_delete => q{if redis.call('get', KEYS[1]) == ARGV[1] }
+		. q{then return redis.call('del', KEYS[1]) else return 0 end},
 );
 
 sub missing
@@ -59,10 +61,14 @@ sub start
 		push @servers, $side;
 		mkdir "$folder/$side->{key}";
 		chown((getpwnam 'redis')[ 2, 3 ], "$folder/$side->{key}") if @as;
-		spawn(@as, 'redis-server', '--port', 0, '--unixsocket', "$folder/$side->{key}.sock", '--dir', "$folder/$side->{key}",
+		spawn(@as, 'redis-server', '--port', 0,
+			'--unixsocket', "$folder/$side->{key}.sock", '--dir', "$folder/$side->{key}",
 			'--save', '', '--appendonly', 'yes', '--appendfsync', $side->{redis}, '--auto-aof-rewrite-percentage', 0);
 		my $tries = 0;
-		until (-S "$folder/$side->{key}.sock" && cli($side, 'PING') eq 'PONG') { $tries++ < 100 ? sleep 0.1 : die 'redis-server does not answer' }
+		until (-S "$folder/$side->{key}.sock" && cli($side, 'PING') eq 'PONG')
+		{
+			$tries++ < 100 ? sleep 0.1 : die 'redis-server does not answer'
+		}
 		$script{$_} = cli($side, 'SCRIPT', 'LOAD', $lua{$_}) for keys %lua;
 	}
 }
@@ -110,19 +116,21 @@ sub start_clients
 	if ($workload eq 'refused')
 	{
 		cli($side, command('SET lock:%name %value', sprintf('%012d', $_), 'somebody')) for 0 .. $names - 1;
-		push @clients, spawn('redis-benchmark', '-s', "$folder/$side->{key}.sock", '-l', '-q', '-c', $clients, '-n', 100_000_000, '-r', $names,
-			command($side->{acquire}, '__rand_int__', 'we'));
+		push @clients, spawn('redis-benchmark', '-s', "$folder/$side->{key}.sock", '-l', '-q', '-c', $clients,
+			'-n', 100_000_000, '-r', $names, command($side->{acquire}, '__rand_int__', 'we'));
 		return;
 	}
 	for my $client (1 .. $clients)
 	{
 		my $name = $workload eq 'one' ? 'one' : $client;
 		my @lines = map { join ' ', command($side->{$_}, $name, "host-$client") } qw(acquire release);
-		push @clients, spawn('sh', '-c', 'yes "$1" | redis-cli -s "$2" >/dev/null', 'sh', join("\n", @lines), "$folder/$side->{key}.sock");
+		push @clients, spawn('sh', '-c', 'yes "$1" | redis-cli -s "$2" >/dev/null', 'sh', join("\n", @lines),
+			"$folder/$side->{key}.sock");
 	}
 }
 
-# Returns operations per second, from the server's counters at two times. Checks that the side did what the workload says.
+# Returns operations per second, from the server's counters at two times. Checks that the side did what the workload
+# says.
 sub measure
 {
 	my ($side, $workload, $clients, $names, $seconds) = @_;

@@ -1,5 +1,5 @@
-# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side", with one line for
-# each repetition or hand-over, in order; or "fact/name".
+# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side", with one line
+# for each repetition or hand-over, in order; or "fact/name".
 package Results;
 
 use strict;
@@ -68,13 +68,15 @@ sub quantile
 	return $part == 0.5 ? median(@sorted) : @sorted ? $sorted[ ceil($part * @sorted) - 1 ] : undef;
 }
 
-# Returns the median, minimum and maximum of a/b, each within one repetition; nothing if one of the two was not measured.
+# Returns the median, minimum and maximum of a/b, each within one repetition; nothing if one of the two was not
+# measured.
 sub ratio
 {
 	my ($self, $one, $other) = @_;
 	my ($a, $b) = map { $self->{values}{$_} // return } $one, $other;
 	my @ratios = map { $b->[$_] ? $a->[$_] / $b->[$_] : () } 0 .. min($#$a, $#$b);
-	return @ratios ? { median => median(@ratios), min => min(@ratios), max => max(@ratios), count => scalar @ratios } : ();
+	return if !@ratios;
+	return { median => median(@ratios), min => min(@ratios), max => max(@ratios), count => scalar @ratios };
 }
 
 1;

@@ -1,4 +1,5 @@
-# The workloads, as pgbench scripts built from a side's statements. One run is one operation; of one and one_work, if granted.
+# The workloads, as pgbench scripts built from a side's statements. One run is one operation; of one and one_work, if
+# granted.
 #   cycle     acquire and release a name from the client's own share of the names
 #   refused   acquire one of the names at random, all held by another session
 #   one       acquire the only name; release it if it was granted
@@ -15,13 +16,15 @@ use Table;
 my $host = "\\set host :client_id\n";
 my $own = "\\set name 1 + :client_id * :slice + random(0, :slice - 1)\n";
 
-# If a side has no table, what it did cannot be checked afterwards, so the script checks each result. pgbench stops at the error.
+# If a side has no table, what it did cannot be checked afterwards, so the script checks each result. pgbench stops at
+# the error.
 sub expect
 {
 	my ($side, $granted) = @_;
 	return "$side->{acquire};\n" if Sides::has_table($side);
 	my ($good, $bad) = ('', "SELECT 1/0 AS not_expected;\n");
-	return "$side->{acquire} \\gset\n\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
+	return "$side->{acquire} \\gset\n"
+		. "\\if :got\n" . ($granted ? $good : $bad) . "\\else\n" . ($granted ? $bad : $good) . "\\endif\n";
 }
 
 # $work is what is done under the lock: a line of the pgbench script, or empty.
@@ -64,12 +67,13 @@ sub script
 sub variables
 {
 	my ($clients, $names) = @_;
-	my %value = (at_most => '1 min', seconds => 60, zero => 0, first => 1, names => $names, slice => int($names / $clients) || 1);
+	my %value = (at_most => '1 min', seconds => 60, zero => 0, first => 1, names => $names,
+		slice => int($names / $clients) || 1);
 	return map { ('-D', "$_=$value{$_}") } sort keys %value;
 }
 
-# Writes files for test/bench/instructions into a folder: setup.sql; list, with a line for each workload and side; and for each of these
-# NAME.fill, the SQL that fills the table for one name, and NAME.run, the script.
+# Writes files for test/bench/instructions into a folder: setup.sql; list, with a line for each workload and side; and
+# for each of these NAME.fill, the SQL that fills the table for one name, and NAME.run, the script.
 sub save
 {
 	my ($folder) = @_;
@@ -79,7 +83,8 @@ sub save
 		for my $side (grep { !$_->{redis} } Sides::sides_for($workload))
 		{
 			next if $side->{options}; # a side that differs only in settings is not counted again
-			next if $workload eq 'refused' && !Sides::has_table($side); # there is no other session that could hold the lock
+			# There is no other session that could hold the lock.
+			next if $workload eq 'refused' && !Sides::has_table($side);
 			my $file = "$workload.$side->{key}";
 			$file{list} .= join("\t", $file, $workload, Sides::schema($side), $side->{title}) . "\n";
 			$file{"$file.run"} = script($side, $workload);

@@ -13,7 +13,8 @@ use Table;
 my $folder = tempdir('shedlock-bench.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 my $cores = `nproc` + 0;
 
-# Returns the output of a command, which must succeed without warnings. The command is a list of arguments, not a shell command line.
+# Returns the output of a command, which must succeed without warnings. The command is a list of arguments, not a shell
+# command line.
 sub output_of
 {
 	my (@command) = @_;
@@ -30,12 +31,13 @@ sub output_of
 	close $from;
 	my $status = $?;
 	my $error = read_file($said);
-	die "@command[0..2] …: exit status ${\($status >> 8)}\n$output$error" if $status != 0 || $error =~ /^(WARNING|.*aborted)/m;
+	die "@command[0..2] …: exit status ${\($status >> 8)}\n$output$error"
+		if $status != 0 || $error =~ /^(WARNING|.*aborted)/m;
 	return $output;
 }
 
-# Returns the option of psql that runs the command. A long command is put into a file, because the kernel accepts no argument of 128 KiB or
-# more, and the portable edition is longer.
+# Returns the option of psql that runs the command. A long command is put into a file, because the kernel accepts no
+# argument of 128 KiB or more, and the portable edition is longer.
 sub as_argument
 {
 	my ($command) = @_;
@@ -50,7 +52,8 @@ sub sql
 {
 	my ($database, @commands) = @_;
 	local $ENV{PGOPTIONS} = '-c client_min_messages=warning';
-	my $output = output_of('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database, map { as_argument($_) } @commands);
+	my $output = output_of('psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $database,
+		map { as_argument($_) } @commands);
 	return $output =~ s/\n\z//r;
 }
 
@@ -80,10 +83,12 @@ sub finish_session
 sub settle
 {
 	my ($database) = @_;
-	while (sql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench' AND datname = '$database'")) { select undef, undef, undef, 0.02 }
+	my $left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench' AND datname = '$database'";
+	while (sql('postgres', $left)) { select undef, undef, undef, 0.02 }
 }
 
-# Runs a script with pgbench, given settings for its sessions and options for pgbench. Returns the number of runs and the runs per second.
+# Runs a script with pgbench, given settings for its sessions and options for pgbench. Returns the number of runs and
+# the runs per second.
 sub pgbench_script
 {
 	my ($database, $script, $settings, @options) = @_;
@@ -108,13 +113,16 @@ sub pgbench
 		'-j', $clients < $cores ? $clients : $cores, @limit, Script::variables($clients, $names));
 }
 
-# Returns how many rows of the side's tables have been inserted or updated so far. A side without a table counts its completed cycles
-# instead, but only those on one name (`done` in Sides.pm); each counts as two changes.
+# Returns how many rows of the side's tables have been inserted or updated so far. A side without a table counts its
+# completed cycles instead, but only those on one name (`done` in Sides.pm); each counts as two changes.
 sub changes
 {
 	my ($side, $database) = @_;
-	return sql($database, "SELECT sum(n_tup_ins + n_tup_upd) FROM pg_stat_user_tables WHERE schemaname = '${\Sides::schema($side)}'") if Sides::has_table($side);
-	return 2 * sql($database, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
+	return sql($database,
+		"SELECT sum(n_tup_ins + n_tup_upd) FROM pg_stat_user_tables WHERE schemaname = '${\Sides::schema($side)}'")
+		if Sides::has_table($side);
+	return 2 * sql($database,
+		"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM ${\Sides::schema($side)}.completed");
 }
 
 # Runs a workload, and checks that the side did what the workload says. Returns operations per second. On one name these
@@ -125,7 +133,8 @@ sub measure
 	my $before = changes($side, $database);
 	my ($runs, $rate) = pgbench($side, $workload, $database, $clients, $names, @limit);
 	my $changes = changes($side, $database) - $before;
-	my $wanted = { cycle => 2 * $runs, refused => 0, one => $changes - $changes % 2, one_work => $changes - $changes % 2, extend => $runs + $clients, run => 3 * $runs }->{$workload};
+	my $wanted = { cycle => 2 * $runs, refused => 0, one => $changes - $changes % 2,
+		one_work => $changes - $changes % 2, extend => $runs + $clients, run => 3 * $runs }->{$workload};
 	die "$side->{key}, $workload, $clients clients: $changes changes in $runs runs, not $wanted"
 		if $changes != $wanted && (Sides::has_table($side) || $workload =~ /^one/);
 	return $workload =~ /^one/ ? $rate * $changes / 2 / $runs : $rate;
@@ -154,7 +163,8 @@ sub write_file
 	close $file or die "$name: $!";
 }
 
-# Makes the server accept all connections through its socket, which is in a private folder, and uses that socket from now on.
+# Makes the server accept all connections through its socket, which is in a private folder, and uses that socket from
+# now on.
 sub admit
 {
 	write_file(sql('postgres', 'SHOW hba_file'), "local all all trust\nlocal replication all trust\n");

@@ -19,22 +19,26 @@ my @kinds = qw(async sync);
 sub start_standby
 {
 	my $new = "$ENV{PGHOST}/standby";
-	Server::output_of(Server::as_owner(), Server::program('pg_basebackup'), '-h', $ENV{PGHOST}, '-p', $ENV{PGPORT}, '-U', $ENV{PGUSER}, '-D', $new, '-R', '-c', 'fast');
+	Server::output_of(Server::as_owner(), Server::program('pg_basebackup'), '-h', $ENV{PGHOST}, '-p', $ENV{PGPORT},
+		'-U', $ENV{PGUSER}, '-D', $new, '-R', '-c', 'fast');
 	my %file = ('postgresql.conf' => '', 'pg_ident.conf' => '', 'pg_hba.conf' => "local all all trust\n");
 	for (sort keys %file)
 	{
 		Server::write_file("$new/$_", $file{$_});
 		chmod 0644, "$new/$_";
 	}
-	my $settings = join ' ', map { "-c $_=" . Server::sql('postgres', "SHOW $_") } qw(max_connections max_prepared_transactions);
+	my $settings = join ' ',
+		map { "-c $_=" . Server::sql('postgres', "SHOW $_") } qw(max_connections max_prepared_transactions);
 	my $options = "-c listen_addresses= -c port=$ENV{PGPORT} -c unix_socket_directories=$new $settings";
 	$folder = $new;
-	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-l', "$folder/log", '-o', $options, '-w', 'start');
+	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-l', "$folder/log", '-o', $options,
+		'-w', 'start');
 }
 
 sub stop
 {
-	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-m', 'immediate', 'stop') if $folder && -e "$folder/postmaster.pid";
+	Server::output_of(Server::as_owner(), Server::program('pg_ctl'), '-D', $folder, '-m', 'immediate', 'stop')
+		if $folder && -e "$folder/postmaster.pid";
 	undef $folder;
 }
 
@@ -77,8 +81,10 @@ sub standby
 		{
 			replicate($kind);
 			$plan->{results}->add("standby_cycle/$_/$kind/ours", cycle($plan, $_)) for 1, 8, 32;
-			$plan->{results}->add("standby_refused/8/$kind/ours", Server::measure($ours, 'refused', 'refused', 8, 8, '-T', $plan->{seconds}));
-			Waits::hand_over($plan, "standby_handover/2/$kind", 'pairs', int($plan->{handovers} / $plan->{repeat} / 3) || 1, 'ours');
+			$plan->{results}->add("standby_refused/8/$kind/ours",
+				Server::measure($ours, 'refused', 'refused', 8, 8, '-T', $plan->{seconds}));
+			Waits::measure_handover($plan, "standby_handover/2/$kind", 'pairs',
+				int($plan->{handovers} / $plan->{repeat} / 3) || 1, 'ours');
 		}
 	}
 	Server::set('synchronous_standby_names', q{''});

@@ -11,7 +11,8 @@ sub setup
 	my %done;
 	return join '', map {
 		my $schema = Sides::schema($_);
-		$done{$schema}++ ? '' : ($schema eq 'public' ? '' : "CREATE SCHEMA $schema; ") . "SET search_path = $schema;\n$_->{setup}\n"
+		$done{$schema}++ ? ''
+			: ($schema eq 'public' ? '' : "CREATE SCHEMA $schema; ") . "SET search_path = $schema;\n$_->{setup}\n"
 	} grep { !$_->{redis} } @Sides::sides;
 }
 
@@ -26,7 +27,8 @@ my %state = (
 	free => "lock_until = timezone('utc', now()) - interval '1 second'",
 );
 
-# Empties the table, fills it with the names 1 to N, all held by another session or all free, and analyzes it for the planner.
+# Empties the table, fills it with the names 1 to N, all held by another session or all free, and analyzes it for the
+# planner.
 sub fill
 {
 	my ($side, $names, $state) = @_;
@@ -45,14 +47,16 @@ sub turn
 	return 'UPDATE ' . table($side) . " SET $state{$state}, locked_by = 'job\@elsewhere#1'";
 }
 
-# A procedure that creates this many new versions of a name's row, each in its own transaction. It finds the row by its ctid, not by
-# its name, because under an old snapshot a search by name becomes slower and slower.
+# A procedure that creates this many new versions of a name's row, each in its own transaction. It finds the row by its
+# ctid, not by its name, because under an old snapshot a search by name becomes slower and slower.
 sub pile
 {
 	my ($side) = @_;
 	my $table = table($side);
 	return <<"SQL";
-CREATE PROCEDURE ${\Sides::schema($side)}.pile(p_name text, p_versions int) LANGUAGE plpgsql AS \$\$ DECLARE newest tid; BEGIN
+CREATE PROCEDURE ${\Sides::schema($side)}.pile(p_name text, p_versions int) LANGUAGE plpgsql AS \$\$
+DECLARE newest tid;
+BEGIN
 	SELECT ctid INTO newest FROM $table WHERE name = p_name;
 	FOR i IN 1..p_versions LOOP
 		UPDATE $table SET lock_until = lock_until WHERE ctid = newest RETURNING ctid INTO newest;

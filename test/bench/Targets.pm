@@ -1,5 +1,6 @@
-# The targets, compared with the measurements. Where plain SQL can do the same, its figure from the same run is the yardstick: a
-# refusal cannot be faster than a statement that does nothing, and a cycle has to write and flush a row as two UPDATEs do.
+# The targets, compared with the measurements. Where plain SQL can do the same, its figure from the same run is the
+# yardstick: a refusal cannot be faster than a statement that does nothing, and a cycle has to write and flush a row as
+# two UPDATEs do.
 package Targets;
 
 use strict;
@@ -20,7 +21,8 @@ sub against
 sub against_java
 {
 	my ($what, $ours) = @_;
-	return map { [ lcfirst(Sides::side($_)->{title} =~ s/^Java, //r), "$what/$ours", "$what/$_" ] } qw(java_first java_again);
+	return map { [ lcfirst(Sides::side($_)->{title} =~ s/^Java, //r), "$what/$ours", "$what/$_" ] }
+		qw(java_first java_again);
 }
 
 # ... and a side against itself under other circumstances.
@@ -30,16 +32,20 @@ sub itself
 	return [ '', "$one/$side", "$other/$side" ];
 }
 
-# what: its name. asked: the minimum or maximum of the factor for each pair of results in `of`. compared: a pair that shows how much
-# plain SQL loses. because: where the page explains why the target is not met.
+# what: its name. asked: the minimum or maximum of the factor for each pair of results in `of`. compared: a pair that
+# shows how much plain SQL loses. because: where the page explains why the target is not met.
 our @targets = (
 	{
-		what => 'refused / a statement that does nothing', asked => [ '≥', 0.9 ], of => [ against('refused', 'ours', 'nothing', 1, 8, 32) ],
+		what => 'refused / a statement that does nothing', asked => [ '≥', 0.9 ],
+		of => [ against('refused', 'ours', 'nothing', 1, 8, 32) ],
 		because => 'see [Refused attempts](#refused-attempts)'
 	},
-	{ what => 'cycle, async_release off / two UPDATEs', asked => [ '≥', 1 ], of => [ against('cycle', 'ours_sync', 'plain', 1, 8, 32) ] },
-	{ what => 'cycle / two UPDATEs, second async', asked => [ '≥', 1 ], of => [ against('cycle', 'ours', 'plain_async', 1, 8, 32) ] },
-	{ what => 'shedlock_run / three statements', asked => [ '≥', 1 ], of => [ against('run', 'ours', 'ours_apart', 1, 8, 32) ] },
+	{ what => 'cycle, async_release off / two UPDATEs', asked => [ '≥', 1 ],
+		of => [ against('cycle', 'ours_sync', 'plain', 1, 8, 32) ] },
+	{ what => 'cycle / two UPDATEs, second async', asked => [ '≥', 1 ],
+		of => [ against('cycle', 'ours', 'plain_async', 1, 8, 32) ] },
+	{ what => 'shedlock_run / three statements', asked => [ '≥', 1 ],
+		of => [ against('run', 'ours', 'ours_apart', 1, 8, 32) ] },
 	{ what => 'refused, 32 clients / Java', asked => [ '≥', 1 ], of => [ against_java('refused/32/', 'ours') ] },
 	{
 		what => 'refused, one name, slower flush, 32 clients / Java, first attempt', asked => [ '≥', 50 ],
@@ -50,23 +56,32 @@ our @targets = (
 		of => [ [ '', 'names_refused/8/10000/ours', 'names_refused/8/10000/java_again' ] ],
 		because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
-	{ what => 'cycle, async_release off, 32 clients / Java', asked => [ '≥', 1.3 ], of => [ against_java('cycle/32/', 'ours_sync') ] },
+	{ what => 'cycle, async_release off, 32 clients / Java', asked => [ '≥', 1.3 ],
+		of => [ against_java('cycle/32/', 'ours_sync') ] },
 	{ what => 'cycle, 32 clients / Java', asked => [ '≥', 1.5 ], of => [ against_java('cycle/32/', 'ours') ] },
 	{
 		what => 'cycle, instructions / Java', asked => [ '≤', 0.66 ],
-		of => [ map { [ lcfirst(s/^Java, //r), 'instructions/1/cycle/ours', "instructions/1/cycle/$_" ] } 'Java, first attempt', 'Java, steady state' ]
+		of => [ map { [ lcfirst(s/^Java, //r), 'instructions/1/cycle/ours', "instructions/1/cycle/$_" ] }
+			'Java, first attempt', 'Java, steady state' ]
 	},
 	{ what => 'one name, 8 clients / Java', asked => [ '≥', 2.5 ], of => [ against_java('one/8/', 'ours') ] },
 	{ what => 'one name, 32 clients / Java', asked => [ '≥', 2.5 ], of => [ against_java('one/32/', 'ours') ] },
 	{
-		what => 'refused, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_refused/8/1000000', 'names_refused/8/10') ],
-		compared => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'), because => 'see [Ten names to a million](#ten-names-to-a-million)'
+		what => 'refused, a million names / ten', asked => [ '≥', 0.9 ],
+		of => [ itself('ours', 'names_refused/8/1000000', 'names_refused/8/10') ],
+		compared => itself('plain_select', 'names_refused/8/1000000', 'names_refused/8/10'),
+		because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
 	{
-		what => 'cycle, a million names / ten', asked => [ '≥', 0.9 ], of => [ itself('ours', 'names_cycle/8/1000000', 'names_cycle/8/10') ],
-		compared => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'), because => 'see [Ten names to a million](#ten-names-to-a-million)'
+		what => 'cycle, a million names / ten', asked => [ '≥', 0.9 ],
+		of => [ itself('ours', 'names_cycle/8/1000000', 'names_cycle/8/10') ],
+		compared => itself('plain_async', 'names_cycle/8/1000000', 'names_cycle/8/10'),
+		because => 'see [Ten names to a million](#ten-names-to-a-million)'
 	},
-	map { { what => "$_, after 100,000 cycles under an old snapshot: times slower", asked => [ '≤', 1.3 ], of => [ itself('ours', "old_$_/8/0", "old_$_/8/100000") ] } } qw(refused cycle)
+	map { {
+		what => "$_, after 100,000 cycles under an old snapshot: times slower", asked => [ '≤', 1.3 ],
+		of => [ itself('ours', "old_$_/8/0", "old_$_/8/100000") ]
+	} } qw(refused cycle)
 );
 
 sub row
@@ -82,10 +97,13 @@ sub row
 		push @measured, ($title ? "$title " : '') . Format::ratio($ratio);
 	}
 	return [ $target->{what}, "$sign $asked", 'not measured', '?' ] if !@measured;
-	my $verdict = @missed ? '**not met**' . (@missed < @measured ? ': ' . join ', ', @missed : '') . ($target->{because} ? ", $target->{because}" : '') : 'met';
+	my $which = @missed < @measured ? ': ' . join ', ', @missed : '';
+	my $why = $target->{because} ? ", $target->{because}" : '';
+	my $verdict = @missed ? "**not met**$which$why" : 'met';
 	if (my $plain = $target->{compared})
 	{
-		push @measured, Sides::side($plain->[1] =~ s/.*\///r)->{title} . ' ' . Format::ratio($results->ratio(@$plain[ 1, 2 ]));
+		my $title = Sides::side($plain->[1] =~ s/.*\///r)->{title};
+		push @measured, "$title " . Format::ratio($results->ratio(@$plain[ 1, 2 ]));
 	}
 	return [ $target->{what}, "$sign $asked", join('; ', @measured), $verdict ];
 }

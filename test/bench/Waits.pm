@@ -1,4 +1,5 @@
-# The part of the benchmark about waiting: how soon a waiter gets the lock, and what it costs to wait for a lock that stays held.
+# The part of the benchmark about waiting: how soon a waiter gets the lock, and what it costs to wait for a lock that
+# stays held.
 package Waits;
 
 use strict;
@@ -9,25 +10,27 @@ use Sides;
 use Server;
 use Parts;
 
-my ($crowd, $queue) = (200, 100);
+my $waiters_in_vain = 200;
+my $waiters_in_queue = 100;
 
 # The program handover.cpp.
-sub handover
+sub handover_command
 {
 	my (@arguments) = @_;
 	return ("$ENV{BENCH_PROGRAMS}/handover", @arguments);
 }
 
-sub hand_over
+sub measure_handover
 {
 	my ($plan, $what, @arguments) = @_;
 	local $ENV{PGDATABASE} = 'waits';
-	$plan->{results}->add("$what//$$_[0]", $$_[1]) for map { [ split /\t/ ] } split /\n/, Server::output_of(handover(@arguments));
+	$plan->{results}->add("$what//$$_[0]", $$_[1])
+		for map { [ split /\t/ ] } split /\n/, Server::output_of(handover_command(@arguments));
 	print '.';
 }
 
-# Returns the seconds of processor time that each process of the server has used. They are read from a file with nanoseconds, because
-# most waiting processes use less in a minute than one tick of /proc/PID/stat.
+# Returns the seconds of processor time that each process of the server has used. They are read from a file with
+# nanoseconds, because most waiting processes use less in a minute than one tick of /proc/PID/stat.
 sub processor
 {
 	my %used = map { ($_ => (split / /, Server::read_file("/proc/$_/schedstat"))[0] / 1e9) }
@@ -62,15 +65,15 @@ sub count
 	my ($took, $then) = (time - $start, processor());
 	my $used = 0;
 	$used += $then->{$_} - ($processor->{$_} // 0) for keys %$then;
-	return (cpu => 100 * $used / $took, statements => (statements() - $statements) / $took / $crowd,
-		attempts => (attempts() - $attempts) / $took / $crowd);
+	return (cpu => 100 * $used / $took, statements => (statements() - $statements) / $took / $waiters_in_vain,
+		attempts => (attempts() - $attempts) / $took / $waiters_in_vain);
 }
 
 sub in_vain
 {
 	my ($plan, $who) = @_;
 	local $ENV{PGDATABASE} = 'waits';
-	my $child = open3(my $to, my $from, undef, handover('vain', $crowd, $who));
+	my $child = open3(my $to, my $from, undef, handover_command('vain', $waiters_in_vain, $who));
 	my $said = <$from> // '';
 	die "handover vain: $said" if $said ne "waiting\n";
 	all_wait();
@@ -78,9 +81,10 @@ sub in_vain
 	close $to;
 	waitpid $child, 0;
 	# The waiters in SQL would not end by themselves. The others may just be ending, which would cause a warning here.
-	Server::sql('postgres', 'SET client_min_messages = error', "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'waits'");
+	Server::sql('postgres', 'SET client_min_messages = error',
+		"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'waits'");
 	Server::sql('waits', "SELECT shedlock_force_release('handover')");
-	$plan->{results}->add("vain/$crowd/$_/$who", $cost{$_}) for sort keys %cost;
+	$plan->{results}->add("vain/$waiters_in_vain/$_/$who", $cost{$_}) for sort keys %cost;
 	print '.';
 }
 
@@ -88,11 +92,13 @@ sub waits
 {
 	my ($plan) = @_;
 	Server::create_database($_) for qw(waits one_work);
-	hand_over($plan, 'handover/2', 'pairs', $plan->{handovers}, qw(ours library advisory));
+	measure_handover($plan, 'handover/2', 'pairs', $plan->{handovers}, qw(ours library advisory));
 	for my $repetition (1 .. $plan->{repeat})
 	{
-		hand_over($plan, "queue/$queue", 'queue', $queue, $_) for $repetition % 2 ? qw(ours advisory) : qw(advisory ours);
-		Parts::side_by_side($plan, $repetition, '', 'one_work', [32], map { Sides::side($_) } qw(ours_wait advisory_wait));
+		measure_handover($plan, "queue/$waiters_in_queue", 'queue', $waiters_in_queue, $_)
+			for $repetition % 2 ? qw(ours advisory) : qw(advisory ours);
+		Parts::side_by_side($plan, $repetition, '', 'one_work', [32],
+			map { Sides::side($_) } qw(ours_wait advisory_wait));
 	}
 	Server::set('shared_preload_libraries', 'shedlock,pg_stat_statements');
 	Server::restart();

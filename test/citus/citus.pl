@@ -1,5 +1,6 @@
-# Citus with a coordinator and two workers. A job's writes are visible on the workers before the next run starts, although Citus commits there
-# only after the coordinator's commit is visible. Stale holders write nothing, and only the coordinator grants locks.
+# Citus with a coordinator and two workers. A job's writes are visible on the workers before the next run starts,
+# although Citus commits there only after the coordinator's commit is visible. Stale holders write nothing, and only the
+# coordinator grants locks.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -9,19 +10,23 @@ use Citus;
 
 my @nodes = start_cluster();
 my ($coordinator, @workers) = @nodes;
-my $installer = "CREATE ROLE installer; GRANT CREATE ON SCHEMA public TO installer; SET ROLE installer;\n"; # this role cannot log in
+# This role cannot log in.
+my $installer = "CREATE ROLE installer; GRANT CREATE ON SCHEMA public TO installer; SET ROLE installer;\n";
 my $portable = slurp_file('portable/shedlock.sql');
 
 sub ours_on_workers
 {
 	my ($database) = @_;
-	return join ' ', map { $_->safe_psql($database, "SELECT count(*) FROM (SELECT proname FROM pg_proc UNION ALL SELECT relname FROM pg_class) o WHERE starts_with(proname, 'shedlock')") } @workers;
+	my $ours = "SELECT count(*) FROM (SELECT proname FROM pg_proc UNION ALL SELECT relname FROM pg_class) o
+		WHERE starts_with(proname, 'shedlock')";
+	return join ' ', map { $_->safe_psql($database, $ours) } @workers;
 }
 
 # Installation, with default settings.
 create_database('extension', @nodes);
 $coordinator->safe_psql('extension', 'CREATE EXTENSION shedlock');
-is($coordinator->safe_psql('extension', 'SHOW citus.enable_metadata_sync'), 'on', 'CREATE EXTENSION works with default settings, and does not change them');
+is($coordinator->safe_psql('extension', 'SHOW citus.enable_metadata_sync'), 'on',
+	'CREATE EXTENSION works with default settings, and does not change them');
 is(ours_on_workers('extension'), '0 0', '... and creates nothing on the workers');
 create_database('portable', @nodes);
 $coordinator->safe_psql('portable', "$installer$portable");
@@ -29,15 +34,21 @@ $coordinator->safe_psql('portable', "SET ROLE installer;\n$portable");
 is(ours_on_workers('portable'), '0 0', 'nor does the portable edition, installed twice by a role that cannot log in');
 
 # A run sees what the previous run has written into a distributed table.
-my $distributed = 'CREATE TABLE work (k int, seq int); SELECT create_distributed_table($$work$$, $$k$$, shard_count => 4)';
-my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)'; # several shards, so that Citus commits in two phases
+my $distributed =
+	'CREATE TABLE work (k int, seq int); SELECT create_distributed_table($$work$$, $$k$$, shard_count => 4)';
+# Several shards, so that Citus commits in two phases.
+my $work = 'INSERT INTO work VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 1)';
 my $next_work = 'INSERT INTO work SELECT k, (SELECT coalesce(max(seq), 0) + 1 FROM work) FROM generate_series(1, 8) k';
 my %commits = (
 	shedlock_run => [ [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); $work', at_most => '1 h')" ],
-	shedlock_complete => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_complete('j')" ], 'COMMIT' ],
-	shedlock_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_release('j')" ], 'COMMIT' ],
-	shedlock_force_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_force_release('j')" ], 'COMMIT' ],
-	shedlock_resume => [ [ "SELECT shedlock_pause('j')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_resume('j')" ], 'COMMIT' ],
+	shedlock_complete => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work,
+			"SELECT shedlock_complete('j')" ], 'COMMIT' ],
+	shedlock_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work,
+			"SELECT shedlock_release('j')" ], 'COMMIT' ],
+	shedlock_force_release => [ [ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work,
+			"SELECT shedlock_force_release('j')" ], 'COMMIT' ],
+	shedlock_resume => [ [ "SELECT shedlock_pause('j')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work,
+			"SELECT shedlock_resume('j')" ], 'COMMIT' ],
 );
 my $is_free = "SELECT state = 'free' FROM shedlock_locks WHERE name = 'j'";
 for my $database ('extension', 'portable')
@@ -50,10 +61,13 @@ for my $database ('extension', 'portable')
 		my $commit = start_commit([@nodes], $database, @{ $commits{$how} });
 		cmp_ok(stop_workers($commit), '>=', 2, "$title: sessions on the workers have prepared");
 		let_commit($commit, $is_free);
-		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... the coordinator has committed, but the work is not visible yet');
-		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't', '... so an acquire of the lock is refused')
+		is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0',
+			'... the coordinator has committed, but the work is not visible yet');
+		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('j', '1 h') IS NULL"), 't',
+			'... so an acquire of the lock is refused')
 			or $coordinator->safe_psql($database, "SELECT shedlock_force_release('j')");
-		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f', '... but an acquire of another lock is not');
+		is($coordinator->safe_psql($database, "SELECT shedlock_acquire_token('other', '1 h') IS NULL"), 'f',
+			'... but an acquire of another lock is not');
 		my $next = session($coordinator, $database);
 		put($next, "SELECT shedlock_acquire('j', '1 h', wait => '1 h')", 'SELECT count(*) FROM work');
 		resume_workers($commit);
@@ -66,27 +80,34 @@ for my $database ('extension', 'portable')
 	# A guarded transaction whose lease ends during its commit.
 	$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 	my $commit = start_commit([@nodes], $database,
-		[ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work, "SELECT shedlock_guard('j')" ], 'COMMIT');
+		[ "SELECT shedlock_acquire('j', '1 h')", 'BEGIN', 'INSERT INTO gate VALUES (1)', $work,
+			"SELECT shedlock_guard('j')" ],
+		'COMMIT');
 	stop_workers($commit);
-	let_commit($commit, "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $commit->{pid} AND backend_xid IS NOT NULL");
+	let_commit($commit,
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $commit->{pid} AND backend_xid IS NOT NULL");
 	$coordinator->safe_psql($database, "UPDATE shedlock SET lock_until = locked_at + interval '1 microsecond'");
-	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f', "$database, shedlock_guard: other callers are refused even when the lease has ended");
+	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 'f',
+		"$database, shedlock_guard: other callers are refused even when the lease has ended");
 	resume_workers($commit);
 	answer($commit->{worker});
-	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 't', '... until the workers have committed');
+	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('j', '1 h')"), 't',
+		'... until the workers have committed');
 
 	# With six clients, each run sees what all runs before it have written.
 	my $wait = "at_most => '1 h', wait => '1 h'";
 	my %scripts = (
 		shedlock_run => "CALL shedlock_run('j', '$next_work', $wait);\n",
-		shedlock_complete => "SELECT shedlock_acquire('j', $wait);\nBEGIN;\n$next_work;\nSELECT shedlock_complete('j');\nCOMMIT;\n",
+		shedlock_complete => "SELECT shedlock_acquire('j', $wait);\nBEGIN;\n$next_work;\n"
+			. "SELECT shedlock_complete('j');\nCOMMIT;\n",
 	);
 	for my $how (sort keys %scripts)
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my ($ok, $done, $err) = pgbench_script($coordinator, $scripts{$how}, '-c', 6, '-t', often(20, 200), $database);
 		ok($ok, "$database, $how: six clients do not fail") or diag($err);
-		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done", "$database, $how: each of $done runs sees the work of the previous one") or diag($err);
+		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done",
+			"$database, $how: each of $done runs sees the work of the previous one") or diag($err);
 	}
 }
 
@@ -100,16 +121,22 @@ for my $database ('extension', 'portable')
 	ask($stale, "SELECT shedlock_complete_token('j', :token)", 'COMMIT');
 	like($stale->{err}, qr/lock "j" is lost/, "$database: I11 a stale holder's commit fails");
 	is($coordinator->safe_psql($database, 'SELECT count(*) FROM work'), '0', '... its work is not on any shard');
-	is(join(' ', map { $_->safe_psql($database, 'SELECT count(*) FROM pg_prepared_xacts') } @workers), '0 0', '... and no transaction is left prepared');
+	is(join(' ', map { $_->safe_psql($database, 'SELECT count(*) FROM pg_prepared_xacts') } @workers), '0 0',
+		'... and no transaction is left prepared');
 }
 
 # If a job writes to only one worker, Citus commits there first.
 $coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
-my $single = start_commit([@nodes], 'extension', [], "CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); INSERT INTO work VALUES (1, 1)', at_most => '1 h')");
-is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '1', 'work on one worker is visible before the coordinator commits');
+my $single = start_commit([@nodes], 'extension', [],
+	"CALL shedlock_run('j', 'INSERT INTO gate VALUES (1); INSERT INTO work VALUES (1, 1)', at_most => '1 h')");
+is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '1',
+	'work on one worker is visible before the coordinator commits');
 is($coordinator->safe_psql('extension', "SELECT shedlock_acquire('j', '1 h')"), 'f', '... and the lock is held');
 crash_coordinator($single);
-is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL FROM shedlock_locks"), '1|free|t', '... and if the coordinator then crashes, the work is there but not recorded as done, and the lease has ended with the session');
+is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), state, last_done_at IS NULL
+		FROM shedlock_locks"),
+	'1|free|t', '... and if the coordinator then crashes, the work is there but not recorded as done, '
+		. 'and the lease has ended with the session');
 
 # The coordinator crashes, or a worker, or both, after the work has been prepared and the coordinator has committed.
 for my $crash ('coordinator', 'worker', 'coordinator and worker')
@@ -123,48 +150,67 @@ for my $crash ('coordinator', 'worker', 'coordinator and worker')
 	resume_workers($commit);
 	answer($commit->{worker}) if $crash eq 'worker';
 	$workers[1]->start if $crash =~ /worker/;
-	is($coordinator->safe_psql('extension', "SELECT state, last_done_at IS NOT NULL FROM shedlock_locks"), 'free|t', "a crash of the $crash while Citus commits: the run is done");
+	is($coordinator->safe_psql('extension', "SELECT state, last_done_at IS NOT NULL FROM shedlock_locks"), 'free|t',
+		"a crash of the $crash while Citus commits: the run is done");
 	$coordinator->poll_query_until('extension', 'SELECT recover_prepared_transactions() IS NOT NULL');
 	$coordinator->poll_query_until('extension', 'SELECT count(*) = 8 FROM work');
-	is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '8', '... and its work is visible once Citus has recovered the transaction');
+	is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '8',
+		'... and its work is visible once Citus has recovered the transaction');
 }
 
 # Only the coordinator grants locks. A worker can call it.
 $_->safe_psql('extension', 'CREATE EXTENSION shedlock') for $workers[0];
 my (undef, undef, $refusal) = $workers[0]->psql('extension', "SELECT shedlock_acquire('j', '1 h')");
-like($refusal, qr/cannot acquire a lock on a Citus worker/, 'a worker on which the extension was created grants no lock');
-is($workers[0]->safe_psql('extension', "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE 'this server is a Citus worker%'"), '1', '... and its doctor says so');
+like($refusal, qr/cannot acquire a lock on a Citus worker/,
+	'a worker on which the extension was created grants no lock');
+is($workers[0]->safe_psql('extension', "SELECT count(*) FROM shedlock_doctor()
+		WHERE finding LIKE 'this server is a Citus worker%'"),
+	'1', '... and its doctor says so');
 $workers[0]->safe_psql('extension', 'DROP EXTENSION shedlock; DROP TABLE shedlock');
-my $token = $workers[0]->safe_psql('extension', q[SELECT result FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]);
-is($coordinator->safe_psql('extension', "SELECT token = $token FROM shedlock_locks WHERE name = 'asked'"), 't', 'a worker gets a lock through run_command_on_coordinator');
-is($workers[1]->safe_psql('extension', q[SELECT result = '' FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]), 't', '... and another worker is refused');
-is($workers[0]->safe_psql('extension', qq[SELECT result FROM run_command_on_coordinator(\$\$SELECT shedlock_release_token('asked', $token)\$\$)]), 't', '... until the lock is released in the same way');
+my $token = $workers[0]->safe_psql('extension',
+	q[SELECT result FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]);
+is($coordinator->safe_psql('extension', "SELECT token = $token FROM shedlock_locks WHERE name = 'asked'"), 't',
+	'a worker gets a lock through run_command_on_coordinator');
+is($workers[1]->safe_psql('extension', q[SELECT result = ''
+		FROM run_command_on_coordinator($$SELECT shedlock_acquire_token('asked', '1 h')$$)]),
+	't', '... and another worker is refused');
+is($workers[0]->safe_psql('extension', qq[SELECT result
+		FROM run_command_on_coordinator(\$\$SELECT shedlock_release_token('asked', $token)\$\$)]),
+	't', '... until the lock is released in the same way');
 
 # Moving and updating the extension, which Citus refuses by default.
 my $off = 'SET citus.enable_metadata_sync = off; ';
 $coordinator->safe_psql('extension', 'CREATE SCHEMA elsewhere');
-for my $statement ('ALTER EXTENSION shedlock SET SCHEMA elsewhere', 'ALTER EXTENSION shedlock UPDATE', 'CREATE EXTENSION IF NOT EXISTS shedlock')
+for my $statement ('ALTER EXTENSION shedlock SET SCHEMA elsewhere', 'ALTER EXTENSION shedlock UPDATE',
+	'CREATE EXTENSION IF NOT EXISTS shedlock')
 {
 	isnt($coordinator->psql('extension', $statement, on_error_stop => 1), 0, "$statement: Citus refuses it");
 	is($coordinator->psql('extension', "$off$statement"), 0, '... unless citus.enable_metadata_sync is off');
 }
-is($coordinator->safe_psql('extension', "SELECT elsewhere.shedlock_acquire('moved', '1 h')"), 't', '... and the moved extension works');
+is($coordinator->safe_psql('extension', "SELECT elsewhere.shedlock_acquire('moved', '1 h')"), 't',
+	'... and the moved extension works');
 $coordinator->safe_psql('extension', "${off}ALTER EXTENSION shedlock SET SCHEMA public");
 
 # A distributed lock table.
-for my $case ([ 'extension', "create_distributed_table('shedlock', 'name')" ], [ 'extension', "create_reference_table('shedlock')" ],
+for my $case ([ 'extension', "create_distributed_table('shedlock', 'name')" ],
+	[ 'extension', "create_reference_table('shedlock')" ],
 	[ 'portable', "create_distributed_table('shedlock', 'name')" ])
 {
 	my ($database, $how) = @$case;
 	$coordinator->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h'); SELECT $how");
-	my $hint = $coordinator->safe_psql($database, "SELECT hint FROM shedlock_doctor() WHERE finding LIKE '% is distributed by Citus%'");
+	my $hint = $coordinator->safe_psql($database,
+		"SELECT hint FROM shedlock_doctor() WHERE finding LIKE '% is distributed by Citus%'");
 	like($hint, qr/undistribute_table/, "$database, $how: the doctor finds it");
 	my (undef, undef, $refusal) = $coordinator->psql($database, "SELECT shedlock_acquire('kept', '1 h')");
-	like($refusal, qr/undistribute_table/, '... and the error of a call says what to do, too') if $database eq 'extension';
+	like($refusal, qr/undistribute_table/, '... and the error of a call says what to do, too')
+		if $database eq 'extension';
 	my @steps = $hint =~ /(DROP EXTENSION shedlock|SELECT undistribute_table\([^)]*\)|CREATE EXTENSION shedlock)/g;
 	$coordinator->safe_psql($database, "SET client_min_messages = error; $_") for @steps;
-	$coordinator->safe_psql('portable', "SET client_min_messages = error; SET ROLE installer;\n$portable") if $database eq 'portable';
-	is($coordinator->safe_psql($database, "SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%Citus%' AND severity = 'error'"), '0', '... and following the hint solves it');
+	$coordinator->safe_psql('portable', "SET client_min_messages = error; SET ROLE installer;\n$portable")
+		if $database eq 'portable';
+	is($coordinator->safe_psql($database, "SELECT count(*) FROM shedlock_doctor()
+			WHERE finding LIKE '%Citus%' AND severity = 'error'"),
+		'0', '... and following the hint solves it');
 	is($coordinator->safe_psql($database, "SELECT shedlock_acquire('kept', '1 h')"), 'f', '... no lock is lost');
 	$coordinator->safe_psql($database, 'DELETE FROM shedlock');
 }
@@ -179,11 +225,13 @@ my ($restored, undef, $why) = $coordinator->psql('restored', slurp_file($dump), 
 is($restored, 0, 'a dump can be restored') or diag($why);
 is($coordinator->safe_psql('restored', "SELECT shedlock_acquire('dumped', '1 h')"), 'f', '... with its locks');
 create_database('taken', @nodes);
-my $rights = 'GRANT CREATE ON DATABASE taken TO installer; GRANT CREATE ON SCHEMA public TO installer; SET client_min_messages = error; SET ROLE installer';
+my $rights = 'GRANT CREATE ON DATABASE taken TO installer; GRANT CREATE ON SCHEMA public TO installer;
+	SET client_min_messages = error; SET ROLE installer';
 $coordinator->safe_psql('taken', "$rights;\n$portable");
 $coordinator->safe_psql('taken', "SELECT shedlock_acquire('kept', '1 h')");
 $coordinator->safe_psql('taken', 'SET client_min_messages = error; SET ROLE installer; CREATE EXTENSION shedlock');
-is($coordinator->safe_psql('taken', "SELECT edition, shedlock_acquire('kept', '1 h') FROM shedlock_version()"), 'extension|f', 'the extension takes over from the portable edition, with its locks');
+is($coordinator->safe_psql('taken', "SELECT edition, shedlock_acquire('kept', '1 h') FROM shedlock_version()"),
+	'extension|f', 'the extension takes over from the portable edition, with its locks');
 is(ours_on_workers('taken'), '0 0', '... and nothing of either is on the workers');
 
 done_testing();

@@ -1,5 +1,6 @@
-# CLOCK_BOOTTIME, by which clients decide how long they trust their leases. A test can move it ahead for one program, as suspending a machine
-# does for all programs. With leases of an hour, no lease ends because the machine is slow, and keep-alive extends when the test moves the clock.
+# CLOCK_BOOTTIME, by which clients decide how long they trust their leases. A test can move it ahead for one program, as
+# suspending a machine does for all programs. With leases of an hour, no lease ends because the machine is slow, and
+# keep-alive extends when the test moves the clock.
 package BootClock;
 
 use strict;
@@ -10,7 +11,8 @@ use ShedLock;
 
 our @EXPORT = qw(boot_clock advance launch_by slow_tool when_an_extend_is_due after_the_deadline);
 
-# In seconds, for a lease of an hour: when more than a third of it has passed, and when all of it except the margin has passed.
+# In seconds, for a lease of an hour: when more than a third of it has passed, and when all of it except the margin has
+# passed.
 use constant { when_an_extend_is_due => 1_300, after_the_deadline => 3_595 };
 
 my $source = <<'C';
@@ -51,8 +53,8 @@ sub compiled
 	return "$folder/boot_clock.so";
 }
 
-# Returns a clock; { env } are the variables of a program that uses it. By default it is twenty times slower than the machine's, so that the five
-# seconds of a request, and the time to connect, become minutes.
+# Returns a clock; { env } are the variables of a program that uses it. By default it is twenty times slower than the
+# machine's, so that the five seconds of a request, and the time to connect, become minutes.
 sub boot_clock
 {
 	my ($slowness) = @_;
@@ -60,7 +62,8 @@ sub boot_clock
 	$library //= compiled();
 	my $clock = { file => PostgreSQL::Test::Utils::tempdir() . '/clock ' . ++$number };
 	advance($clock, 0);
-	$clock->{env} = { LD_PRELOAD => $library, BOOT_CLOCK => $clock->{file}, BOOT_CLOCK_SLOWNESS => $slowness, $slowness > 1 ? (PGCONNECT_TIMEOUT => 600) : () };
+	$clock->{env} = { LD_PRELOAD => $library, BOOT_CLOCK => $clock->{file}, BOOT_CLOCK_SLOWNESS => $slowness,
+		$slowness > 1 ? (PGCONNECT_TIMEOUT => 600) : () };
 	return $clock;
 }
 

@@ -1,4 +1,5 @@
-# A Citus cluster: a coordinator and two workers, databases with Citus, sessions, and a commit that is stopped on its way.
+# A Citus cluster: a coordinator and two workers, databases with Citus, sessions, and a commit that is stopped on its
+# way.
 package Citus;
 
 use strict;
@@ -10,18 +11,20 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use ShedLock;
 
-our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit resume_workers crash_coordinator);
+our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit
+	resume_workers crash_coordinator);
 
-# Starts and returns the coordinator and the workers. Citus is set not to recover in-doubt transactions, because a test does. The
-# WAL writer rarely flushes, so a commit that does not wait for its flush is not flushed by chance before the test crashes the
-# server.
+# Starts and returns the coordinator and the workers. Citus is set not to recover in-doubt transactions, because a test
+# does. The WAL writer rarely flushes, so a commit that does not wait for its flush is not flushed by chance before the
+# test crashes the server.
 sub start_cluster
 {
 	my @nodes = map { PostgreSQL::Test::Cluster->new($_) } qw(coordinator worker1 worker2);
 	for my $node (@nodes)
 	{
 		$node->init;
-		configure($node, "restart_after_crash = on\nshared_preload_libraries = 'citus, shedlock'\nmax_prepared_transactions = 50\nlisten_addresses = 'localhost'\n"
+		configure($node, "restart_after_crash = on\nshared_preload_libraries = 'citus, shedlock'\n"
+			. "max_prepared_transactions = 50\nlisten_addresses = 'localhost'\n"
 			. "citus.recover_2pc_interval = -1\nwal_writer_delay = 10s\n");
 		$node->start;
 	}
@@ -34,15 +37,17 @@ sub create_database
 	$_->safe_psql('postgres', "CREATE DATABASE $database") for @nodes;
 	$_->safe_psql($database, 'CREATE EXTENSION citus') for @nodes;
 	my ($coordinator, @workers) = map { "'localhost', " . $_->port } @nodes;
-	$nodes[0]->safe_psql($database, join ';', "SELECT citus_set_coordinator_host($coordinator)", map { "SELECT citus_add_node($_)" } @workers);
+	$nodes[0]->safe_psql($database, join ';', "SELECT citus_set_coordinator_host($coordinator)",
+		map { "SELECT citus_add_node($_)" } @workers);
 }
 
 sub session
 {
 	my ($node, $database) = @_;
 	my $session = { out => '', err => '' };
-	$session->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr($database) ], '<pipe', \*IN, '>', \$session->{out},
-		'2>', \$session->{err}, IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
+	$session->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr($database) ],
+		'<pipe', \*IN, '>', \$session->{out}, '2>', \$session->{err},
+		IPC::Run::timeout(10 * $PostgreSQL::Test::Utils::timeout_default));
 	open $session->{in}, '>&', \*IN or die $!;
 	close IN;
 	$session->{in}->autoflush(1);
@@ -70,19 +75,22 @@ sub ask
 	return answer($_[0]);
 }
 
-# Sends statements of which the last one commits. Waits until the work is prepared on the workers (committed, if it is on only
-# one), but not yet committed on the coordinator. In between, PostgreSQL empties a temporary table, and waits for a lock on it
-# that another session holds.
+# Sends statements of which the last one commits. Waits until the work is prepared on the workers (committed, if it is
+# on only one), but not yet committed on the coordinator. In between, PostgreSQL empties a temporary table, and waits
+# for a lock on it that another session holds.
 sub start_commit
 {
 	my ($nodes, $database, $before, @statements) = @_;
-	my $commit = { nodes => $nodes, database => $database, worker => session($nodes->[0], $database), gate => session($nodes->[0], $database) };
+	my $commit = { nodes => $nodes, database => $database,
+		worker => session($nodes->[0], $database), gate => session($nodes->[0], $database) };
 	ask($commit->{worker}, 'CREATE TEMP TABLE gate (i int) ON COMMIT DELETE ROWS', @$before);
-	my ($pid, $schema) = split /\|/, ask($commit->{worker}, 'SELECT pg_backend_pid(), pg_my_temp_schema()::regnamespace');
+	my ($pid, $schema) = split /\|/,
+		ask($commit->{worker}, 'SELECT pg_backend_pid(), pg_my_temp_schema()::regnamespace');
 	$commit->{pid} = $pid;
 	ask($commit->{gate}, 'BEGIN', "LOCK TABLE $schema.gate IN ACCESS SHARE MODE");
 	put($commit->{worker}, @statements);
-	$nodes->[0]->poll_query_until($database, "SELECT wait_event = 'relation' FROM pg_stat_activity WHERE pid = $pid") or die 'the commit does not reach the temporary table';
+	$nodes->[0]->poll_query_until($database, "SELECT wait_event = 'relation' FROM pg_stat_activity WHERE pid = $pid")
+		or die 'the commit does not reach the temporary table';
 	return $commit;
 }
 
@@ -95,7 +103,8 @@ sub stop_workers
 	{
 		next if $worker->safe_psql($commit->{database}, 'SELECT count(*) FROM pg_prepared_xacts') == 0;
 		push @{ $commit->{stopped} }, split /\n/, $worker->safe_psql($commit->{database},
-			"SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE 'PREPARE TRANSACTION%'");
+			"SELECT pid FROM pg_stat_activity
+				WHERE backend_type = 'client backend' AND query LIKE 'PREPARE TRANSACTION%'");
 	}
 	kill 'STOP', @{ $commit->{stopped} };
 	return scalar @{ $commit->{stopped} // [] };
@@ -122,7 +131,8 @@ sub crash_coordinator
 	{
 		return if $now =~ /^\d+$/ && $now != $before;
 		sleep 1;
-		IPC::Run::run([ 'psql', '-XAtq', '-d', $coordinator->connstr('postgres'), '-c', $question ], '<', \undef, '>', \$now, '2>', \my $err);
+		IPC::Run::run([ 'psql', '-XAtq', '-d', $coordinator->connstr('postgres'), '-c', $question ], '<', \undef,
+			'>', \$now, '2>', \my $err);
 	}
 	die 'the coordinator does not come back';
 }

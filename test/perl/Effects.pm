@@ -16,7 +16,8 @@ sub start_season
 {
 	my ($connection, $ticks, $how) = @_;
 	my $season = { ticks => $ticks, out => '', err => '' };
-	$season->{run} = IPC::Run::start([ program('effects'), $connection, $ticks, $how ], '>', \$season->{out}, '2>', \$season->{err});
+	$season->{run} = IPC::Run::start([ program('effects'), $connection, $ticks, $how ], '>', \$season->{out},
+		'2>', \$season->{err});
 	return $season;
 }
 
@@ -32,14 +33,17 @@ sub announced
 	return 1;
 }
 
-# Waits until the program has ended, and tests that every tick has had exactly one effect. Returns what the program counted, by key.
+# Waits until the program has ended, and tests that every tick has had exactly one effect. Returns what the program
+# counted, by key.
 sub finish_season
 {
 	my ($season, $node, $title) = @_;
 	$season->{run}->finish;
-	is($season->{run}->result(0), 0, "$title: each of $season->{ticks} ticks got done, although leases outlast the test") or diag($season->{err});
+	is($season->{run}->result(0), 0,
+		"$title: each of $season->{ticks} ticks got done, although leases outlast the test") or diag($season->{err});
 	comes_true($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
-	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'), "$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
+	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'),
+		"$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
 	return $season->{out} =~ /^count (.*) (\d+)$/mg;
 }
 
@@ -48,14 +52,17 @@ sub start_run
 {
 	my ($node, $name, $at_least) = @_;
 	my $call = "CALL shedlock_run('$name', 'SELECT pg_sleep(3600)', '1 hour', at_least => '$at_least')";
-	return IPC::Run::start([ 'psql', '-XAtq', '-c', $call, '-d', $node->connstr('postgres') . ' application_name=dying' ], '<', \undef, '>', \my $out, '2>', \my $err);
+	return IPC::Run::start([ 'psql', '-XAtq', '-c', $call,
+			'-d', $node->connstr('postgres') . ' application_name=dying' ],
+		'<', \undef, '>', \my $out, '2>', \my $err);
 }
 
 sub held
 {
 	my ($node, @names) = @_;
 	my $list = join ',', map { "'$_'" } @names;
-	return comes_true($node, "SELECT count(*) = " . @names . " FROM shedlock_locks WHERE state = 'held' AND name IN ($list)");
+	return comes_true($node,
+		'SELECT count(*) = ' . @names . " FROM shedlock_locks WHERE state = 'held' AND name IN ($list)");
 }
 
 sub gone { return comes_true($_[0], "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'dying'"); }

@@ -1,5 +1,6 @@
-# A fleet of different clients that follow the primary through fail-overs. They record which client held which lock, from when to when, and
-# with which token. All servers and clients run on this machine, so all times are by the same clock.
+# A fleet of different clients that follow the primary through fail-overs. They record which client held which lock,
+# from when to when, and with which token. All servers and clients run on this machine, so all times are by the same
+# clock.
 package Fleet;
 
 use strict;
@@ -13,8 +14,9 @@ our @EXPORT = qw(start_fleet stop_fleet double_grants forgotten backward_tokens)
 my @names = ('one', 'two', 'three');
 my $lease = 2;    # at_most, in seconds
 
-# A grant lasts from its acknowledgement until its client begins to release it, or until at_most after the call began, when the client may
-# no longer rely on it. Each grant is a line in its client's log: name, token, called ("kept" if at_most is no limit), from, to.
+# A grant lasts from its acknowledgement until its client begins to release it, or until at_most after the call began,
+# when the client may no longer rely on it. Each grant is a line in its client's log: name, token, called ("kept" if
+# at_most is no limit), from, to.
 
 # Calls the functions for sessions, many times on one connection.
 sub session_turn
@@ -25,7 +27,8 @@ sub session_turn
 SELECT shedlock_acquire('$name', '$lease s') AS got \\gset
 \\if :got
 \\set from `date +%s.%N`
-SELECT coalesce((SELECT token FROM shedlock_locks WHERE name = '$name' AND holder_pid = pg_backend_pid()), 0) AS token \\gset
+SELECT coalesce((SELECT token FROM shedlock_locks WHERE name = '$name' AND holder_pid = pg_backend_pid()), 0)
+ AS token \\gset
 SELECT pg_sleep(random() * 0.2) \\g /dev/null
 \\set to `date +%s.%N`
 \\echo $name :token :called :from :to
@@ -46,7 +49,8 @@ sub java_turn
 	return <<"SQL";
 \\set called `date +%s.%N`
 INSERT INTO shedlock(name, lock_until, locked_at, locked_by)
- VALUES('$name', timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $lease), timezone('utc', CURRENT_TIMESTAMP), 'java')
+ VALUES('$name', timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $lease),
+ timezone('utc', CURRENT_TIMESTAMP), 'java')
  ON CONFLICT (name) DO UPDATE SET $sets WHERE $free $returning \\gset
 SELECT :ROW_COUNT = 1 AS got \\gset
 \\if :got
@@ -55,14 +59,15 @@ SELECT pg_sleep(random() * 0.2) \\g /dev/null
 \\set to `date +%s.%N`
 \\echo $name :token :called :from :to
 UPDATE shedlock SET lock_until = CASE WHEN locked_at + make_interval(secs => 0) > timezone('utc', CURRENT_TIMESTAMP)
- THEN locked_at + make_interval(secs => 0) ELSE timezone('utc', CURRENT_TIMESTAMP) END WHERE name = '$name' AND locked_by = 'java';
+ THEN locked_at + make_interval(secs => 0) ELSE timezone('utc', CURRENT_TIMESTAMP) END
+ WHERE name = '$name' AND locked_by = 'java';
 \\endif
 SELECT pg_sleep(random() * 0.1) \\g /dev/null
 SQL
 }
 
-# Acquires locks for an hour, each with another name, and never releases them. If one of them is missing at the end, a grant was forgotten.
-# (The leases of the other clients end before a fail-over does.)
+# Acquires locks for an hour, each with another name, and never releases them. If one of them is missing at the end, a
+# grant was forgotten. (The leases of the other clients end before a fail-over does.)
 sub keeping_turn
 {
 	return <<"SQL";
@@ -91,7 +96,8 @@ sub run_tool
 	my ($fleet, $log) = @_;
 	my $name = $names[ rand @names ];
 	my $called = time;
-	chomp(my $token = `$fleet->{tool} acquire $name --dsn '$fleet->{hosts}' --at-most ${lease}s 2>>'$log.errors'` // '');
+	chomp(my $token = `$fleet->{tool} acquire $name --dsn '$fleet->{hosts}' --at-most ${lease}s 2>>'$log.errors'`
+		// '');
 	my $from = time;
 	return sleep 0.05 if $? or $token eq '';
 	sleep rand 0.2;
@@ -100,14 +106,16 @@ sub run_tool
 	system "$fleet->{tool} release $name --dsn '$fleet->{hosts}' --token $token >/dev/null 2>>'$log.errors'";
 }
 
-# shedlock run extends the lease while the command runs, so the grant lasts until the command ends, by itself or by SIGTERM. The margin of
-# shedlock run decides when it sends SIGTERM, so at_most does not limit the grant here.
+# shedlock run extends the lease while the command runs, so the grant lasts until the command ends, by itself or by
+# SIGTERM. The margin of shedlock run decides when it sends SIGTERM, so at_most does not limit the grant here.
 sub run_command
 {
 	my ($fleet, $log) = @_;
 	my $name = $names[ rand @names ];
-	my $job = 'from=$(date +%s.%N); trap exit TERM; trap \'echo $SHEDLOCK_NAME $SHEDLOCK_TOKEN kept $from $(date +%s.%N)\' EXIT; sleep 0.3';
-	system $fleet->{tool}, 'run', $name, '--dsn', $fleet->{hosts}, '--at-most', "${lease}s", '--', 'sh', '-c', "exec >>'$log' 2>>'$log.errors'; $job";
+	my $job = 'from=$(date +%s.%N); trap exit TERM; '
+		. 'trap \'echo $SHEDLOCK_NAME $SHEDLOCK_TOKEN kept $from $(date +%s.%N)\' EXIT; sleep 0.3';
+	system $fleet->{tool}, 'run', $name, '--dsn', $fleet->{hosts}, '--at-most', "${lease}s",
+		'--', 'sh', '-c', "exec >>'$log' 2>>'$log.errors'; $job";
 	sleep 0.05;
 }
 
@@ -120,8 +128,8 @@ sub append
 }
 
 my @members = (
-	[ session => \&run_psql, \&session_turn ], [ session => \&run_psql, \&session_turn ], [ java => \&run_psql, \&java_turn ],
-	[ keep => \&run_psql, \&keeping_turn ],
+	[ session => \&run_psql, \&session_turn ], [ session => \&run_psql, \&session_turn ],
+	[ java => \&run_psql, \&java_turn ], [ keep => \&run_psql, \&keeping_turn ],
 	[ tool => \&run_tool ], [ tool => \&run_tool ], [ run => \&run_command ], [ run => \&run_command ]);
 
 # hosts: a connection string that names all servers. tool: the path of shedlock. folder: for the logs.
@@ -143,7 +151,8 @@ sub start_fleet
 	return $fleet;
 }
 
-# Ends the fleet, and returns all grants: name, token, from, to, and the path of the client's log, which ends in KIND.NUMBER.
+# Ends the fleet, and returns all grants: name, token, from, to, and the path of the client's log, which ends in
+# KIND.NUMBER.
 sub stop_fleet
 {
 	my $fleet = shift;
@@ -157,7 +166,8 @@ sub stop_fleet
 		{
 			my ($name, $token, $called, $from, $to) = /^(\w+) (\d+) (\S+) (\S+) (\S+)$/ or next;
 			my $trusted = $called eq 'kept' ? $to : $called + $lease;
-			push @grants, { name => $name, token => $token, from => $from, to => $to < $trusted ? $to : $trusted, who => $log };
+			push @grants,
+				{ name => $name, token => $token, from => $from, to => $to < $trusted ? $to : $trusted, who => $log };
 		}
 	}
 	return @grants;
@@ -182,12 +192,14 @@ sub double_grants
 sub forgotten
 {
 	my ($hosts, @grants) = @_;
-	my %there = map { $_ => 1 } split /\n/, `psql -XAtq -F ' ' -d '$hosts' -c "SELECT name, token FROM shedlock_locks WHERE state = 'held'"`;
-	return map { "$_->{name} $_->{token}" } grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
+	my %there = map { $_ => 1 } split /\n/,
+		`psql -XAtq -F ' ' -d '$hosts' -c "SELECT name, token FROM shedlock_locks WHERE state = 'held'"`;
+	return map { "$_->{name} $_->{token}" }
+		grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
-# Returns pairs of grants of one name of which the one acknowledged later has no greater token. Skips grants with the token 0, which means that
-# a session did not find its row when it looked for its token.
+# Returns pairs of grants of one name of which the one acknowledged later has no greater token. Skips grants with the
+# token 0, which means that a session did not find its row when it looked for its token.
 sub backward_tokens
 {
 	my (%last, @found);

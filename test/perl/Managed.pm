@@ -1,4 +1,5 @@
-# Two servers under a fail-over manager. They use a temporary folder and free ports of this machine, and are stopped by process id.
+# Two servers under a fail-over manager. They use a temporary folder and free ports of this machine, and are stopped by
+# process id.
 package Managed;
 
 use strict;
@@ -11,7 +12,8 @@ use Time::HiRes qw(time sleep);
 use Fleet;
 use ShedLock;
 
-our @EXPORT = qw(spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true settings run_rounds);
+our @EXPORT = qw(spawn kill_and_wait postmaster kill_server kill_ahead_of_standby children primary until_true settings
+	run_rounds);
 
 # For postgresql.conf, by name.
 sub settings
@@ -76,8 +78,8 @@ sub kill_server
 	kill 'KILL', $pid, children($pid);
 }
 
-# The standby receives nothing for a second, and then its primary is killed. So what was committed in this second without waiting for the
-# standby is certainly lost.
+# The standby receives nothing for a second, and then its primary is killed. So what was committed in this second
+# without waiting for the standby is certainly lost.
 sub kill_ahead_of_standby
 {
 	my ($primary, $standby) = @_;
@@ -100,7 +102,10 @@ sub ask
 # Returns the server that accepts writes, or undef if none or both do.
 sub primary
 {
-	my @found = grep { ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2", 'SELECT pg_is_in_recovery()') eq 'f' } @_;
+	my @found = grep {
+		ask("host=127.0.0.1 port=$_->{port} dbname=postgres user=postgres connect_timeout=2",
+			'SELECT pg_is_in_recovery()') eq 'f'
+	} @_;
 	return @found == 1 ? $found[0] : undef;
 }
 
@@ -122,12 +127,14 @@ sub until_granted
 {
 	my ($hosts, $since) = @_;
 	my $name = "probe at $since";
-	until_true('a lock is granted', sub { ask($hosts, "SELECT shedlock_acquire_token('$name', '1 ms')") =~ /^\d+$/ }) or return;
+	until_true('a lock is granted', sub { ask($hosts, "SELECT shedlock_acquire_token('$name', '1 ms')") =~ /^\d+$/ })
+		or return;
 	return time - $since;
 }
 
-# Lets a fleet work while faults happen one after the other. Each fault is [what, code]; the code gets the primary and the other server,
-# causes the fault, and returns the time from which the recovery is counted. The next fault follows when both servers work again.
+# Lets a fleet work while faults happen one after the other. Each fault is [what, code]; the code gets the primary and
+# the other server, causes the fault, and returns the time from which the recovery is counted. The next fault follows
+# when both servers work again.
 sub run_rounds
 {
 	my ($row, $nodes, $folder, $is_well, @faults) = @_;
@@ -159,8 +166,12 @@ sub run_rounds
 	is(join("\n", @double), '', 'I1 no lock was held by two clients at a time');
 	is(join("\n", @forgotten), '', 'I7 no lock was forgotten');
 	is(join("\n", @backward), '', 'I6 tokens grew');
-	my $summary = join '; ', map { my @s = sort { $a <=> $b } @{ $recovery{$_} }; sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1] } sort keys %recovery;
-	seen($row, $tried, sprintf '%d grants, %d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
+	my $summary = join '; ', map {
+		my @s = sort { $a <=> $b } @{ $recovery{$_} };
+		sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1]
+	} sort keys %recovery;
+	seen($row, $tried,
+		sprintf '%d grants, %d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
 		scalar @grants, scalar @double, scalar @forgotten, scalar @backward, $summary);
 	return;
 }

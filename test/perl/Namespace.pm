@@ -1,5 +1,6 @@
-# A test that begins with `use Namespace '--net';` runs in its own kernel namespaces. There it can mount file systems and make
-# the network drop packets without being root, and nothing remains afterwards. The test is skipped if the kernel forbids that.
+# A test that begins with `use Namespace '--net';` runs in its own kernel namespaces. There it can mount file systems
+# and make the network drop packets without being root, and nothing remains afterwards. The test is skipped if the
+# kernel forbids that.
 package Namespace;
 
 use strict;

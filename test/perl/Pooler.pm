@@ -38,15 +38,17 @@ INI
 	return start_pooler($running[-1]);
 }
 
-# While PgBouncer was down, another process's connection may have got its port. Then PgBouncer ends at once, and is started again.
+# While PgBouncer was down, another process's connection may have got its port. Then PgBouncer ends at once, and is
+# started again.
 sub start_pooler
 {
 	my ($pooler) = @_;
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ], '>', '/dev/null', '2>', '/dev/null')
-		  unless $pooler->{run} && is_running($pooler);
-		return $pooler if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ], '>', '/dev/null', '2>', '/dev/null');
+		$pooler->{run} = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $pooler->{settings} ],
+			'>', '/dev/null', '2>', '/dev/null') unless $pooler->{run} && is_running($pooler);
+		return $pooler if IPC::Run::run([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', 'SELECT 1' ],
+			'>', '/dev/null', '2>', '/dev/null');
 		Time::HiRes::usleep(100_000);
 	}
 	die 'PgBouncer does not start';

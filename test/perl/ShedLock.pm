@@ -4,22 +4,27 @@ package ShedLock;
 use strict;
 use warnings;
 use Exporter 'import';
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More ();
 use Time::HiRes ();
 
-our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable comes_true crash_restart create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
+our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable comes_true crash_restart
+	create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
-# The time limit of background_psql() applies to each statement and to the end of a session, because a session may last as long as its test.
+# The time limit of background_psql() applies to each statement and to the end of a session, because a session may last
+# as long as its test.
 {
 	no warnings 'redefine';
 	my $background_psql = PostgreSQL::Test::Cluster->can('background_psql');
-	*PostgreSQL::Test::Cluster::background_psql = sub { my $session = $background_psql->(@_); $session->set_query_timer_restart; return $session; };
+	*PostgreSQL::Test::Cluster::background_psql =
+		sub { my $session = $background_psql->(@_); $session->set_query_timer_restart; return $session; };
 	my $quit = PostgreSQL::Test::BackgroundPsql->can('quit');
-	*PostgreSQL::Test::BackgroundPsql::quit = sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
+	*PostgreSQL::Test::BackgroundPsql::quit =
+		sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
 }
 
 # Returns the path of a program of test/reliability that CMake has built.
@@ -39,7 +44,8 @@ sub create_shedlock
 {
 	my ($node, $database) = @_;
 	my $as_ordinary_role = "CREATE ROLE locksmith; GRANT CREATE ON SCHEMA public TO locksmith; SET ROLE locksmith;\n";
-	$node->safe_psql($database, is_portable() ? $as_ordinary_role . slurp_file('portable/shedlock.sql') : 'CREATE EXTENSION shedlock');
+	$node->safe_psql($database,
+		is_portable() ? $as_ordinary_role . slurp_file('portable/shedlock.sql') : 'CREATE EXTENSION shedlock');
 	return;
 }
 
@@ -55,20 +61,21 @@ sub new_server
 	return $node;
 }
 
-# Starts a command in the background, and returns the given hash with its process, { run }. When that has ended, { out } and { err }
-# are its output.
+# Starts a command in the background, and returns the given hash with its process, { run }. When that has ended, { out }
+# and { err } are its output.
 sub launch
 {
 	my ($process, @command) = @_;
 	@$process{qw(out err)} = ('', '');
 	$process->{limit} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
-	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err}, $process->{limit});
+	$process->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$process->{out}, '2>', \$process->{err},
+		$process->{limit});
 	$process->{limit}->reset; # ended() starts it
 	return $process;
 }
 
-# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if the process has ended
-# before the call.
+# Reads what the process, or anything with a { run }, has printed. Returns false if it has ended. pump_nb() dies if the
+# process has ended before the call.
 sub is_running
 {
 	my ($process) = @_;
@@ -76,7 +83,8 @@ sub is_running
 	return $process->{run}->pumpable;
 }
 
-# Waits until the process has ended, and returns its exit status. Only this wait has a limit: the test may have been slow until then.
+# Waits until the process has ended, and returns its exit status. Only this wait has a limit: the test may have been
+# slow until then.
 sub ended
 {
 	my ($process) = @_;
@@ -91,29 +99,31 @@ sub copies
 	my ($node, @names) = @_;
 	for (@names)
 	{
-		$node->poll_query_until('template1', "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'postgres'") or die 'a session does not end';
+		$node->poll_query_until('template1', "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'postgres'")
+			or die 'a session does not end';
 		$node->safe_psql('template1', "CREATE DATABASE $_ TEMPLATE postgres");
 	}
 	return;
 }
 
-# Waits until the query yields true, on a server that may be restarting. (There poll_query_until() dies if psql ends before the query has
-# been written to it.)
+# Waits until the query yields true, on a server that may be restarting. (There poll_query_until() dies if psql ends
+# before the query has been written to it.)
 sub comes_true
 {
 	my ($node, $query) = @_;
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		my $answer = '';
-		IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $query ], '<', \undef, '>', \$answer, '2>', \my $err);
+		IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $query ], '<', \undef, '>', \$answer,
+			'2>', \my $err);
 		return 1 if $answer eq "t\n";
 		Time::HiRes::usleep(100_000);
 	}
 	die "this does not come true: $query";
 }
 
-# Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because the server may
-# still answer for a moment before it notices.
+# Kills a process of the server, by default its checkpointer, and waits until all the others have been replaced, because
+# the server may still answer for a moment before it notices.
 sub crash_restart
 {
 	my ($node, $pid) = @_;
@@ -134,23 +144,27 @@ sub new_standby
 	return $standby;
 }
 
-# Waits until commits wait for a synchronous standby. The configuration has been reloaded by then, but the checkpointer may not yet have read it,
-# and until then no commit waits, whatever pg_stat_replication says. So a session commits until it is seen to wait.
+# Waits until commits wait for a synchronous standby. The configuration has been reloaded by then, but the checkpointer
+# may not yet have read it, and until then no commit waits, whatever pg_stat_replication says. So a session commits
+# until it is seen to wait.
 sub wait_until_commits_wait
 {
 	my ($node) = @_;
-	my $commit = "DO \$\$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), pg_sleep(0.01); COMMIT; END LOOP; END \$\$";
-	my $session = launch({}, 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=commits', '-c', 'SET synchronous_commit = on', '-c', $commit);
+	my $commit = "DO \$\$ BEGIN LOOP PERFORM pg_logical_emit_message(true, '', ''), pg_sleep(0.01); COMMIT; END LOOP;
+		END \$\$";
+	my $session = launch({}, 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' application_name=commits',
+		'-c', 'SET synchronous_commit = on', '-c', $commit);
 	my $is_it = "FROM pg_stat_activity WHERE application_name = 'commits'";
-	$node->poll_query_until('postgres', "SELECT count(*) = 1 $is_it AND wait_event = 'SyncRep'") or die 'no commit waits for a standby';
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $is_it AND wait_event = 'SyncRep'")
+		or die 'no commit waits for a standby';
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $is_it");
 	ended($session);
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 $is_it") or die 'a session does not end';
 	return;
 }
 
-# Runs a script with pgbench, in the database postgres unless a last argument names another. Returns whether it succeeded, the number of
-# transactions that it completed, and its error output.
+# Runs a script with pgbench, in the database postgres unless a last argument names another. Returns whether it
+# succeeded, the number of transactions that it completed, and its error output.
 sub pgbench_script
 {
 	my ($node, $script, @options) = @_;
@@ -188,8 +202,8 @@ sub met
 	return;
 }
 
-# Writes a line for docs/reliability.md: the number of a row there, how many times it was tried, and the outcome. Writes nothing if a test
-# has failed.
+# Writes a line for docs/reliability.md: the number of a row there, how many times it was tried, and the outcome. Writes
+# nothing if a test has failed.
 sub seen
 {
 	my ($fault, $times, $outcome) = @_;

@@ -1,7 +1,8 @@
-# When contain is ended by a signal, or its command ends, no process is left, not even one that made itself a daemon, ignores
-# SIGTERM, or was stopped.
+# When contain is ended by a signal, or its command ends, no process is left, not even one that made itself a daemon,
+# ignores SIGTERM, or was stopped.
 use strict;
 use warnings;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -14,7 +15,8 @@ setsid sh -c 'echo \$\$ >daemon; exec sleep 600' &
 setsid perl -e '\$SIG{QUIT} = "DEFAULT"; \$SIG{TERM} = "IGNORE"; system "echo \$\$ >stubborn"; sleep 600' &
 setsid sh -c 'echo \$\$ >asleep; kill -STOP \$\$; sleep 600' &
 sh -c 'setsid sh -c "echo \\\$\\\$ >orphan; exec sleep 600" &'
-until [ -s daemon ] && [ -s stubborn ] && [ -s asleep ] && [ -s orphan ]; do sleep 0.05; done # otherwise there would be nothing to end
+# Otherwise there would be nothing to end.
+until [ -s daemon ] && [ -s stubborn ] && [ -s asleep ] && [ -s orphan ]; do sleep 0.05; done
 SH
 my @names = ('daemon', 'stubborn', 'asleep', 'orphan');
 

@@ -1,6 +1,8 @@
-# Many sessions at once, by pgbench. (test/reliability/histories tests more thoroughly that no two sessions hold the same lock.)
+# Many sessions at once, by pgbench. (test/reliability/histories tests more thoroughly that no two sessions hold the
+# same lock.)
 use strict;
 use warnings;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ShedLock;
@@ -23,8 +25,8 @@ $release
 SCRIPT
 }
 
-# I2, I3: all sessions try to acquire the same new names at the same time. Each name has one winner, no call fails, and a refused
-# call uses no transaction id.
+# I2, I3: all sessions try to acquire the same new names at the same time. Each name has one winner, no call fails, and
+# a refused call uses no transaction id.
 sql(<<'SQL');
 CREATE TABLE winner (name text, who text);
 CREATE FUNCTION go(round int) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -70,14 +72,16 @@ is(sql(<<'SQL'), 't', 'I1 grants are at least a lease apart');
 SELECT bool_and(gap >= 2000) FROM (SELECT token - lag(token) OVER (ORDER BY token) AS gap FROM grant_log) g;
 SQL
 
-# I8: our first acquires and Java's first inserts race for the same new names. Each name has one winner, and no statement fails.
+# I8: our first acquires and Java's first inserts race for the same new names. Each name has one winner, and no
+# statement fails.
 sql('TRUNCATE winner');
 sql("DELETE FROM shedlock");
 sql(<<'SQL');
 CREATE FUNCTION go_java(round int) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO shedlock(name, lock_until, locked_at, locked_by)
-    VALUES('fresh' || round, timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 3600), timezone('utc', CURRENT_TIMESTAMP), 'host')
+    VALUES('fresh' || round, timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 3600),
+      timezone('utc', CURRENT_TIMESTAMP), 'host')
     ON CONFLICT (name) DO UPDATE SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => 3600),
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'host'
       WHERE shedlock.name = 'fresh' || round AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
@@ -97,15 +101,18 @@ SELECT go_java(:round);
 SCRIPT
 ok($ok, 'concurrent first inserts, ours and Java clients\', do not fail') or diag($err);
 is($done, 16 * 300, 'I2 every call got an answer');
-is(sql('SELECT count(*) = count(DISTINCT name) AND count(*) = (SELECT count(*) FROM shedlock) FROM winner'), 't', 'I8 one winner per name');
+is(sql('SELECT count(*) = count(DISTINCT name) AND count(*) = (SELECT count(*) FROM shedlock) FROM winner'), 't',
+	'I8 one winner per name');
 note(sql("SELECT who, count(*) FROM winner GROUP BY 1"));
 
-# An adopted table with an index on lock_until: no update is HOT, so each one also inserts index entries, and a concurrent scan may miss
-# the row. Java clients update the table as well, and DDL rebuilds the table and its index meanwhile.
+# An adopted table with an index on lock_until: no update is HOT, so each one also inserts index entries, and a
+# concurrent scan may miss the row. Java clients update the table as well, and DDL rebuilds the table and its index
+# meanwhile.
 sql('CREATE DATABASE adopted');
 sub adopted { return $node->safe_psql('adopted', $_[0]); }
 adopted(<<'SQL');
-CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE TABLE shedlock (name varchar(64) PRIMARY KEY,
+    lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 CREATE INDEX ON shedlock (lock_until);
 CREATE EXTENSION shedlock;
 CREATE TABLE counter (id int PRIMARY KEY, n int);
@@ -115,7 +122,8 @@ CREATE PROCEDURE java(id int) LANGUAGE plpgsql AS $$
 DECLARE
     old int;
 BEGIN
-    UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + make_interval(secs => 3600), locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' || pg_backend_pid()
+    UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) + make_interval(secs => 3600),
+        locked_at = timezone('utc', clock_timestamp()), locked_by = 'host' || pg_backend_pid()
      WHERE name = 'c' || id AND lock_until <= timezone('utc', clock_timestamp());
     IF FOUND THEN
         COMMIT;
@@ -124,20 +132,28 @@ BEGIN
         UPDATE counter c SET n = old + 1 WHERE c.id = java.id;
         INSERT INTO java_run VALUES (1);
         COMMIT;
-        UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp()) WHERE name = 'c' || id AND locked_by = 'host' || pg_backend_pid();
+        UPDATE shedlock SET lock_until = timezone('utc', clock_timestamp())
+            WHERE name = 'c' || id AND locked_by = 'host' || pg_backend_pid();
     END IF;
 END $$;
 SQL
 my $ddl_file = PostgreSQL::Test::Utils::tempdir() . '/ddl.sql';
-append_to_file($ddl_file, join(";\n", ('REINDEX TABLE CONCURRENTLY shedlock', 'VACUUM FULL shedlock', 'REINDEX TABLE shedlock', 'VACUUM shedlock', 'CLUSTER shedlock USING shedlock_pkey',
-	'ALTER TABLE shedlock ADD further text', 'ALTER TABLE shedlock DROP further', 'SELECT pg_sleep(0.05)') x 5) . ";\n");
-my $ddl = IPC::Run::start([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $ddl_file, '-d', $node->connstr('adopted') ], '>', '/dev/null', '2>', \my $ddl_err);
-($ok, $done, $err) = pgbench_script($node, "\\set is_java :client_id % 4 = 3\n\\if :is_java\n\\set id random(1, 2)\nCALL java(:id);\n\\else\n"
-	  . counting("SELECT shedlock_acquire('c' || :id, '1 h', wait => '1 h');", "SELECT shedlock_release('c' || :id);") . "\\endif\n",
+my @ddl = ('REINDEX TABLE CONCURRENTLY shedlock', 'VACUUM FULL shedlock', 'REINDEX TABLE shedlock', 'VACUUM shedlock',
+	'CLUSTER shedlock USING shedlock_pkey', 'ALTER TABLE shedlock ADD further text',
+	'ALTER TABLE shedlock DROP further', 'SELECT pg_sleep(0.05)');
+append_to_file($ddl_file, join(";\n", (@ddl) x 5) . ";\n");
+my $ddl = IPC::Run::start([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $ddl_file, '-d', $node->connstr('adopted') ],
+	'>', '/dev/null', '2>', \my $ddl_err);
+($ok, $done, $err) = pgbench_script($node,
+	"\\set is_java :client_id % 4 = 3\n\\if :is_java\n\\set id random(1, 2)\nCALL java(:id);\n\\else\n"
+		. counting("SELECT shedlock_acquire('c' || :id, '1 h', wait => '1 h');",
+			"SELECT shedlock_release('c' || :id);")
+		. "\\endif\n",
 	'-c', 8, '-j', 2, '-t', 100, 'adopted');
 ok($ddl->finish, 'the concurrent DDL succeeds') or diag($ddl_err);
 ok($ok, 'counting on an adopted table with Java clients and DDL does not fail') or diag($err);
-is(adopted('SELECT sum(n) FROM counter'), 6 * 100 + adopted('SELECT count(*) FROM java_run'), 'I1, I8 no update is lost');
+is(adopted('SELECT sum(n) FROM counter'), 6 * 100 + adopted('SELECT count(*) FROM java_run'),
+	'I1, I8 no update is lost');
 
 # tick: fifty sessions ask for the same tick, each at another moment.
 sql('CREATE TABLE run (tick int)');

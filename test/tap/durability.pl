@@ -1,5 +1,6 @@
-# I7: a committed acquire, extend or release of a tick as done survives a crash, whatever synchronous_commit is. A commit does
-# not wait for its flush if the transaction made only other releases; if it also wrote something else, it does.
+# I7: a committed acquire, extend or release of a tick as done survives a crash, whatever synchronous_commit is. A
+# commit does not wait for its flush if the transaction made only other releases; if it also wrote something else, it
+# does.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -26,13 +27,17 @@ sub stop_writers
 		my @writers = background_writers();
 		kill 'STOP', @writers;
 		for my $pid (@writers) { sleep(0.01) until slurp_file("/proc/$pid/stat") =~ /\) T / }
-		return @writers if $node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_activity WHERE pid IN (' . join(', ', @writers) . ") AND wait_event_type = 'Activity'") == @writers;
+		my $pids = join ', ', @writers;
+		my $idle = $node->safe_psql('postgres',
+			"SELECT count(*) FROM pg_stat_activity WHERE pid IN ($pids) AND wait_event_type = 'Activity'");
+		return @writers if $idle == @writers;
 		kill 'CONT', @writers;
 	}
 }
 
-# Returns whether the WAL of a transaction was flushed by the time its commit returned. If the last record ends exactly at a page
-# boundary, the insert position is after the next page's header of 24 or 40 bytes. Any transaction below writes more than that.
+# Returns whether the WAL of a transaction was flushed by the time its commit returned. If the last record ends exactly
+# at a page boundary, the insert position is after the next page's header of 24 or 40 bytes. Any transaction below
+# writes more than that.
 sub is_flushed
 {
 	my ($before, $transaction) = @_;
@@ -48,7 +53,8 @@ SQL
 
 my @writers = stop_writers();
 my $hold = "SELECT shedlock_acquire('a', '1 h'); SELECT shedlock_acquire(ARRAY['b', 'c'], '1 h')";
-my $tick = "SELECT shedlock_acquire('tick', '1 h', tick => now()); SELECT shedlock_acquire_token('tick by token', '1 h', tick => now()) AS token \\gset\n";
+my $tick = "SELECT shedlock_acquire('tick', '1 h', tick => now());
+	SELECT shedlock_acquire_token('tick by token', '1 h', tick => now()) AS token \\gset\n";
 my $free = 'DELETE FROM shedlock';
 my $off = 'SET synchronous_commit = off';
 
@@ -62,36 +68,62 @@ my @cases = (
 	[ 'flushed', $off, "SELECT shedlock_acquire_token('new2', '1 h')", 'I7 acquire by token' ],
 	[ 'flushed', $off, "SELECT shedlock_acquire(ARRAY['new3', 'new4'], '1 h')", 'I7 acquire of several' ],
 	[ 'flushed', "$hold; $off", "SELECT shedlock_extend('a', '2 h')", 'I7 extend' ],
-	[ 'flushed', $off, "BEGIN; SELECT shedlock_acquire('new5', '1 h'); SET LOCAL synchronous_commit = off; COMMIT", 'I7 synchronous_commit is turned off after the acquire' ],
+	[ 'flushed', $off, "BEGIN; SELECT shedlock_acquire('new5', '1 h'); SET LOCAL synchronous_commit = off; COMMIT",
+		'I7 synchronous_commit is turned off after the acquire' ],
 	[ 'flushed', "$hold; $off", "SELECT shedlock_force_release('a')", 'I7 release by force' ],
-	[ 'flushed', 'SELECT 1', "BEGIN; SELECT shedlock_acquire('new6', '1 h'), shedlock_release('new6'); COMMIT", 'acquire and release in one transaction' ],
+	[ 'flushed', 'SELECT 1', "BEGIN; SELECT shedlock_acquire('new6', '1 h'), shedlock_release('new6'); COMMIT",
+		'acquire and release in one transaction' ],
 	[ 'not flushed', $hold, "SELECT shedlock_release('a')", 'release alone' ],
 	[ 'not flushed', $hold, "SELECT shedlock_release(ARRAY['b', 'c'])", 'release of several alone' ],
-	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_release('b'); COMMIT", 'two releases' ],
-	[ 'flushed', $hold, "SET shedlock.async_release = off; SELECT shedlock_release('a')", 'release with async_release = off' ],
-	[ 'flushed', $hold, "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT", 'a write before the release' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); COMMIT", 'a write after the release' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); SELECT shedlock_release('b'); COMMIT", 'a write between two releases' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT nextval('s'); COMMIT", 'a sequence and a release' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SAVEPOINT x; INSERT INTO t VALUES (1); RELEASE x; COMMIT", 'a write in a savepoint' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_extend('b', '2 h'); COMMIT", 'release and extend' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_acquire('a', '1 h'); COMMIT", 'release and acquire' ],
+	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_release('b'); COMMIT",
+		'two releases' ],
+	[ 'flushed', $hold, "SET shedlock.async_release = off; SELECT shedlock_release('a')",
+		'release with async_release = off' ],
+	[ 'flushed', $hold, "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT",
+		'a write before the release' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); COMMIT",
+		'a write after the release' ],
+	[ 'flushed', $hold,
+		"BEGIN; SELECT shedlock_release('a'); INSERT INTO t VALUES (1); SELECT shedlock_release('b'); COMMIT",
+		'a write between two releases' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT nextval('s'); COMMIT",
+		'a sequence and a release' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SAVEPOINT x; INSERT INTO t VALUES (1); RELEASE x; COMMIT",
+		'a write in a savepoint' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_extend('b', '2 h'); COMMIT",
+		'release and extend' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('a'); SELECT shedlock_acquire('a', '1 h'); COMMIT",
+		'release and acquire' ],
 	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_release('tick')", 'release of a tick as done' ],
-	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_release_token('tick by token', :token)", 'release of a tick as done, by token' ],
-	[ 'not flushed', "$hold; $tick", "SELECT shedlock_release('tick', done => false)", 'release of a tick as not done' ],
+	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_release_token('tick by token', :token)",
+		'release of a tick as done, by token' ],
+	[ 'not flushed', "$hold; $tick", "SELECT shedlock_release('tick', done => false)",
+		'release of a tick as not done' ],
 	[ 'not flushed', $hold, "SELECT shedlock_complete('a')", 'completion alone' ],
-	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_complete('a'); SELECT shedlock_complete(ARRAY['c', 'b']); COMMIT", 'completions alone' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_complete('a'); INSERT INTO t VALUES (1); COMMIT", 'a write and a completion' ],
-	[ 'flushed', $hold, "BEGIN; SELECT shedlock_release('b'); INSERT INTO t VALUES (1); SELECT shedlock_complete('a'); COMMIT", 'a write between a release and a completion' ],
-	[ 'flushed', "$hold; $tick; $off", "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_complete('tick'); COMMIT", 'a tick that was completed' ],
-	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_complete_token('tick by token', :token)", 'a tick that was completed, by token' ],
-	[ 'not flushed', "$hold; $off", "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_complete('a'); COMMIT", 'control: a completion without a tick, with synchronous_commit = off' ],
+	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_complete('a'); SELECT shedlock_complete(ARRAY['c', 'b']); COMMIT",
+		'completions alone' ],
+	[ 'flushed', $hold, "BEGIN; SELECT shedlock_complete('a'); INSERT INTO t VALUES (1); COMMIT",
+		'a write and a completion' ],
+	[ 'flushed', $hold,
+		"BEGIN; SELECT shedlock_release('b'); INSERT INTO t VALUES (1); SELECT shedlock_complete('a'); COMMIT",
+		'a write between a release and a completion' ],
+	[ 'flushed', "$hold; $tick; $off", "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_complete('tick'); COMMIT",
+		'a tick that was completed' ],
+	[ 'flushed', "$hold; $tick; $off", "SELECT shedlock_complete_token('tick by token', :token)",
+		'a tick that was completed, by token' ],
+	[ 'not flushed', "$hold; $off", "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_complete('a'); COMMIT",
+		'control: a completion without a tick, with synchronous_commit = off' ],
 	[ 'flushed', $off, "CALL shedlock_run('tick', 'SELECT 1', '1 h', tick => now())", 'a run for a tick' ],
-	[ 'not flushed', $off, "CALL shedlock_run('run', 'INSERT INTO t VALUES (1)', '1 h')", 'control: a run without a tick, with synchronous_commit = off' ],
-	[ 'not flushed', "$hold; SELECT shedlock_release('a')", "SELECT shedlock_release('b')", 'a release, after a transaction that released' ],
-	[ 'not flushed', "$hold; BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT", "SELECT shedlock_release('b')", 'a release, after a transaction that released and wrote' ],
-	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)", 'the transaction after a release that found nothing to release' ],
-	[ 'flushed', $hold, "SELECT shedlock_release('a'); INSERT INTO t VALUES (1)", 'the transaction after an asynchronous release' ]);
+	[ 'not flushed', $off, "CALL shedlock_run('run', 'INSERT INTO t VALUES (1)', '1 h')",
+		'control: a run without a tick, with synchronous_commit = off' ],
+	[ 'not flushed', "$hold; SELECT shedlock_release('a')", "SELECT shedlock_release('b')",
+		'a release, after a transaction that released' ],
+	[ 'not flushed', "$hold; BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_release('a'); COMMIT",
+		"SELECT shedlock_release('b')", 'a release, after a transaction that released and wrote' ],
+	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)",
+		'the transaction after a release that found nothing to release' ],
+	[ 'flushed', $hold, "SELECT shedlock_release('a'); INSERT INTO t VALUES (1)",
+		'the transaction after an asynchronous release' ]);
 for my $case (@cases)
 {
 	my ($expected, $before, $transaction, $what) = @$case;

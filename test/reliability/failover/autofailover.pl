@@ -1,5 +1,6 @@
-# Fault 13. pg_auto_failover with a monitor, a primary and a synchronous standby. While a fleet of clients works, the primary is killed, the
-# monitor is killed, the primary's keeper is paused, and an administrator switches over. Only in make torture, because it takes minutes.
+# Fault 13. pg_auto_failover with a monitor, a primary and a synchronous standby. While a fleet of clients works, the
+# primary is killed, the monitor is killed, the primary's keeper is paused, and an administrator switches over. Only in
+# make torture, because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -20,7 +21,8 @@ $ENV{HOME} = $folder;
 delete @ENV{ grep { /^(XDG_|PG(HOST|PORT)$)/ } keys %ENV };
 $ENV{XDG_RUNTIME_DIR} = $folder;
 
-my ($monitor, @nodes) = map { { name => $_, data => "$folder/$_", port => PostgreSQL::Test::Cluster::get_free_port() } } 'monitor', 'a', 'b';
+my ($monitor, @nodes) = map { { name => $_, data => "$folder/$_", port => PostgreSQL::Test::Cluster::get_free_port() } }
+	'monitor', 'a', 'b';
 my $uri = "postgres://autoctl_node\@127.0.0.1:$monitor->{port}/pg_auto_failover?sslmode=prefer";
 
 sub configure
@@ -38,13 +40,14 @@ sub start_autoctl
 sub create_node
 {
 	my $node = shift;
-	system_log('pg_autoctl', 'create', 'postgres', @common, '--pgdata', $node->{data}, '--pgport', $node->{port}, '--listen', '127.0.0.1',
-		'--name', $node->{name}, '--dbname', 'postgres', '--monitor', $uri);
+	system_log('pg_autoctl', 'create', 'postgres', @common, '--pgdata', $node->{data}, '--pgport', $node->{port},
+		'--listen', '127.0.0.1', '--name', $node->{name}, '--dbname', 'postgres', '--monitor', $uri);
 }
 
 sub states
 {
-	my $answer = `psql -XAtq '$uri' -c "SELECT string_agg(reportedstate || '=' || goalstate, ' ' ORDER BY reportedstate) FROM pgautofailover.node" 2>/dev/null` // '';
+	my $states = "string_agg(reportedstate || '=' || goalstate, ' ' ORDER BY reportedstate)";
+	my $answer = `psql -XAtq '$uri' -c "SELECT $states FROM pgautofailover.node" 2>/dev/null` // '';
 	chomp $answer;
 	return $answer;
 }
@@ -82,7 +85,8 @@ ok(until_true('a synchronous standby', \&is_well), 'pg_auto_failover runs a prim
 run_rounds(13, \@nodes, $folder, \&is_well,
 	[ 'the primary killed, and started again by its keeper',
 		sub { kill_server($_[0]); return time } ],
-	[ 'the keeper killed, then the primary while its standby is a second behind; keeper and primary started again once the standby had been promoted',
+	[ 'the keeper killed, then the primary while its standby is a second behind; '
+		. 'keeper and primary started again once the standby had been promoted',
 		sub {
 			my ($primary, $other) = @_;
 			signal_autoctl('KILL', $primary);
@@ -105,7 +109,11 @@ run_rounds(13, \@nodes, $folder, \&is_well,
 	[ "the primary's keeper paused for 10 s, counted from the end of the pause",
 		sub { signal_autoctl('STOP', $_[0]); sleep 10; signal_autoctl('CONT', $_[0]); return time } ],
 	[ 'switched over by hand',
-		sub { my $since = time; system_log('pg_autoctl', 'perform', 'failover', '--pgdata', $monitor->{data}); return $since } ]);
+		sub {
+			my $since = time;
+			system_log('pg_autoctl', 'perform', 'failover', '--pgdata', $monitor->{data});
+			return $since;
+		} ]);
 
 kill_and_wait('INT', $_->{autoctl}) for @nodes, $monitor;
 kill_server($_) for @nodes, $monitor; # a keeper may have left a server running

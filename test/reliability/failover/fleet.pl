@@ -4,12 +4,17 @@ use warnings;
 use Test::More;
 use Fleet;
 
-sub grant { my ($name, $token, $from, $to) = @_; return { name => $name, token => $token, from => $from, to => $to, who => 'x' } }
+sub grant
+{
+	my ($name, $token, $from, $to) = @_;
+	return { name => $name, token => $token, from => $from, to => $to, who => 'x' };
+}
 
 my @one = (grant('a', 1, 1.0, 2.0), grant('a', 2, 2.0, 3.0), grant('b', 1, 1.5, 2.5));
 is(double_grants(@one), 0, 'grants one after the other are not double grants, nor are grants of different names');
 is(double_grants(@one, grant('a', 3, 2.5, 2.6)), 1, 'a grant within the time of another is a double grant');
-is(double_grants(grant('a', 1, 1, 9), grant('a', 2, 2, 3), grant('a', 3, 4, 5)), 2, '... even if there was a shorter one in between');
+is(double_grants(grant('a', 1, 1, 9), grant('a', 2, 2, 3), grant('a', 3, 4, 5)), 2,
+	'... even if there was a shorter one in between');
 is(double_grants(@one, grant('a', 3, 2.8, 2.4)), 0, 'a grant that had ended before it was acknowledged does not count');
 
 is(backward_tokens(@one), 0, 'tokens grow, for each name separately');

@@ -1,5 +1,6 @@
-# Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a fleet of clients works, the primary is
-# killed, etcd is killed, and Patroni is suspended by SIGSTOP. Only in make torture, because it takes minutes.
+# Fault 12. Patroni with etcd, a primary and a synchronous standby, and synchronous_mode_strict. While a fleet of
+# clients works, the primary is killed, etcd is killed, and Patroni is suspended by SIGSTOP. Only in make torture,
+# because it takes minutes.
 use strict;
 use warnings;
 use Cwd;
@@ -21,9 +22,11 @@ my ($client, $peer) = map { PostgreSQL::Test::Cluster::get_free_port() } 1 .. 2;
 my $etcd;
 sub start_etcd
 {
-	$etcd = spawn("$folder/etcd.log", 'etcd', '--data-dir', "$folder/etcd", '--listen-client-urls', "http://127.0.0.1:$client",
-		'--advertise-client-urls', "http://127.0.0.1:$client", '--listen-peer-urls', "http://127.0.0.1:$peer",
-		'--initial-advertise-peer-urls', "http://127.0.0.1:$peer", '--initial-cluster', "default=http://127.0.0.1:$peer");
+	my ($for_clients, $for_peers) = ("http://127.0.0.1:$client", "http://127.0.0.1:$peer");
+	$etcd = spawn("$folder/etcd.log", 'etcd', '--data-dir', "$folder/etcd",
+		'--listen-client-urls', $for_clients, '--advertise-client-urls', $for_clients,
+		'--listen-peer-urls', $for_peers, '--initial-advertise-peer-urls', $for_peers,
+		'--initial-cluster', "default=$for_peers");
 }
 
 my %parameters = settings();
@@ -41,15 +44,19 @@ sub configure
 		etcd3 => { hosts => "127.0.0.1:$client" },
 		bootstrap => {
 			dcs => {
-				ttl => $ttl, loop_wait => 1, retry_timeout => 3, maximum_lag_on_failover => 1048576, primary_start_timeout => 0,
-				 synchronous_mode => JSON::PP::true, synchronous_mode_strict => JSON::PP::true,
+				ttl => $ttl, loop_wait => 1, retry_timeout => 3, maximum_lag_on_failover => 1048576,
+				primary_start_timeout => 0,
+				synchronous_mode => JSON::PP::true, synchronous_mode_strict => JSON::PP::true,
 				postgresql => { use_pg_rewind => JSON::PP::true, parameters => \%parameters } },
 			initdb => [ { encoding => 'UTF8' }, { auth => 'trust' } ],
-			pg_hba => [ 'local all all trust', 'host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust' ] },
+			pg_hba => [ 'local all all trust', 'host all all 127.0.0.1/32 trust',
+				'host replication all 127.0.0.1/32 trust' ] },
 		postgresql => {
-			listen => "127.0.0.1:$node->{port}", connect_address => "127.0.0.1:$node->{port}", data_dir => $node->{data}, bin_dir => $bin,
+			listen => "127.0.0.1:$node->{port}", connect_address => "127.0.0.1:$node->{port}",
+			data_dir => $node->{data}, bin_dir => $bin,
 			pgpass => "$folder/$node->{name}.pgpass", parameters => { unix_socket_directories => $folder },
-			authentication => { map { $_ => { username => 'postgres', password => 'none' } } 'superuser', 'replication', 'rewind' } } };
+			authentication => { map { $_ => { username => 'postgres', password => 'none' } }
+				'superuser', 'replication', 'rewind' } } };
 	append_to_file("$folder/$node->{name}.yml", JSON::PP->new->canonical->encode($configuration));
 }
 
@@ -59,13 +66,14 @@ sub start_patroni
 	$node->{patroni} = spawn("$folder/$node->{name}.log", 'patroni', "$folder/$node->{name}.yml");
 }
 
-# Asks Patroni. It is not enough that the server reports a synchronous standby: until Patroni has recorded which standby that is,
-# synchronous_standby_names is *, and no server may be promoted.
+# Asks Patroni. It is not enough that the server reports a synchronous standby: until Patroni has recorded which standby
+# that is, synchronous_standby_names is *, and no server may be promoted.
 sub is_well
 {
 	my $answer = HTTP::Tiny->new(timeout => 2)->get("http://127.0.0.1:$nodes[0]{rest}/cluster");
 	return 0 unless $answer->{success};
-	my @roles = sort map { $_->{state} =~ /running|streaming/ ? $_->{role} : () } @{ decode_json($answer->{content})->{members} };
+	my @roles = sort
+		map { $_->{state} =~ /running|streaming/ ? $_->{role} : () } @{ decode_json($answer->{content})->{members} };
 	return "@roles" eq 'leader sync_standby';
 }
 

@@ -1,5 +1,5 @@
-# Clocks that step. Debian's libfaketime makes the server's clock step by a second to a day in both directions, while locks are free, held or
-# kept by at_least. Then the clocks of clients step, and a client's machine is suspended.
+# Clocks that step. Debian's libfaketime makes the server's clock step by a second to a day in both directions, while
+# locks are free, held or kept by at_least. Then the clocks of clients step, and a client's machine is suspended.
 use strict;
 use warnings;
 use File::Spec;
@@ -18,7 +18,8 @@ my $for_threads = $library =~ s/faketime\.so/faketimeMT.so/r;
 sub clock_by
 {
 	my ($file, $preload) = @_;
-	return (LD_PRELOAD => $preload, FAKETIME_TIMESTAMP_FILE => $file, FAKETIME_NO_CACHE => 1, FAKETIME_DONT_FAKE_MONOTONIC => 1, NO_FAKE_STAT => 1);
+	return (LD_PRELOAD => $preload, FAKETIME_TIMESTAMP_FILE => $file, FAKETIME_NO_CACHE => 1,
+		FAKETIME_DONT_FAKE_MONOTONIC => 1, NO_FAKE_STAT => 1);
 }
 
 sub set_clock
@@ -43,7 +44,8 @@ configure($server, "shared_preload_libraries = 'shedlock'\nautovacuum = off\n");
 sub sql { return $server->safe_psql('postgres', $_[0]); }
 sql(<<'SQL');
 CREATE EXTENSION shedlock;
--- Acquires, and checks that the existing lease decided the outcome (I1): granted once lock_until was reached, refused until then.
+-- Acquires, and checks that the existing lease decided the outcome (I1):
+-- granted once lock_until was reached, refused until then.
 CREATE FUNCTION take(lock text, OUT token bigint, OUT answer text) LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := (SELECT lock_until FROM shedlock_locks WHERE name = lock);
@@ -55,7 +57,8 @@ BEGIN
 END $$;
 CREATE VIEW nonsense AS
 SELECT to_jsonb(l) AS what FROM shedlock_locks l
- WHERE remaining <= '0' OR held_for < '0' OR last_duration < '0' OR state NOT IN ('held', 'kept', 'free') OR (state = 'free') <> (remaining IS NULL)
+ WHERE remaining <= '0' OR held_for < '0' OR last_duration < '0'
+    OR state NOT IN ('held', 'kept', 'free') OR (state = 'free') <> (remaining IS NULL)
 UNION ALL
 SELECT to_jsonb(s) FROM shedlock_stats s
  WHERE wait_time < '0' OR longest_hold < '0' OR total_hold < '0' OR acquired + refused <> attempts;
@@ -68,11 +71,13 @@ sub look_around
 {
 	my ($when) = @_;
 	is(sql('SELECT * FROM nonsense'), '', "$when: the views are sane");
-	is(sql("SELECT (SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%acquired in the future%') = count(*) FROM shedlock_locks"
-			. " WHERE locked_at > clock_timestamp() + interval '2 minutes'"), 't', "$when: the doctor reports what was acquired in the future");
+	is(sql("SELECT (SELECT count(*) FROM shedlock_doctor() WHERE finding LIKE '%acquired in the future%') = count(*)"
+			. " FROM shedlock_locks WHERE locked_at > clock_timestamp() + interval '2 minutes'"),
+		't', "$when: the doctor reports what was acquired in the future");
 }
 
-# Makes the clock step while one lock is free, one is held for half an hour, and one is released but kept for twenty minutes.
+# Makes the clock step while one lock is free, one is held for half an hour, and one is released but kept for twenty
+# minutes.
 sub step
 {
 	my ($by) = @_;
@@ -80,7 +85,8 @@ sub step
 	set_clock($clock, 0);
 	my @before = split /\n/, sql(<<'SQL');
 DELETE FROM shedlock;
-SELECT shedlock_acquire_token(name, '30 min', least) FROM (VALUES ('idle', interval '0'), ('held', '0'), ('kept', '20 min')) one(name, least);
+SELECT shedlock_acquire_token(name, '30 min', least)
+  FROM (VALUES ('idle', interval '0'), ('held', '0'), ('kept', '20 min')) one(name, least);
 SELECT shedlock_release_token(name, token) FROM shedlock_locks WHERE name IN ('idle', 'kept');
 SQL
 	my %token;
@@ -93,8 +99,9 @@ SQL
 	{
 		my ($new, $answer) = split /\|/, sql("SELECT * FROM take('$phase')");
 		# After a small step back, a released lock may be free or not yet free; take() has checked the answer.
-		like($answer, $by < 0 && $by >= -60 && $phase eq 'idle' ? qr/^(granted|refused)$/ : $by >= $ends{$phase} ? qr/^granted$/ : qr/^refused$/,
-			"I1 $when: $phase");
+		my $expected = $by < 0 && $by >= -60 && $phase eq 'idle' ? qr/^(granted|refused)$/
+			: $by >= $ends{$phase} ? qr/^granted$/ : qr/^refused$/;
+		like($answer, $expected, "I1 $when: $phase");
 		cmp_ok($new, '>', $token{$phase}, "I6 $when: the token grows") if $new;
 		old_holder($when, $token{held}, $new) if $phase eq 'held';
 	}
@@ -108,8 +115,10 @@ sub old_holder
 {
 	my ($when, $token, $overtaken) = @_;
 	my ($rc, $out, $err) = $server->psql('postgres', "SELECT shedlock_extend_token('held', $token, '30 min')");
-	is($out, $overtaken ? 'f' : 't', "I4 $when: the holder " . ($overtaken ? 'is told that the lock is lost' : 'extends'));
-	($rc, $out, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\nSELECT shedlock_guard_token('held', $token)");
+	is($out, $overtaken ? 'f' : 't',
+		"I4 $when: the holder " . ($overtaken ? 'is told that the lock is lost' : 'extends'));
+	($rc, $out, $err) = $server->psql('postgres',
+		"\\set VERBOSITY verbose\nSELECT shedlock_guard_token('held', $token)");
 	$overtaken ? like($err, qr/SL001/, "I11 $when: its guard fails") : is($err, '', "I11 $when: its guard holds");
 }
 
@@ -132,7 +141,8 @@ for my $round (1 .. $rounds)
 	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
 }
 my $steps = 8 * $rounds;
-seen(15, $steps, 'by the stepped clock, exclusion held, tokens grew, the views were sane; only a lock that a jump forward had freed was given to another');
+seen(15, $steps, 'by the stepped clock, exclusion held, tokens grew, the views were sane; '
+	. 'only a lock that a jump forward had freed was given to another');
 
 # I9: in a transaction that is an hour old, a lease begins at the current time.
 my $hours = often(2, 20);
@@ -150,14 +160,15 @@ SQL
 }
 seen(15, $hours, 'a transaction an hour old: the lease began at the acquire, not at the start of the transaction');
 
-# The clock steps during a wait, whose length does not depend on the wall clock. seen_to_wait() returns false if the wait ended
-# before the test saw it.
+# The clock steps during a wait, whose length does not depend on the wall clock. seen_to_wait() returns false if the
+# wait ended before the test saw it.
 sub seen_to_wait
 {
 	my ($waiting, $name) = @_;
 	for (;;)
 	{
-		return 1 if sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%$name%'") == 1;
+		return 1 if sql("SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event_type = 'Extension' AND query LIKE '%$name%'") == 1;
 		return 0 unless is_running($waiting);
 	}
 }
@@ -171,7 +182,8 @@ for my $by (-86400, 86400)
 	until ($waiting && seen_to_wait($waiting, $name))
 	{
 		note('the wait had ended before the test saw it; trying again') if $waiting;
-		$waiting = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('$name', '1 min', wait => '$wait')", '-d', $server->connstr('postgres'));
+		$waiting = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire('$name', '1 min', wait => '$wait')",
+			'-d', $server->connstr('postgres'));
 	}
 	set_clock($clock, $by);
 	ended($waiting);
@@ -179,8 +191,8 @@ for my $by (-86400, 86400)
 		$by < 0 ? 'the wait ends after its time' : 'the lease has ended, so the lock is granted');
 }
 
-# The tool on a server whose clock steps. A step back changes nothing. After a step forward beyond the lease, the tool notices that it has
-# lost the lock.
+# The tool on a server whose clock steps. A step back changes nothing. After a step forward beyond the lease, the tool
+# notices that it has lost the lock.
 sub start_tool
 {
 	my ($env, @arguments) = @_;
@@ -196,7 +208,8 @@ $server->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_locks W
 set_clock($clock, -3600);
 my $extended = sql("SELECT extended FROM shedlock_stats WHERE name = 'job'");
 advance($clock_of_job, when_an_extend_is_due);
-ok($server->poll_query_until('postgres', "SELECT extended > $extended FROM shedlock_stats WHERE name = 'job'"), 'an hour back: keep-alive continues');
+ok($server->poll_query_until('postgres', "SELECT extended > $extended FROM shedlock_stats WHERE name = 'job'"),
+	'an hour back: keep-alive continues');
 set_clock($clock, 3600);
 advance($clock_of_job, 2 * when_an_extend_is_due);
 is(ended($run), 124, 'two hours forward: the lease has ended, and the command is stopped');
@@ -204,9 +217,9 @@ is(ended($run), 124, 'two hours forward: the lease has ended, and the command is
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
 unlike(slurp_file($server->logfile), qr/PANIC|terminated by signal|TRAP/, '... nor crashed');
 
-# Clients. The server's clock no longer steps, but the clocks of the tools do. The tools run at the same time, each with its own clocks.
-# Steps of the wall clock must not matter: a command without keep-alive is stopped when most of its lease has passed by CLOCK_BOOTTIME,
-# and a command with keep-alive continues until it is told to end.
+# Clients. The server's clock no longer steps, but the clocks of the tools do. The tools run at the same time, each with
+# its own clocks. Steps of the wall clock must not matter: a command without keep-alive is stopped when most of its
+# lease has passed by CLOCK_BOOTTIME, and a command with keep-alive continues until it is told to end.
 my @by = map { ($_, -$_) } 1, 60, 3600, 86400;
 my $times = often(1, 25);
 for my $round (1 .. $times)
@@ -219,14 +232,18 @@ for my $round (1 .. $times)
 		for my $kind ('once', 'kept')
 		{
 			my $name = "client $by $kind $round";
-			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'sleep', '3600') : ('--', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
+			my @how = $kind eq 'once' ? ('--no-keep-alive', '--', 'sleep', '3600')
+				: ('--', 'sh', '-c', 'until [ -e "$0" ]; do sleep 0.1; done; exit 7', "$tmp/$name");
 			my $clock = boot_clock();
-			my %env = clock_by($file, "$clock->{env}{LD_PRELOAD} $for_threads");
-			push @tools, { %{ start_tool({ %{ $clock->{env} }, %env }, 'run', $name, '--dsn', $dsn, '--at-most', '1h', @how) }, name => $name, kind => $kind, by => $by, clock => $clock };
+			my %env = (%{ $clock->{env} }, clock_by($file, "$clock->{env}{LD_PRELOAD} $for_threads"));
+			my $running = start_tool(\%env, 'run', $name, '--dsn', $dsn, '--at-most', '1h', @how);
+			push @tools, { %$running, name => $name, kind => $kind, by => $by, clock => $clock };
 		}
 	}
 	my $all = @tools;
-	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round' AND state = 'held'") or die 'not all tools have started';
+	$server->poll_query_until('postgres',
+		"SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 'client % $round' AND state = 'held'")
+		or die 'not all tools have started';
 	set_clock("$tmp/client_clock $_", $_) for @by;
 	my $stepped = sql('SELECT clock_timestamp()');
 
@@ -234,9 +251,11 @@ for my $round (1 .. $times)
 	for my $one (grep { $_->{kind} eq 'once' } @tools)
 	{
 		is(ended($one), 124, "a client's clock steps by $one->{by} s: without keep-alive its command is stopped");
-		is(sql("SELECT last_outcome FROM shedlock_locks WHERE name = '$one->{name}'"), 'failed', '... before the lease ends: it has released the lock');
+		is(sql("SELECT last_outcome FROM shedlock_locks WHERE name = '$one->{name}'"), 'failed',
+			'... before the lease ends: it has released the lock');
 	}
-	ok($server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '1 h'"),
+	ok($server->poll_query_until('postgres', "SELECT count(*) = 8 FROM shedlock_locks
+			WHERE name LIKE 'client % kept $round' AND lock_until > '$stepped'::timestamptz + interval '1 h'"),
 		"clients' clocks step: keep-alive extends all leases");
 	for my $one (grep { $_->{kind} eq 'kept' } @tools)
 	{
@@ -252,13 +271,16 @@ for my $round (1 .. $sleeps)
 {
 	my @jobs = map {
 		my $clock = boot_clock();
-		+{ clock => $clock, %{ launch_by($clock, {}, $tool, 'run', "asleep $round $_", '--dsn', $dsn, '--at-most', '1h', '--', 'sleep', '3600') } }
+		my @command = ('run', "asleep $round $_", '--dsn', $dsn, '--at-most', '1h', '--', 'sleep', '3600');
+		+{ clock => $clock, %{ launch_by($clock, {}, $tool, @command) } }
 	} 1 .. 4;
-	$server->poll_query_until('postgres', "SELECT count(*) = 4 FROM shedlock_locks WHERE name LIKE 'asleep $round %' AND state = 'held'");
+	$server->poll_query_until('postgres',
+		"SELECT count(*) = 4 FROM shedlock_locks WHERE name LIKE 'asleep $round %' AND state = 'held'");
 	$_->{run}->signal('STOP') for @jobs;
 	advance($_->{clock}, 3_600) for @jobs;
 	$_->{run}->signal('CONT') for @jobs;
-	is(ended($_), 124, 'a machine that was suspended for as long as the lease: the command is stopped when it resumes') for @jobs;
+	is(ended($_), 124, 'a machine that was suspended for as long as the lease: the command is stopped when it resumes')
+		for @jobs;
 }
 seen(16, 4 * $sleeps, 'suspended for the length of the lease: stopped on resuming');
 

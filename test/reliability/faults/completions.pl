@@ -1,6 +1,6 @@
 # Row 65: programs acquire a lock for a tick with retry, and write its effect and complete the lock in one transaction.
-# At each of their steps and at random moments they are killed, stopped or cut off, or the server is restarted. Each tick
-# still has one effect. No result depends on how fast a process is.
+# At each of their steps and at random moments they are killed, stopped or cut off, or the server is restarted. Each
+# tick still has one effect. No result depends on how fast a process is.
 use strict;
 use warnings;
 use POSIX qw(WNOHANG WIFSIGNALED WTERMSIG);
@@ -18,28 +18,32 @@ sub sql
 	if (!$session)
 	{
 		$session = $node->background_psql('postgres');
-		$session->query_safe('SET client_min_messages = error'); # pg_terminate_backend warns if the session has just ended
+		# pg_terminate_backend warns if the session has just ended.
+		$session->query_safe('SET client_min_messages = error');
 	}
 	return $session->query_safe($_[0]);
 }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
 # A commit takes some time, so that other processes can act meanwhile.
 sql(<<'SQL');
-CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
+CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_sleep(0.005 * random()); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER take_time AFTER INSERT ON effects
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION take_time();
 SQL
 sql('GRANT SELECT ON shedlock_locks TO PUBLIC') if is_portable();
 
 # The points at which a program can stop; see completions.py. Not every tick is done in a way that passes all of them.
 my @points = qw(ready acquired begun worked completed committed);
-my $ticks = often(50, 1_000); # the faults at the points (each kind at each point) take at most 40 of them; the others have faults at random
+# The faults at the points (each kind at each point) take at most 40 of them; the others have faults at random.
+my $ticks = often(50, 1_000);
 my $patience = 3_600;
 
 # ---- Processes ----
 
-# By process: { file, until }. When a worker has stopped, attend_to() kills or resumes it at the time `until`. The file exists if the worker
-# has stopped itself or the test has stopped it. Other stops have another cause (make check-busy), and may be anywhere. They end by
-# themselves, and do not count.
+# By process: { file, until }. When a worker has stopped, attend_to() kills or resumes it at the time `until`. The file
+# exists if the worker has stopped itself or the test has stopped it. Other stops have another cause (make check-busy),
+# and may be anywhere. They end by themselves, and do not count.
 my (%workers, $started);
 my $folder = PostgreSQL::Test::Utils::tempdir();
 END { my $status = $?; kill 'KILL', $_ for keys %workers; $? = $status; }
@@ -51,7 +55,8 @@ sub start_worker
 	my $pid = fork // die "fork: $!";
 	if ($pid == 0)
 	{
-		my @arguments = ($node->connstr('postgres') . ' application_name=worker', $job->{name}, $first, $last, $point ? ($point, $file) : ());
+		my @arguments = ($node->connstr('postgres') . ' application_name=worker', $job->{name}, $first, $last,
+			$point ? ($point, $file) : ());
 		exec @{ $job->{program} }, @arguments or POSIX::_exit(127);
 	}
 	$workers{$pid} = { file => $file };
@@ -107,7 +112,8 @@ sub kill_worker
 sub progress
 {
 	my ($job) = @_;
-	my ($all, $distinct) = split /\|/, sql("SELECT count(*), count(DISTINCT tick) FROM effects WHERE job = '$job->{name}'");
+	my ($all, $distinct) = split /\|/,
+		sql("SELECT count(*), count(DISTINCT tick) FROM effects WHERE job = '$job->{name}'");
 	die "$all effects of $distinct ticks" if $all != $distinct;
 	return $distinct;
 }
@@ -120,7 +126,8 @@ sub restart
 	$node->start;
 }
 
-# Starts a program that stops at that point, and then calls $cause, which causes the fault and waits until the tick is done.
+# Starts a program that stops at that point, and then calls $cause, which causes the fault and waits until the tick is
+# done.
 sub fault_at
 {
 	my ($job, $point, $cause) = @_;
@@ -140,7 +147,8 @@ sub see_done
 	let_go_on($job, start_worker($job, $tick, $tick));
 }
 
-# Resumes the worker until it has ended. It may stop more than once, because make check-busy also stops it, perhaps after the worker has created its file.
+# Resumes the worker until it has ended. It may stop more than once, because make check-busy also stops it, perhaps
+# after the worker has created its file.
 sub let_go_on
 {
 	my ($job, $pid) = @_;
@@ -153,8 +161,8 @@ my %faults = (
 		kill_worker($job, $pid);
 		see_done($job, $tick);
 	},
-	# Another worker does the tick meanwhile, unless it would wait for a long lease, or for a completed row, which on the portable edition
-	# stays locked until the commit.
+	# Another worker does the tick meanwhile, unless it would wait for a long lease, or for a completed row, which on
+	# the portable edition stays locked until the commit.
 	overslept => sub {
 		my ($job, $pid, $tick, $point) = @_;
 		my $ends_soon = $tick % 2 == 0 || $job->{has_short_leases}; # even ticks have short leases, see completions.py
@@ -188,8 +196,8 @@ sub at_every_point
 
 # ---- At random ----
 
-# A job makes progress if nothing disturbs it, so at most two faults are caused between two ticks that get done, however long that
-# takes. (Workers that have stopped themselves may be killed in addition.)
+# A job makes progress if nothing disturbs it, so at most two faults are caused between two ticks that get done, however
+# long that takes. (Workers that have stopped themselves may be killed in addition.)
 sub at_random
 {
 	my ($job) = @_;
@@ -275,10 +283,17 @@ sub completes
 	ok($went_well, "$title: all $ticks ticks get done") or diag($@);
 	kill_worker(\%job, $_) for keys %workers;
 	return unless $went_well;
-	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"), "$ticks|$ticks|1|$ticks", "$title: each has one effect");
-	is(sql("SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects WHERE job = '$title') one WHERE falls"), 0, "$title: ... in ascending order");
-	is(sql("SELECT state, last_outcome, last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute' FROM shedlock_locks WHERE name = '$title'"), 'free|done|t', "$title: the last one is done");
-	seen(65, $ticks, "$title: each tick with exactly one effect; programs " . join(', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %faults));
+	is(sql("SELECT count(*), count(DISTINCT tick), min(tick), max(tick) FROM effects WHERE job = '$title'"),
+		"$ticks|$ticks|1|$ticks", "$title: each has one effect");
+	is(sql("SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects
+			WHERE job = '$title') one WHERE falls"),
+		0, "$title: ... in ascending order");
+	is(sql("SELECT state, last_outcome,
+			last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute'
+			FROM shedlock_locks WHERE name = '$title'"),
+		'free|done|t', "$title: the last one is done");
+	my $saw = join ', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %faults;
+	seen(65, $ticks, "$title: each tick with exactly one effect; programs $saw");
 }
 
 my $python = '/usr/bin/python3'; # Debian's, because another Python in PATH may lack psycopg
@@ -290,7 +305,8 @@ SKIP:
 	completes('Python', program => [ $python, 'test/reliability/faults/completions.py' ]);
 }
 completes('pqxx.hpp', program => [ program('completions_pqxx') ]) if often(!is_portable(), 1);
-completes('shedlock.hpp', program => [ program('completions_client') ], has_short_leases => 1) if often(!is_portable(), 1);
+completes('shedlock.hpp', program => [ program('completions_client') ], has_short_leases => 1)
+	if often(!is_portable(), 1);
 
 $session->quit;
 $node->stop;

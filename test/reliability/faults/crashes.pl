@@ -1,11 +1,13 @@
-# I7: the server crashes while clients are at work, and no acknowledged grant is forgotten, whatever the value of synchronous_commit.
+# I7: the server crashes while clients are at work, and no acknowledged grant is forgotten, whatever the value of
+# synchronous_commit.
 use strict;
 use warnings;
 use Test::More;
 use Crowd;
 use ShedLock;
 
-my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n"); # so that the WAL writer does not flush what sessions have not flushed
+# So that the WAL writer does not flush what sessions have not flushed.
+my $node = new_server('server', crowd_settings() . "wal_writer_delay = 10s\n");
 
 sub crashes
 {
@@ -22,7 +24,8 @@ sub crashes
 }
 
 my ($done, %saw) = crashes('immediate restarts', often(2, 1_000), seconds(10, 1200));
-seen(6, $done, "$saw{granted} grants, " . counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
+seen(6, $done, "$saw{granted} grants, " . counts_as_text(\%saw,
+		'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
 
 my %off = (
 	session => [ 'SELECT 1', '-c synchronous_commit=off' ],
@@ -34,7 +37,8 @@ for my $where (sort keys %off)
 {
 	$node->safe_psql('postgres', $off{$where}[0]);
 	$node->reload;
-	is((split /\n/, $node->safe_psql('postgres', "SHOW synchronous_commit", connstr => connection($node->connstr('postgres'), $off{$where}[1])))[-1],
+	is((split /\n/, $node->safe_psql('postgres', "SHOW synchronous_commit",
+				connstr => connection($node->connstr('postgres'), $off{$where}[1])))[-1],
 		'off', "sessions do not wait for the disk: set by the $where");
 	($done, %saw) = crashes("synchronous_commit = off by the $where", often(1, 50), seconds(10, 120), $off{$where}[1]);
 	$all += $done;

@@ -1,5 +1,5 @@
-# Row 66: a process ends while threads of the library are at work, perhaps inside libpq or OpenSSL. It does not crash, it does not hang, and its
-# exit status is the one it gave. exits.cpp says in which ways it ends.
+# Row 66: a process ends while threads of the library are at work, perhaps inside libpq or OpenSSL. It does not crash,
+# it does not hang, and its exit status is the one it gave. exits.cpp says in which ways it ends.
 use strict;
 use warnings;
 use File::Spec;
@@ -12,17 +12,20 @@ my $rounds = often(2, 200);
 
 my $folder = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $said = '';
-IPC::Run::run([ qw(openssl req -new -x509 -days 10 -nodes -subj /CN=localhost -newkey rsa:2048 -keyout), "$folder/key", '-out', "$folder/certificate" ],
+IPC::Run::run([ qw(openssl req -new -x509 -days 10 -nodes -subj /CN=localhost -newkey rsa:2048 -keyout), "$folder/key",
+		'-out', "$folder/certificate" ],
 	'<', \undef, '>&', \$said)
   or die "openssl: $said";
 chmod 0600, "$folder/key";
-my $node = new_server('server', "listen_addresses = '127.0.0.1'\nssl = on\nssl_cert_file = '$folder/certificate'\nssl_key_file = '$folder/key'\n");
+my $node = new_server('server',
+	"listen_addresses = '127.0.0.1'\nssl = on\nssl_cert_file = '$folder/certificate'\nssl_key_file = '$folder/key'\n");
 my %connections = (
-	TLS => 'host=127.0.0.1 sslmode=require port=' . $node->port . ' dbname=postgres user=' . $node->safe_psql('postgres', 'SELECT current_user'),
+	TLS => 'host=127.0.0.1 sslmode=require port=' . $node->port . ' dbname=postgres user='
+		. $node->safe_psql('postgres', 'SELECT current_user'),
 	socket => $node->connstr('postgres'));
 
-# In each round every way is tried over both kinds of connection, all at the same time, because on a busy machine the threads run in
-# different orders.
+# In each round every way is tried over both kinds of connection, all at the same time, because on a busy machine the
+# threads run in different orders.
 my ($ran, %wrong);
 for my $round (1 .. $rounds)
 {
@@ -32,7 +35,8 @@ for my $round (1 .. $rounds)
 		for my $how (@ways)
 		{
 			my $work = int rand 30;
-			push @running, launch({ of => "$how, $kind, $work ms" }, program('exits'), $how, $connections{$kind}, "$how $kind $round", $work);
+			push @running, launch({ of => "$how, $kind, $work ms" }, program('exits'), $how, $connections{$kind},
+				"$how $kind $round", $work);
 		}
 	}
 	for my $one (@running)

@@ -1,6 +1,6 @@
-# Row 19: settings that a session inherits from a role, a database or another client of its pooler. With each setting, and in torture
-# with each pair of settings, the lock functions and the tool give the same result or say clearly why not; they never grant a lock
-# wrongly. Row 27: the same with parallel query forced.
+# Row 19: settings that a session inherits from a role, a database or another client of its pooler. With each setting,
+# and in torture with each pair of settings, the lock functions and the tool give the same result or say clearly why
+# not; they never grant a lock wrongly. Row 27: the same with parallel query forced.
 use strict;
 use warnings;
 use IPC::Run;
@@ -28,28 +28,49 @@ my $started = sql('SELECT pg_postmaster_start_time()');
 # Settings that may make a call fail, and with which error.
 my %stops = (read_only => '25006', statement_timeout => '57014', lock_timeout => '55P03', idle => '25P03|57P05|57P01');
 my %setting = (
-	async => '-c synchronous_commit=off', search_path => '-c search_path=evil,pg_catalog,public', serializable => '-c default_transaction_isolation=serializable',
-	read_only => '-c default_transaction_read_only=on', statement_timeout => '-c statement_timeout=1ms', lock_timeout => '-c lock_timeout=1ms',
-	idle => '-c idle_in_transaction_session_timeout=1ms -c idle_session_timeout=1s', IntervalStyle => '-c IntervalStyle=sql_standard', DateStyle => '-c DateStyle=German',
-	TimeZone => '-c TimeZone=Pacific/Kiritimati', row_security => '-c row_security=off -c session_replication_role=replica', strings => '-c backslash_quote=on' . ($ENV{SHEDLOCK_SERVER} < 19 && ' -c standard_conforming_strings=off -c escape_string_warning=off'),
+	async => '-c synchronous_commit=off',
+	search_path => '-c search_path=evil,pg_catalog,public',
+	serializable => '-c default_transaction_isolation=serializable',
+	read_only => '-c default_transaction_read_only=on',
+	statement_timeout => '-c statement_timeout=1ms',
+	lock_timeout => '-c lock_timeout=1ms',
+	idle => '-c idle_in_transaction_session_timeout=1ms -c idle_session_timeout=1s',
+	IntervalStyle => '-c IntervalStyle=sql_standard',
+	DateStyle => '-c DateStyle=German',
+	TimeZone => '-c TimeZone=Pacific/Kiritimati',
+	row_security => '-c row_security=off -c session_replication_role=replica',
+	strings => '-c backslash_quote=on'
+		. ($ENV{SHEDLOCK_SERVER} < 19 && ' -c standard_conforming_strings=off -c escape_string_warning=off'),
 	client_encoding => '-c client_encoding=LATIN1');
-my %parallel = (parallel => "-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0 -c "
-	  . (sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'") ? 'debug_parallel_query=regress' : 'force_parallel_mode=regress'));
+my $forces = sql("SELECT count(*) FROM pg_settings WHERE name = 'debug_parallel_query'")
+	? 'debug_parallel_query=regress' : 'force_parallel_mode=regress';
+my %parallel = (parallel => '-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0'
+		. " -c $forces");
 
 # The calls of one session, each with the answer that it must give unless it fails.
 my @calls = (
-	[ "SELECT public.shedlock_acquire('held', '1 h')", 'f' ], [ "SELECT public.shedlock_acquire('free', '1 day', '0', '0', '2026-01-01 00:00:00+00')", 't' ],
-	[ "SELECT public.shedlock_acquire('free', '1 h')", 'f' ], [ "SELECT public.shedlock_extend('free', '1 h 1 s')", 't' ], [ "SELECT public.shedlock_guard('free')", '' ],
-	[ "SELECT extract(epoch FROM lock_until) > extract(epoch FROM pg_catalog.clock_timestamp()) FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'free'", 't' ],
-	[ "SELECT public.shedlock_acquire(ARRAY['one', 'held']::text[], '1 h')", 'f' ], [ "SELECT public.shedlock_acquire_token('na\\ve', '1 h', holder => 'x') > 1", 't' ],
-	[ "SELECT public.shedlock_release('held')", 'f' ], [ "SELECT public.shedlock_release('free')", 't' ], [ "CALL public.shedlock_run('run', 'SELECT 1', '1 h')", 't' ],
-	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ], [ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ],
-	[ "SELECT extract(epoch FROM public.shedlock_tick('1 day', 'Europe/Berlin', '2026-03-29 12:00Z'))", '1774738800.000000' ]);
+	[ "SELECT public.shedlock_acquire('held', '1 h')", 'f' ],
+	[ "SELECT public.shedlock_acquire('free', '1 day', '0', '0', '2026-01-01 00:00:00+00')", 't' ],
+	[ "SELECT public.shedlock_acquire('free', '1 h')", 'f' ],
+	[ "SELECT public.shedlock_extend('free', '1 h 1 s')", 't' ],
+	[ "SELECT public.shedlock_guard('free')", '' ],
+	[ "SELECT extract(epoch FROM lock_until) > extract(epoch FROM pg_catalog.clock_timestamp())
+		FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'free'", 't' ],
+	[ "SELECT public.shedlock_acquire(ARRAY['one', 'held']::text[], '1 h')", 'f' ],
+	[ "SELECT public.shedlock_acquire_token('na\\ve', '1 h', holder => 'x') > 1", 't' ],
+	[ "SELECT public.shedlock_release('held')", 'f' ],
+	[ "SELECT public.shedlock_release('free')", 't' ],
+	[ "CALL public.shedlock_run('run', 'SELECT 1', '1 h')", 't' ],
+	[ "SELECT state FROM public.shedlock_locks WHERE name OPERATOR(pg_catalog.=) 'held'", 'held' ],
+	[ "SELECT count(*) >= 0 FROM public.shedlock_doctor()", 't' ],
+	[ "SELECT extract(epoch FROM public.shedlock_tick('1 day', 'Europe/Berlin', '2026-03-29 12:00Z'))",
+		'1774738800.000000' ]);
 
 # All rows, except the one whose name has a backslash.
 sub rows
 {
-	return join ', ', grep { !/^na/ } split /\n/, sql("SELECT name || ' ' || state FROM shedlock_locks ORDER BY name COLLATE \"C\"");
+	return join ', ', grep { !/^na/ } split /\n/,
+		sql("SELECT name || ' ' || state FROM shedlock_locks ORDER BY name COLLATE \"C\"");
 }
 
 sub by_sql
@@ -65,9 +86,13 @@ sub by_sql
 	for my $i (0 .. $#calls)
 	{
 		my $answer = $answers[$i] // '';
-		# After a call has failed, the following calls find another state, but a held lock must never be granted to them.
+		# After a call has failed, the following calls find another state, but a held lock must never be granted to
+		# them.
 		my $was_stopped = "@answers[0 .. $i]" =~ /$may_stop/ || !defined $answers[$i];
-		push @wrong, "$calls[$i][0]: $answer" unless $answer eq $calls[$i][1] || ($may_stop ne 'never' && $was_stopped && ($answer =~ /$may_stop|SL001/ || $answer eq '' || ($answer eq 'f' || $i != 0 && $i != 8 && $calls[$i][0] !~ /held'/)));
+		my $grants_nothing = $answer eq 'f' || $i != 0 && $i != 8 && $calls[$i][0] !~ /held'/;
+		push @wrong, "$calls[$i][0]: $answer"
+			unless $answer eq $calls[$i][1] || ($may_stop ne 'never' && $was_stopped
+				&& ($answer =~ /$may_stop|SL001/ || $answer eq '' || $grants_nothing));
 	}
 	delete local $ENV{PGOPTIONS};
 	my $rows = rows();
@@ -82,17 +107,22 @@ sub by_tool
 	my ($options, $may_stop) = @_;
 	my @wrong;
 	sql("DELETE FROM shedlock; SELECT shedlock_acquire_token('held', '1 h')");
-	for my $try ([ [ 'run', 'held', '--at-most', '1h', '-E', '77', '--', 'echo', 'granted' ], 77, qr/\A(?!.*granted)/s ],
-		[ [ 'run', 'free', '--at-most', '1h', '--', 'echo', 'granted' ], 0, qr/granted/ ], [ [ 'list', '--json' ], 0, qr/"held"/ ])
+	for my $try (
+		[ [ 'run', 'held', '--at-most', '1h', '-E', '77', '--', 'echo', 'granted' ], 77, qr/\A(?!.*granted)/s ],
+		[ [ 'run', 'free', '--at-most', '1h', '--', 'echo', 'granted' ], 0, qr/granted/ ],
+		[ [ 'list', '--json' ], 0, qr/"held"/ ])
 	{
 		my ($arguments, $status, $says) = @$try;
 		my ($out, $err) = ('', '');
 		local $ENV{PGOPTIONS} = $options;
 		# Where it may fail, it tries again until its time is over, which would take minutes by a slow clock.
 		my @tool = $may_stop eq 'never' ? slow_tool : $tool;
-		IPC::Run::run([ @tool, $arguments->[0], '--dsn', $node->connstr('postgres'), @$arguments[ 1 .. $#$arguments ] ], '>', \$out, '2>', \$err);
+		IPC::Run::run([ @tool, $arguments->[0], '--dsn', $node->connstr('postgres'), @$arguments[ 1 .. $#$arguments ] ],
+			'>', \$out, '2>', \$err);
 		my $ended = $? >> 8;
-		push @wrong, "@$arguments: $ended $out$err" unless ($ended == $status && $out =~ $says) || ($may_stop ne 'never' && $ended == 125 && $err ne '' && $out !~ /granted/);
+		push @wrong, "@$arguments: $ended $out$err"
+			unless ($ended == $status && $out =~ $says)
+			|| ($may_stop ne 'never' && $ended == 125 && $err ne '' && $out !~ /granted/);
 	}
 	return @wrong;
 }
@@ -113,7 +143,8 @@ if ($ENV{TORTURE})
 {
 	for my $i (0 .. $#names)
 	{
-		try_settings("$names[$i] and $_", "$setting{$names[$i]} $setting{$_}", $names[$i], $_), $pairs++ for @names[ $i + 1 .. $#names ];
+		try_settings("$names[$i] and $_", "$setting{$names[$i]} $setting{$_}", $names[$i], $_), $pairs++
+			for @names[ $i + 1 .. $#names ];
 	}
 }
 try_settings('parallel query', $parallel{parallel}, 'parallel');
@@ -123,15 +154,22 @@ try_settings('parallel query, serializable', "$parallel{parallel} $setting{seria
 sql('CREATE TABLE big AS SELECT generate_series(1, 10000) AS n; ANALYZE big');
 {
 	local $ENV{PGOPTIONS} = "$parallel{parallel} -c max_parallel_workers_per_gather=4";
-	is(sql("SELECT count(*) FILTER (WHERE shedlock_acquire('row ' || n, '1 h')), count(*) FROM (SELECT n FROM big WHERE n % 100 = 0) s;
-		SELECT sum(n) FROM big WHERE n <= 10 AND shedlock_release('row ' || n * 100)"), "100|100\n55", 'a hundred rows, a hundred locks; some released by a condition');
-	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT; SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"), "t\nt\n2", 'a cursor acquires the locks of the rows that are fetched');
+	is(sql("SELECT count(*) FILTER (WHERE shedlock_acquire('row ' || n, '1 h')), count(*)
+			FROM (SELECT n FROM big WHERE n % 100 = 0) s;
+		SELECT sum(n) FROM big WHERE n <= 10 AND shedlock_release('row ' || n * 100)"),
+		"100|100\n55", 'a hundred rows, a hundred locks; some released by a condition');
+	is(sql("BEGIN; DECLARE c CURSOR FOR SELECT shedlock_acquire('c' || n, '1 h') FROM big ORDER BY n; FETCH 2 c; COMMIT;
+			SELECT count(*) FROM shedlock WHERE name ~ '^c[0-9]'"),
+		"t\nt\n2", 'a cursor acquires the locks of the rows that are fetched');
 	is(sql("SELECT count(*) > 100 FROM shedlock_locks"), 't', 'the view with parallel query forced');
 }
 
 is(sql('SELECT pg_postmaster_start_time()'), $started, 'the server has not restarted');
-unlike(slurp_file($node->logfile), qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|could not serialize access/, 'no 25000, no 40001, no leak and no crash');
+unlike(slurp_file($node->logfile),
+	qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|could not serialize access/,
+	'no 25000, no 40001, no leak and no crash');
 $node->stop;
-seen('19', scalar(@names) + $pairs, 'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
+seen('19', scalar(@names) + $pairs,
+	'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
 seen('27', 2, 'works, no function that uses the lock table runs in a parallel worker');
 done_testing();

@@ -1,5 +1,6 @@
-# Row 48: what Jepsen did to etcd's locks in 2020, tried on our locks. There are five clients, leases of 2 s that are kept alive, and pauses of
-# 5 s. Each client reads, sleeps, and writes (jepsen.cpp). With etcd about 18 % of the acknowledged updates were lost.
+# Row 48: what Jepsen did to etcd's locks in 2020, tried on our locks. There are five clients, leases of 2 s that are
+# kept alive, and pauses of 5 s. Each client reads, sleeps, and writes (jepsen.cpp). With etcd about 18 % of the
+# acknowledged updates were lost.
 use strict;
 use warnings;
 use IPC::Run;
@@ -14,7 +15,8 @@ $node->safe_psql('postgres', 'CREATE TABLE added (name text PRIMARY KEY, element
 my ($second, $seconds) = (often(100, 1000), often(120, seconds(0, 1200)));
 
 # Only one client at a time works under a lock, so several locks are tried at once.
-my %sets = ('unguarded clients' => often(3, 8), 'guarded clients' => often(3, 24), 'unguarded sessions' => often(1, 4), 'guarded sessions' => often(1, 4));
+my %sets = ('unguarded clients' => often(3, 8), 'guarded clients' => often(3, 24),
+	'unguarded sessions' => often(1, 4), 'guarded sessions' => often(1, 4));
 my @all;
 for my $kind (sort keys %sets)
 {
@@ -23,8 +25,8 @@ for my $kind (sort keys %sets)
 		my $set = { kind => $kind, out => '', err => '' };
 		my $name = "$kind $number" =~ tr/ /_/r;
 		$node->safe_psql('postgres', "INSERT INTO added VALUES ('$name', '{}')");
-		$set->{run} = IPC::Run::start([ program('jepsen'), $node->connstr('postgres'), $name, split(/ /, $kind), $second, $seconds ],
-			'>', \$set->{out}, '2>', \$set->{err});
+		my @command = (program('jepsen'), $node->connstr('postgres'), $name, split(/ /, $kind), $second, $seconds);
+		$set->{run} = IPC::Run::start(\@command, '>', \$set->{out}, '2>', \$set->{err});
 		push @all, $set;
 	}
 }
@@ -54,9 +56,11 @@ sub lost
 my $guarded = $sum{'guarded clients'}{added} + $sum{'guarded sessions'}{added};
 my $pauses = 0;
 $pauses += $_->{pauses} for values %sum;
-seen(48, $pauses, sprintf('pauses of %g s. Clients stopped: unguarded %s acknowledged updates lost, guarded %s, and %d refused. The sessions that serve the locks stopped, as in the original: '
-	  . 'unguarded %s, guarded %s. Guarded, the rate is below 3/N = %.1g (95 %%)', 5 * $second / 1000, lost('unguarded clients'), lost('guarded clients'),
-	$sum{'guarded clients'}{refused}, lost('unguarded sessions'), lost('guarded sessions'), 3 / ($guarded || 1)));
+seen(48, $pauses, sprintf('pauses of %g s. Clients stopped: unguarded %s acknowledged updates lost, guarded %s, '
+			. 'and %d refused. The sessions that serve the locks stopped, as in the original: '
+			. 'unguarded %s, guarded %s. Guarded, the rate is below 3/N = %.1g (95 %%)',
+		5 * $second / 1000, lost('unguarded clients'), lost('guarded clients'), $sum{'guarded clients'}{refused},
+		lost('unguarded sessions'), lost('guarded sessions'), 3 / ($guarded || 1)));
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# A network that loses all packets, some of them, or those in one direction, permanently or for a while, while the tool connects, acquires,
-# extends or releases. The kernel drops real packets, and TCP reacts as usual.
+# A network that loses all packets, some of them, or those in one direction, permanently or for a while, while the tool
+# connects, acquires, extends or releases. The kernel drops real packets, and TCP reacts as usual.
 use strict;
 use warnings;
 use Namespace '--net';
@@ -39,7 +39,9 @@ sub sql { return $server->safe_psql('postgres', $_[0]); }
 sub start_tool
 {
 	my ($case, $slowness, $command, @how) = @_;
-	launch_by($case->{clock} = boot_clock($slowness), $case, $tool, $command, $case->{name}, '--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable', @how);
+	launch_by($case->{clock} = boot_clock($slowness), $case, $tool, $command, $case->{name},
+		'--dsn', "host=$case->{address} port=" . $server->port . ' dbname=postgres sslmode=disable gssencmode=disable',
+		@how);
 }
 
 # Records every few milliseconds that it is still running; exits with 7 when told to.
@@ -55,7 +57,8 @@ sub is_lethal { return $_[0]{phase} eq 'renew' && $_[0]{kind} =~ /cut|lost/; }
 sub last_beat { return slurp_file($_[0]{file}); }
 sub tell_to_end { append_to_file("$_[0]{file}.go", ''); }
 
-# kind of fault => [ its sets, and, if the fault ends, after how many seconds: minimum and maximum ]. A client waits five seconds for an answer.
+# kind of fault => [ its sets, and, if the fault ends, after how many seconds: minimum and maximum ]. A client waits
+# five seconds for an answer.
 my %faults = (
 	cut => [ [qw(to_server to_client)] ],
 	'requests lost' => [ ['to_server'] ],
@@ -85,7 +88,8 @@ sub finish
 	$count{"$case->{phase} $case->{status}"}++;
 }
 
-# Compares the tool's answer to an acquire with the row. No other client asks for this lock, so "refused" would be wrong as well.
+# Compares the tool's answer to an acquire with the row. No other client asks for this lock, so "refused" would be wrong
+# as well.
 sub check_acquire
 {
 	my ($case, $title) = @_;
@@ -100,9 +104,12 @@ sub check_run
 {
 	my ($case, $title) = @_;
 	my $is_lethal = is_lethal($case);
-	is($case->{status}, $is_lethal ? 124 : 7, "$title: the command " . ($is_lethal ? 'was stopped' : 'ended by itself'));
-	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token}, "I1 $title: ... before its lease ended") if $is_lethal && $case->{kind} ne 'replies lost';
-	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})"); # frees the lock in case the tool's release was lost
+	is($case->{status}, $is_lethal ? 124 : 7,
+		"$title: the command " . ($is_lethal ? 'was stopped' : 'ended by itself'));
+	is(sql("SELECT token FROM shedlock_locks WHERE name = '$case->{name}' AND state = 'held'"), $case->{token},
+		"I1 $title: ... before its lease ended") if $is_lethal && $case->{kind} ne 'replies lost';
+	# Frees the lock in case the tool's release was lost.
+	sql("SELECT shedlock_release_token('$case->{name}', $case->{token})");
 	ended($case->{next});
 	chomp(my $token = $case->{next}{out});
 	cmp_ok($token, '>', 0, "$title: the lock is free again");
@@ -112,26 +119,39 @@ sub check_run
 my ($rounds, $address) = (often(1, 15), 1);
 for my $round (1 .. $rounds)
 {
-	my @cases = map { my $phase = $_; map { $address = $address % 250 + 1;
-		+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round", address => "127.0.1.$address" } } sort keys %faults } qw(connect acquire renew release);
+	my @cases = map {
+		my $phase = $_;
+		map {
+			$address = $address % 250 + 1;
+			+{ phase => $phase, kind => $_, name => "$phase $_ $round", file => "$tmp/$phase $_ $round",
+				address => "127.0.1.$address" }
+		} sort keys %faults
+	} qw(connect acquire renew release);
 	my @runs = grep { $_->{phase} =~ /^re/ } @cases;
-	start_tool($_, 1, 'run', '--at-most', '1h', '--wait-server', '1h', '--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
+	start_tool($_, 1, 'run', '--at-most', '1h', '--wait-server', '1h',
+		'--', 'perl', '-MTime::HiRes=time,sleep', '-e', $heartbeat, $_->{file}) for @runs;
 	my $all = @runs;
-	$server->poll_query_until('postgres', "SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'") or die 'not all commands run';
+	$server->poll_query_until('postgres',
+		"SELECT count(*) = $all FROM shedlock_locks WHERE name LIKE 're% $round' AND state = 'held'")
+		or die 'not all commands run';
 	for my $case (@runs)
 	{
 		sleep(0.05) until -e $case->{file};
-		($case->{token}, $case->{until}) = split /\|/, sql("SELECT token, lock_until FROM shedlock_locks WHERE name = '$case->{name}'");
-		$case->{next} = launch({}, 'psql', '-XAtq', '-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')", '-d', $server->connstr('postgres'));
+		($case->{token}, $case->{until}) = split /\|/,
+			sql("SELECT token, lock_until FROM shedlock_locks WHERE name = '$case->{name}'");
+		$case->{next} = launch({}, 'psql', '-XAtq', '-d', $server->connstr('postgres'),
+			'-c', "SELECT shedlock_acquire_token('$case->{name}', '1 h', wait => '1 h')");
 	}
 
-	# The acquires reach the server, and wait there until their network fails. Then their five seconds pass, except with delays and 30 % loss.
+	# The acquires reach the server, and wait there until their network fails. Then their five seconds pass, except with
+	# delays and 30 % loss.
 	my @acquires = grep { $_->{phase} eq 'acquire' } @cases;
 	my $ddl = $server->background_psql('postgres'); # an acquire waits for this lock (the only exception to I2)
 	$ddl->query_safe('BEGIN; LOCK TABLE shedlock IN ACCESS EXCLUSIVE MODE');
 	start_tool($_, undef, 'acquire', '--at-most', '1h') for @acquires;
-	$server->poll_query_until('postgres', "SELECT count(*) = " . @acquires . " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
-	  or die 'not all acquires have arrived';
+	$server->poll_query_until('postgres', 'SELECT count(*) = ' . @acquires
+		. " FROM pg_stat_activity WHERE wait_event = 'relation' AND query LIKE '%acquire_token%holder =>%'")
+		or die 'not all acquires have arrived';
 	begin_fault($_) for @acquires;
 	advance($_->{clock}, 6) for grep { $_->{kind} !~ /delay|loss/ } @acquires;
 	$ddl->quit;
@@ -163,7 +183,9 @@ for my $round (1 .. $rounds)
 		my $title = "$case->{kind}, in $case->{phase}";
 		if ($case->{phase} eq 'renew' && !is_lethal($case))
 		{
-			ok($server->poll_query_until('postgres', "SELECT lock_until > '$case->{until}' FROM shedlock_locks WHERE name = '$case->{name}'"), "$title: the lease is extended");
+			ok($server->poll_query_until('postgres',
+					"SELECT lock_until > '$case->{until}' FROM shedlock_locks WHERE name = '$case->{name}'"),
+				"$title: the lease is extended");
 			tell_to_end($case);
 		}
 		finish($case);

@@ -12,22 +12,27 @@ my $tmp = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
 my $crowd = often(40, 500);
 my $server = new_server('server', "max_connections = " . ($crowd + 20) . "\n");
 
-# Starts that many tools at once. Returns how often each exit status occurred, and the ticks of all runs of that name so far.
+# Starts that many tools at once. Returns how often each exit status occurred, and the ticks of all runs of that name so
+# far.
 sub start_all
 {
 	my ($count, $name, $every) = @_;
 	my $ran = "$tmp/$name";
 	append_to_file($ran, '');
-	my @tools = map { launch({}, slow_tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h', '--every', $every, '-E', '9',
-			'--', 'psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'", '-c', "SELECT last_tick FROM shedlock WHERE name = '$name'") } 1 .. $count;
+	my @command = ('psql', '-XqAt', '-d', $server->connstr('postgres'), '-c', "\\o | cat >> '$ran'",
+		'-c', "SELECT last_tick FROM shedlock WHERE name = '$name'");
+	my @tools = map {
+		launch({}, slow_tool, 'run', $name, '--dsn', $server->connstr('postgres'), '--at-most', '1h',
+			'--every', $every, '-E', '9', '--', @command)
+	} 1 .. $count;
 	my %ends;
 	$ends{ ended($_) }++ for @tools;
 	diag($_->{err}) for grep { $_->{err} } @tools;
 	return (\%ends, [ split /\n/, slurp_file($ran) ]);
 }
 
-# Chooses, of three lengths, the one whose current slot has most time left, so that it does not end during the test. Slots are
-# counted from 2001, like all ticks.
+# Chooses, of three lengths, the one whose current slot has most time left, so that it does not end during the test.
+# Slots are counted from 2001, like all ticks.
 my $since_2001 = time - 978_307_200;
 my ($long) = sort { $b - $since_2001 % $b <=> $a - $since_2001 % $a } 7 * 86_400, 5 * 86_400, 11 * 86_400;
 my $rounds = often(1, 3);
@@ -35,7 +40,8 @@ for my $n (1 .. $rounds)
 {
 	my ($ends, $ticks) = start_all($crowd, "once $n", "${long}s");
 	is(scalar(@$ticks), 1, "$crowd parallel starts for one slot: the command ran once");
-	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 }, '... one tool exited with 0, the others with 9, the status of a skipped run');
+	is_deeply($ends, { 0 => 1, 9 => $crowd - 1 },
+		'... one tool exited with 0, the others with 9, the status of a skipped run');
 }
 seen(41, $crowd * $rounds, "parallel starts of $rounds jobs: exactly one command of each ran");
 

@@ -10,13 +10,17 @@ use ShedLock;
 my $node = new_server('server', crowd_settings());
 $node->safe_psql('postgres', 'ALTER DATABASE postgres SET client_min_messages = error');
 my $pooler = new_pooler($node);
-my $crowd = start_crowd($node, connection => "$pooler->{through} application_name=crowd", admin => connection($node->connstr('postgres')), pooler => 'yes',
-	clients => 50, operations => often(4_000, 10_000), histories => often(1, 100), seconds => seconds(10, 1200), allow => '57P01');
+my $crowd = start_crowd($node, connection => "$pooler->{through} application_name=crowd",
+	admin => connection($node->connstr('postgres')), pooler => 'yes', allow => '57P01',
+	clients => 50, operations => often(4_000, 10_000), histories => often(1, 100), seconds => seconds(10, 1200));
 # The settings that clients left behind in the session that this query gets. A restart of PgBouncer ends its sessions.
 sub left_behind
 {
-	my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', "SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'"
-		  . " AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')" ]);
+	my ($out) = run_command([ 'psql', '-XqAt', '-d', $pooler->{through}, '-c', <<'SQL' ]);
+SELECT count(*), coalesce(string_agg(name, ' '), '') FROM pg_settings
+ WHERE source = 'session'
+   AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')
+SQL
 	return $out;
 }
 my ($restarts, %left) = (0);
@@ -31,8 +35,9 @@ do
 my %saw = finish_crowd($crowd, "50 clients at most, 2 sessions, PgBouncer restarted $restarts times");
 $left{ left_behind() }++;
 is(join(', ', sort keys %left), '0|', 'no setting was left behind in the shared sessions');
-seen(18, $saw{operations}, "operations of up to 50 clients over 2 sessions, $restarts restarts of PgBouncer, " . counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost')
-	  . '; 0 violations, no setting left behind');
+my $counts = counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost');
+seen(18, $saw{operations}, "operations of up to 50 clients over 2 sessions, $restarts restarts of PgBouncer, "
+	. "$counts; 0 violations, no setting left behind");
 
 stop_pooler($pooler);
 $node->stop;

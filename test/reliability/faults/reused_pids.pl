@@ -1,5 +1,5 @@
-# A backend that reuses a process id is not the session that had it before. The lock of a run that died is free although there is a backend
-# with its process id, and that backend does not own the locks of the former one (I4).
+# A backend that reuses a process id is not the session that had it before. The lock of a run that died is free although
+# there is a backend with its process id, and that backend does not own the locks of the former one (I4).
 use strict;
 use warnings;
 use Namespace '--pid', '--fork', '--mount-proc';
@@ -18,7 +18,8 @@ my $run = start_run($node, 'run', '0');
 held($node, 'run') or die 'no run';
 my $pid = sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'dying'");
 # If the session had acquired a lock without a run, its row would differ only in one character of locked_by.
-sql("INSERT INTO shedlock SELECT 'own', lock_until, locked_at, replace(locked_by, '!', ':'), lock_at_least_until FROM shedlock WHERE name = 'run'");
+sql("INSERT INTO shedlock SELECT 'own', lock_until, locked_at, replace(locked_by, '!', ':'), lock_at_least_until
+	FROM shedlock WHERE name = 'run'");
 kill 'TERM', $pid;
 gone($node);
 $run->finish;
@@ -39,8 +40,10 @@ is(heir("SELECT shedlock_release('run')"), 'f', 'I4 the new session cannot relea
 is(heir("SELECT shedlock_release('own')"), 'f', 'I4 ... nor the lock of the former session');
 is(heir("SELECT shedlock_extend('own', '1 min')"), 'f', 'I4 ... nor extend it');
 is(heir("SELECT state FROM shedlock_locks WHERE name = 'run'"), 'free', 'the view shows that the run has died');
-is(sql("SELECT shedlock_acquire('own', '1 min')"), 'f', 'an ordinary lock of the former session lasts until its lease ends');
-is(sql("SELECT shedlock_acquire('run', '1 min')"), 't', 'the lock of a run is free after its session is gone, even if another session has its process id');
+is(sql("SELECT shedlock_acquire('own', '1 min')"), 'f',
+	'an ordinary lock of the former session lasts until its lease ends');
+is(sql("SELECT shedlock_acquire('run', '1 min')"), 't',
+	'the lock of a run is free after its session is gone, even if another session has its process id');
 is(heir('SELECT pg_backend_pid()'), $pid, 'control: the new session still has the process id');
 
 $heir->quit;

@@ -1,4 +1,5 @@
-# Row 40: 16 clients use 100 names for a long time. The table and one more session's memory stay small. Only in make torture.
+# Row 40: 16 clients use 100 names for a long time. The table and one more session's memory stay small. Only in make
+# torture.
 use strict;
 use warnings;
 use Test::More;
@@ -29,8 +30,9 @@ sub size { return $node->safe_psql('postgres', "SELECT pg_relation_size('shedloc
 sub memory
 {
 	my ($session, $loops) = @_;
-	my $pid = $session->query_safe("DO \$\$ BEGIN FOR i IN 1 .. $loops LOOP PERFORM shedlock_acquire('memory ' || i % 1000, '1 s');"
-		  . " PERFORM shedlock_release('memory ' || i % 1000); COMMIT; END LOOP; END \$\$; SELECT pg_backend_pid()");
+	my $pid = $session->query_safe("DO \$\$ BEGIN FOR i IN 1 .. $loops LOOP"
+		. " PERFORM shedlock_acquire('memory ' || i % 1000, '1 s');"
+		. " PERFORM shedlock_release('memory ' || i % 1000); COMMIT; END LOOP; END \$\$; SELECT pg_backend_pid()");
 	my ($kilobytes) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^RssAnon:\s+(\d+) kB/m;
 	return $kilobytes;
 }
@@ -43,11 +45,15 @@ $done += cycles(45 * $minutes);
 my $last_memory = memory($session, 200_000);
 $session->quit;
 
-cmp_ok(size(), '<', 2 * $first_size, "the size has not doubled: $first_size bytes after a quarter of the time, " . size() . ' at the end');
-my ($hot) = $node->safe_psql('postgres', "SELECT round(100.0 * n_tup_hot_upd / n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = 'shedlock'");
+cmp_ok(size(), '<', 2 * $first_size,
+	"the size has not doubled: $first_size bytes after a quarter of the time, " . size() . ' at the end');
+my ($hot) = $node->safe_psql('postgres',
+	"SELECT round(100.0 * n_tup_hot_upd / n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = 'shedlock'");
 cmp_ok($hot, '>', 95, "$hot % of all updates were HOT");
-cmp_ok($last_memory, '<', $first_memory + 1024, "a session's memory: $first_memory kB after 20,000 cycles, $last_memory after 200,000 more");
-seen(40, $done, "cycles in $minutes minutes: $hot % HOT, table and index ${\ size()} bytes, a session's own memory $first_memory and then $last_memory kB");
+cmp_ok($last_memory, '<', $first_memory + 1024,
+	"a session's memory: $first_memory kB after 20,000 cycles, $last_memory after 200,000 more");
+seen(40, $done, "cycles in $minutes minutes: $hot % HOT, table and index ${\ size()} bytes, "
+	. "a session's own memory $first_memory and then $last_memory kB");
 
 $node->stop;
 done_testing();

@@ -1,6 +1,7 @@
-# Row 50: one client keeps a thousand locks of an hour alive on one connection: during DDL, across restarts of the server, and
-# while rows are locked by hand. Only the locks of those rows are lost. The client's view is compared with the table
-# (thousand.cpp). The test moves the client's clock, so it does not take an hour, but only as long as the machine needs.
+# Row 50: one client keeps a thousand locks of an hour alive on one connection: during DDL, across restarts of the
+# server, and while rows are locked by hand. Only the locks of those rows are lost. The client's view is compared with
+# the table (thousand.cpp). The test moves the client's clock, so it does not take an hour, but only as long as the
+# machine needs.
 use strict;
 use warnings;
 use IPC::Run;
@@ -14,7 +15,8 @@ my ($locks, $at_most, $timeout) = (1000, 3_600_000, 2000); # milliseconds
 
 my $node = new_server('server', "shared_preload_libraries = 'pg_stat_statements'\n");
 sub sql { return $node->safe_psql('postgres', $_[0]); }
-sql($_) for 'CREATE EXTENSION pg_stat_statements', 'CREATE ROLE app LOGIN CONNECTION LIMIT 20', "SELECT shedlock_grant('app')";
+sql($_) for 'CREATE EXTENSION pg_stat_statements', 'CREATE ROLE app LOGIN CONNECTION LIMIT 20',
+	"SELECT shedlock_grant('app')";
 
 # ---- The program ----
 
@@ -23,7 +25,8 @@ sub start_client
 	my @groups = @_;
 	my $client = { in => '', out => '', err => '', clock => boot_clock(1), ahead => 0 };
 	local %ENV = (%ENV, %{ $client->{clock}{env} });
-	$client->{run} = IPC::Run::start([ program('thousand'), $node->connstr('postgres') . ' user=app', $node->connstr('postgres'), $timeout, @groups ],
+	$client->{run} = IPC::Run::start([ program('thousand'), $node->connstr('postgres') . ' user=app',
+			$node->connstr('postgres'), $timeout, @groups ],
 		'<', \$client->{in}, '>', \$client->{out}, '2>', \$client->{err}, IPC::Run::timeout(3600));
 	until ($client->{out} =~ s/^acquired\n//m)
 	{
@@ -40,8 +43,11 @@ sub await_extends
 {
 	my ($client, $then, @stuck) = @_;
 	my $list = join ',', map { "'$_'" } 'none', @stuck;
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM shedlock WHERE lock_until <= '$then'::timestamp + interval '1 hour' AND regexp_replace(name, '[bc]\$', '') NOT IN ($list)") or die 'leases are not extended';
-	my $extended = sql("SELECT count(*) FROM shedlock WHERE lock_until > '$then'::timestamp + interval '1 hour' AND name ~ '^\\d+\$'");
+	$node->poll_query_until('postgres',
+		"SELECT count(*) = 0 FROM shedlock WHERE lock_until <= '$then'::timestamp + interval '1 hour'
+			AND regexp_replace(name, '[bc]\$', '') NOT IN ($list)") or die 'leases are not extended';
+	my $extended = sql("SELECT count(*) FROM shedlock
+		WHERE lock_until > '$then'::timestamp + interval '1 hour' AND name ~ '^\\d+\$'");
 	my %told;
 	do { %told = ask($client, 'fresh') } until $told{locks} >= $extended;
 	return;
@@ -145,8 +151,10 @@ sub calm
 	move_clock($client, when_an_extend_is_due) for 1 .. $times;
 	my $server = processor(@backends) - $before;
 	my %saw = ask($client, 'report');
-	my $statements = sql("SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE userid = 'app'::regrole AND query ~ 'extend_token'");
-	$saw{cost} = sprintf '%d extends by %d statements; its sessions used %.1f ms of a processor core per thousand', $saw{extends}, $statements, 1e6 * $server / ($saw{extends} || 1);
+	my $statements = sql("SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
+		WHERE userid = 'app'::regrole AND query ~ 'extend_token'");
+	$saw{cost} = sprintf '%d extends by %d statements; its sessions used %.1f ms of a processor core per thousand',
+		$saw{extends}, $statements, 1e6 * $server / ($saw{extends} || 1);
 	return %saw;
 }
 
@@ -169,12 +177,13 @@ sub are_lost
 	my ($client, $title, @names) = @_;
 	hear($client, $_, scalar @names) for 'stopped', 'event lost';
 	my %stopped = told($client, 'stopped');
-	is(join(' ', sort keys %stopped), join(' ', sort @names), "$title: a stop is requested for the locks that could not be extended");
+	is(join(' ', sort keys %stopped), join(' ', sort @names),
+		"$title: a stop is requested for the locks that could not be extended");
 	is(scalar(grep { $_ < 0 } values %stopped), 0, "$title: ... not before the deadline") if %stopped;
 	my %lost = told($client, 'event lost');
 	is(join(' ', sort keys %lost), join(' ', sort @names), "$title: ... and reported");
-	# The last event about a lock's extends counts: after a restart a row is locked by hand again only a moment later, so one extend
-	# may succeed before. An event may also arrive after the extend that it reports, so this waits.
+	# The last event about a lock's extends counts: after a restart a row is locked by hand again only a moment later,
+	# so one extend may succeed before. An event may also arrive after the extend that it reports, so this waits.
 	my ($failing, %word);
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
@@ -184,7 +193,8 @@ sub are_lost
 		last if $failing eq join ' ', sort @names;
 		sleep 0.1;
 	}
-	is($failing, join(' ', sort @names), "$title: ... after an event that extends fail; for all other locks the last event says that they work");
+	is($failing, join(' ', sort @names),
+		"$title: ... after an event that extends fail; for all other locks the last event says that they work");
 	return;
 }
 
@@ -207,7 +217,9 @@ my $then = this_moment();
 my $ddl = $node->background_psql('postgres');
 $ddl->query_safe('BEGIN; ALTER TABLE shedlock ADD remark text');
 advance($client->{clock}, $client->{ahead} += when_an_extend_is_due);
-$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'") or die 'no session waits for the table';
+$node->poll_query_until('postgres',
+	"SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'app' AND wait_event_type = 'Lock'")
+	or die 'no session waits for the table';
 $ddl->query_safe('COMMIT');
 $ddl->quit;
 await_extends($client, $then, @stuck);
@@ -240,7 +252,8 @@ end($client);
 
 # ---- Half of a hundred locks locked by hand ----
 
-# Fifty more have leases twice as long. Their rows are locked, too, so keep-alive is busy with them when the others are lost.
+# Fifty more have leases twice as long. Their rows are locked, too, so keep-alive is busy with them when the others are
+# lost.
 my @odd = grep { $_ % 2 } 0 .. 99;
 $client = start_client(100, $at_most, 50, 2 * $at_most);
 $hand = lock_rows(@odd, 100 .. 149);
@@ -266,7 +279,8 @@ my %not_released = told($client, 'event not_released');
 is(scalar keys %not_released, $locks, 'stopped server: an event reports each lock that could not be released');
 note("stopped server: $locks locks are destroyed in $destroyed{ms} ms");
 
-seen(50, $locks, "locks of an hour kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, DDL, restarts: only the locks of those rows were lost. Server stopped: all destroyed in $destroyed{ms} ms");
+seen(50, $locks, "locks of an hour kept by one connection, $calm{threads} threads: $calm{cost}. Rows locked by hand, "
+	. "DDL, restarts: only the locks of those rows were lost. Server stopped: all destroyed in $destroyed{ms} ms");
 
 if ($ENV{TORTURE})
 {
@@ -277,8 +291,8 @@ if ($ENV{TORTURE})
 	end($client);
 	seen(50, 5000, "locks of an hour: $many{cost}");
 
-	# By the machine's clock, with half of the rows locked by hand. If this process wakes up late, the client may have done so, too, and its
-	# leases may have ended. Then the test is repeated.
+	# By the machine's clock, with half of the rows locked by hand. If this process wakes up late, the client may have
+	# done so, too, and its leases may have ended. Then the test is repeated.
 	my $stalls = 0;
 	for my $lease (3, 10)
 	{
@@ -300,7 +314,8 @@ if ($ENV{TORTURE})
 			redo;
 		}
 		is(scalar(@healthy), 0, "leases of $lease s: no lock is lost because of others");
-		seen(50, $locks / 2, "locks of $lease s next to " . @odd . ' whose rows are locked by hand: ' . @healthy . ' lost');
+		seen(50, $locks / 2,
+			"locks of $lease s next to " . @odd . ' whose rows are locked by hand: ' . @healthy . ' lost');
 	}
 
 	$client = start_client(1, $at_most);
@@ -310,7 +325,8 @@ if ($ENV{TORTURE})
 	cmp_ok($callers{most}, '<', $timeout, '... and 99 % of them take less time than the extend waits');
 	$hand->quit;
 	end($client);
-	seen(50, $callers{count}, "acquires of ten threads, while another extends a lock whose row is locked by hand: median $callers{median} ms, 99 % $callers{most} ms, greatest $callers{greatest} ms");
+	seen(50, $callers{count}, "acquires of ten threads, while another extends a lock whose row is locked by hand: "
+		. "median $callers{median} ms, 99 % $callers{most} ms, greatest $callers{greatest} ms");
 
 	$client = start_client(1, $at_most);
 	my $statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app' \\watch 0.3\n";
@@ -318,11 +334,15 @@ if ($ENV{TORTURE})
 	$ending->pump while length $statement; # until psql has been given the statement
 	my %cycles = ask($client, 'cycles');
 	$ending->kill_kill;
-	ok($node->poll_query_until('postgres', q[SELECT sessions_killed > 0 FROM pg_stat_database WHERE datname = 'postgres']), 'control: sessions are ended');
-	cmp_ok($cycles{descriptors}, '<', 10, '100,000 cycles, whose sessions are ended every 0.3 s: no descriptor is left open');
+	ok($node->poll_query_until('postgres', q[SELECT sessions_killed > 0 FROM pg_stat_database
+			WHERE datname = 'postgres']),
+		'control: sessions are ended');
+	cmp_ok($cycles{descriptors}, '<', 10,
+		'100,000 cycles, whose sessions are ended every 0.3 s: no descriptor is left open');
 	cmp_ok($cycles{megabytes}, '<', 10, '... and no memory is left behind');
 	end($client);
-	seen(50, 100_000, "cycles whose sessions are ended every 0.3 s: $cycles{descriptors} descriptors and $cycles{megabytes} MB more");
+	seen(50, 100_000,
+		"cycles whose sessions are ended every 0.3 s: $cycles{descriptors} descriptors and $cycles{megabytes} MB more");
 }
 
 $node->stop;

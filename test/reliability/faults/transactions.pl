@@ -1,5 +1,5 @@
-# Transactions that stay open: a holder that is idle in its transaction, and prepared transactions, even across a crash of the server. Until
-# the transaction ends, other callers are refused at once.
+# Transactions that stay open: a holder that is idle in its transaction, and prepared transactions, even across a crash
+# of the server. Until the transaction ends, other callers are refused at once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -7,7 +7,8 @@ use Test::More;
 use ShedLock;
 
 my $server = new_server('server', "max_prepared_transactions = 40\n", allows_streaming => 1);
-sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '10 min'; $_[0]"); } # if anything blocks, that is an error
+# If anything blocks, that is an error.
+sub sql { return $server->safe_psql('postgres', "SET statement_timeout = '10 min'; $_[0]"); }
 sql(<<'SQL');
 CREATE TABLE work (act text);
 CREATE TABLE asked (granted boolean, took interval);
@@ -36,7 +37,9 @@ sub idle_holder
 my %ends = (
 	rollback => sub { $_[0]->query_safe('ROLLBACK'); },
 	timeout => sub { $_[0]->query("SET idle_in_transaction_session_timeout = '1 ms'"); },
-	terminate => sub { sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$_[1]'"); },
+	terminate => sub {
+		sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$_[1]'");
+	},
 	death => sub { $_[0]{run}->signal('KILL'); });
 
 my $rounds = often(10, 100);
@@ -48,23 +51,30 @@ for my $n (1 .. $rounds)
 	sql("SELECT shedlock_acquire('$name', '1 h'), shedlock_release('$name')") if $n % 3; # otherwise the name is new
 	my $holder = idle_holder($name);
 	sql("CALL ask('$name')");
-	is(sql("SELECT count(*) FROM asked WHERE granted"), 0, "I2 a holder idle in its transaction: other callers are refused ($kind)");
+	is(sql("SELECT count(*) FROM asked WHERE granted"), 0,
+		"I2 a holder idle in its transaction: other callers are refused ($kind)");
 	$ends{$kind}->($holder, $name);
-	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"), "... and the lock is granted after the holder's $kind");
+	ok($server->poll_query_until('postgres', "SELECT shedlock_acquire('$name', '1 h')"),
+		"... and the lock is granted after the holder's $kind");
 	eval { $holder->quit };
 }
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
 seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
 
-# What is prepared => [ SQL before it, its own SQL, whether the lock is held after COMMIT PREPARED, after ROLLBACK PREPARED ]
+# What is prepared => [ SQL before it, its own SQL, whether the lock is held after COMMIT PREPARED, after ROLLBACK
+# PREPARED ]
 my %acts = (
 	'acquire of a new name' => [ '', "SELECT shedlock_acquire_token('NAME', '1 h')", 1, 0 ],
-	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],
+	'acquire of a used name' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')",
+		"SELECT shedlock_acquire_token('NAME', '1 h', wait => '10 s')", 1, 0 ],
 	'acquire by a session' => [ '', "SELECT shedlock_acquire('NAME', '1 h')", 1, 0 ],
 	'acquire of several' => [ '', "SELECT shedlock_acquire_token(ARRAY['NAME', 'NAME too'], '1 h')", 1, 0 ],
-	'extend' => [ "SELECT shedlock_acquire_token('NAME', '1 h')", "SELECT shedlock_extend_token('NAME', token, '2 h') FROM shedlock_locks WHERE name = 'NAME'", 1, 1 ],
-	'release' => [ "SELECT shedlock_acquire_token('NAME', '1 h')", "SELECT shedlock_release_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 1 ],
-	'guard after the lease' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "INSERT INTO work VALUES ('NAME'); SELECT shedlock_guard_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 0 ]);
+	'extend' => [ "SELECT shedlock_acquire_token('NAME', '1 h')",
+		"SELECT shedlock_extend_token('NAME', token, '2 h') FROM shedlock_locks WHERE name = 'NAME'", 1, 1 ],
+	'release' => [ "SELECT shedlock_acquire_token('NAME', '1 h')",
+		"SELECT shedlock_release_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 1 ],
+	'guard after the lease' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "INSERT INTO work VALUES ('NAME');
+		SELECT shedlock_guard_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 0 ]);
 
 my $crashes = often(2, 50);
 for my $n (1 .. $crashes)
@@ -76,7 +86,8 @@ for my $n (1 .. $crashes)
 		{
 			my ($before, $statement) = map { s/NAME/$act $end $n/gr } @{ $acts{$act} }[ 0, 1 ];
 			sql($before) if $before;
-			my ($rc, $out, $err) = $server->psql('postgres', "\\set VERBOSITY verbose\nBEGIN; $statement; PREPARE TRANSACTION '$act $end'");
+			my ($rc, $out, $err) = $server->psql('postgres',
+				"\\set VERBOSITY verbose\nBEGIN; $statement; PREPARE TRANSACTION '$act $end'");
 			is("$rc$err", '0', "$act: can be prepared");
 			$token{"$act $end"} = $out;
 		}
@@ -88,18 +99,24 @@ for my $n (1 .. $crashes)
 		for my $end ('COMMIT', 'ROLLBACK')
 		{
 			my $name = "$act $end $n";
-			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f', "I2 $act, prepared before a restart: other callers are refused");
+			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f',
+				"I2 $act, prepared before a restart: other callers are refused");
 			sql("$end PREPARED '$act $end'");
 			my $held = $acts{$act}[ $end eq 'COMMIT' ? 2 : 3 ];
-			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't', "I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
+			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't',
+				"I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
 			next unless $held && $end eq 'COMMIT' && $token{"$act $end"} =~ /^\d+$/;
-			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'") . ", $token{qq($act $end)})"), 't', '... and can be released by the token that was returned');
+			is(sql("SELECT shedlock_release_token(" . ($act =~ /several/ ? "ARRAY['$name', '$name too']" : "'$name'")
+					. ", $token{qq($act $end)})"),
+				't', '... and can be released by the token that was returned');
 		}
 	}
-	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n", 'I11 of the guarded transactions only the committed one has had an effect');
+	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n",
+		'I11 of the guarded transactions only the committed one has had an effect');
 	sql('DELETE FROM work');
 }
-seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: refused until then, consistent afterwards, no error");
+seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: "
+	. "refused until then, consistent afterwards, no error");
 
 $server->stop;
 done_testing();

@@ -1,7 +1,7 @@
-# Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases with four encodings. The
-# program fuzz decides for each call what it may answer and write. The server runs with every check that a stock PostgreSQL
-# has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it replays with the
-# primary's, and amcheck examines the tables afterwards.
+# Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases with four encodings.
+# The program fuzz decides for each call what it may answer and write. The server runs with every check that a stock
+# PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it
+# replays with the primary's, and amcheck examines the tables afterwards.
 use strict;
 use warnings;
 use JSON::PP;
@@ -38,25 +38,32 @@ $standby->start;
 
 # The portable edition's own parser of locked_by, which must agree with the oracle.
 my $portable = slurp_file('portable/shedlock.sql');
-my $parser = join "\n", 'CREATE SCHEMA portable;', map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 } qw(shedlock__number shedlock__token_of shedlock__origin);
+my $parser = join "\n", 'CREATE SCHEMA portable;',
+	map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 }
+	qw(shedlock__number shedlock__token_of shedlock__origin);
 $parser =~ s/\@extschema\@/portable/g;
 $parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
 
 for my $encoding (@encodings)
 {
-	$primary->safe_psql('postgres', "CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
-	# One database has a Java team's table, with short names, an additional column that is TOASTed, and updates that are not HOT.
+	$primary->safe_psql('postgres',
+		"CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
+	# One database has a Java team's table, with short names, an additional column that is TOASTed, and updates that are
+	# not HOT.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'LATIN1';
-CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
+CREATE TABLE shedlock (name varchar(64) PRIMARY KEY,
+    lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
 ALTER TABLE shedlock ALTER note SET STORAGE EXTERNAL;
 INSERT INTO shedlock SELECT 'noted ' || n, now(), now(), 'host', repeat('x', 1000 * n) FROM generate_series(1, 20) n;
 CREATE INDEX ON shedlock (lock_until);
 SQL
 	# One has a table with names of any length.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
-CREATE TABLE shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
+CREATE TABLE shedlock (name text PRIMARY KEY,
+    lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 SQL
-	$primary->safe_psql("fuzz_\L$encoding\E", (is_portable() ? $portable : 'CREATE EXTENSION shedlock;') . "CREATE EXTENSION amcheck; $parser");
+	$primary->safe_psql("fuzz_\L$encoding\E",
+		(is_portable() ? $portable : 'CREATE EXTENSION shedlock;') . "CREATE EXTENSION amcheck; $parser");
 }
 my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
@@ -67,7 +74,8 @@ my (%run, %out, %err);
 for my $encoding (@encodings)
 {
 	$out{$encoding} = $err{$encoding} = '';
-	$run{$encoding} = IPC::Run::start([ program('fuzz'), "fuzz_\L$encoding\E", $seed, $calls ], '>', \$out{$encoding}, '2>', \$err{$encoding});
+	$run{$encoding} = IPC::Run::start([ program('fuzz'), "fuzz_\L$encoding\E", $seed, $calls ], '>', \$out{$encoding},
+		'2>', \$err{$encoding});
 }
 my %count;
 for my $encoding (@encodings)
@@ -76,38 +84,51 @@ for my $encoding (@encodings)
 	$count{$1} += $2 while $out{$encoding} =~ /^(.*): (\d+)$/mg;
 }
 
-my @imitated = ('Java', 'tokens', 'tokens that end with a session', 'sessions', 'sessions whose locks end with them', 'administrators');
+my @imitated = ('Java', 'tokens', 'tokens that end with a session', 'sessions', 'sessions whose locks end with them',
+	'administrators');
 
 # A fuzzer that only causes errors, or never meets a held lock, has shown nothing.
 my @must_have_met = (
-	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 SL001), is_portable() ? () : '55000'), 'warning SL001', 'warning SL002', 'warning 01000', 'edits by hand', 'looks at all rows', 'the empty name accepted', 'names accepted that are too long',
-	(map { ("shedlock_$_ true", "shedlock_$_ false") } qw(acquire extend extend_token release release_token force_release pause resume run)),
-	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false', 'shedlock_complete false', 'shedlock_complete_token false',
-	map { "imitations of $_" } @imitated);
+	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 SL001), is_portable() ? () : '55000'),
+	'warning SL001', 'warning SL002', 'warning 01000', 'edits by hand', 'looks at all rows', 'the empty name accepted',
+	'names accepted that are too long',
+	(map { ("shedlock_$_ true", "shedlock_$_ false") }
+		qw(acquire extend extend_token release release_token force_release pause resume run)),
+	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false',
+	'shedlock_complete false', 'shedlock_complete_token false', map { "imitations of $_" } @imitated);
 # A short run may miss some of these by chance, so they are required only in make torture.
 my @not_met = grep { !$count{$_} } @must_have_met;
-$ENV{TORTURE} ? is_deeply(\@not_met, [], 'every function has given each of its answers, and every error has occurred') : note("not met: @not_met");
+$ENV{TORTURE}
+	? is_deeply(\@not_met, [], 'every function has given each of its answers, and every error has occurred')
+	: note("not met: @not_met");
 note("$_: $count{$_}") for grep { /^error|^warning|^edits|^looks|^imitations/ } sort keys %count;
 
 is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the server is the same');
 for my $encoding (@encodings)
 {
-	is($primary->safe_psql("fuzz_\L$encoding\E", <<'SQL'), '', "$encoding: amcheck finds the table and its indexes sound");
+	my $unsound = $primary->safe_psql("fuzz_\L$encoding\E", <<'SQL');
 SELECT msg FROM verify_heapam('shedlock');
-SELECT bt_index_parent_check(indexrelid, true) FROM pg_index WHERE indrelid = 'shedlock'::regclass AND bt_index_parent_check(indexrelid, true)::text <> '';
+SELECT bt_index_parent_check(indexrelid, true) FROM pg_index
+ WHERE indrelid = 'shedlock'::regclass AND bt_index_parent_check(indexrelid, true)::text <> '';
 SQL
+	is($unsound, '', "$encoding: amcheck finds the table and its indexes sound");
 }
 $primary->wait_for_catchup($standby);
-is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'), $primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
+is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
+	$primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
 	'the standby found every replayed page identical');
 
-# The tool shows each name exactly, in JSON that a parser accepts. In SQL_ASCII bytes have no meaning, but the JSON is still valid.
+# The tool shows each name exactly, in JSON that a parser accepts. In SQL_ASCII bytes have no meaning, but the JSON is
+# still valid.
 for my $encoding (@encodings)
 {
 	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
 	# The fuzzer does not use these names. It may leave rows whose token cannot grow; acquire fails with 55000 there.
-	$primary->safe_psql("fuzz_\L$encoding\E", "SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n) FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
-	$primary->safe_psql("fuzz_\L$encoding\E", q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
+	$primary->safe_psql("fuzz_\L$encoding\E",
+		"SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n)
+			FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
+	$primary->safe_psql("fuzz_\L$encoding\E",
+		q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
 	# Some bytes of EUC_JP are not a character of Unicode: the server cannot send them to a client in UTF-8.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
 DO $$
@@ -124,37 +145,46 @@ BEGIN
 END $$;
 SQL
 	my ($json, $complaint);
-	my $ok = IPC::Run::run([ slow_tool, 'list', '--json', '--dsn', $primary->connstr("fuzz_\L$encoding\E") ], '>', \$json, '2>', \$complaint);
+	my $ok = IPC::Run::run([ slow_tool, 'list', '--json', '--dsn', $primary->connstr("fuzz_\L$encoding\E") ],
+		'>', \$json, '2>', \$complaint);
 	ok($ok, "$encoding: shedlock list --json") or diag($complaint);
 	my $list = eval { JSON::PP->new->utf8->decode($json) };
 	my @locks = $list ? (ref $list eq 'ARRAY' ? @$list : @{ $list->{locks} }) : ();
 	ok($list, "$encoding: a parser accepts it") or diag($@);
-	my @names = $encoding eq 'SQL_ASCII' ? scalar @locks : sort map { my $name = $_->{name}; utf8::encode($name); unpack('H*', $name) } @locks;
+	my @names = $encoding eq 'SQL_ASCII' ? scalar @locks
+		: sort map { my $name = $_->{name}; utf8::encode($name); unpack('H*', $name) } @locks;
 	my $expected = $encoding eq 'SQL_ASCII' ? 'count(*)' : "encode($as_bytes, 'hex')";
-	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM shedlock") ], "$encoding: it has every lock");
+	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM shedlock") ],
+		"$encoding: it has every lock");
 }
 
 $standby->stop;
 $primary->stop;
+my $complaint = join '|', 'PANIC', 'FATAL', 'TRAP', 'terminated by signal', 'leak', 'runtime error', 'AddressSanitizer',
+	'inconsistent page', 'still referenced', 'unpinned';
+my $harmless = join '|', 'the database system is', 'terminating (walreceiver|connection|background|autovacuum)',
+	'could not (receive|connect)';
 my @trouble;
 for my $node ($primary, $standby)
 {
 	open my $log, '<', $node->logfile or die;
 	while (my $line = <$log>)
 	{
-		push @trouble, $line if $line =~ /PANIC|FATAL|TRAP|terminated by signal|leak|runtime error|AddressSanitizer|inconsistent page|still referenced|unpinned/
-		  and $line !~ /the database system is|terminating (walreceiver|connection|background|autovacuum)|could not (receive|connect)/;
+		push @trouble, $line if $line =~ /$complaint/ && $line !~ /$harmless/;
 	}
 }
-is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '', 'no crash, no leak, and no complaint of a checker in the logs');
+is("@trouble[0 .. ($#trouble < 9 ? $#trouble : 9)]", '',
+	'no crash, no leak, and no complaint of a checker in the logs');
 command_ok([ 'pg_checksums', '--check', '-D', $primary->data_dir ], 'every page has a valid checksum');
 
 my $all = @encodings * $calls;
 seen($_->[0], $_->[1], $_->[2]) for
   [ '30', $all, 'every name was stored and shown exactly, or refused with its error' ],
-  [ '31', $count{'error 22021'}, 'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
+  [ '31', $count{'error 22021'},
+	'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
   [ '32', $all, 'every interval was used exactly or refused: 22004, 22008, 22023' ],
   [ '62', eval { my $n = 0; $n += $count{"imitations of $_"} for @imitated; $n },
-	'the functions, the view, the trigger of shedlock_protect and the portable edition took each row for the same kind' ],
+	'the functions, the view, the trigger of shedlock_protect and the portable edition'
+		. ' took each row for the same kind' ],
   [ '33', $count{'edits by hand'}, 'functions and views worked, and no lock was granted whose row was held' ];
 done_testing();

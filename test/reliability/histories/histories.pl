@@ -6,11 +6,12 @@ use Crowd;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
-# Several groups of clients run at once, because clients also sleep. Each group has its own table, not always with the same indexes.
+# Several groups of clients run at once, because clients also sleep. Each group has its own table, not always with the
+# same indexes.
 copies($node, map { "crowd$_" } 1 .. 4);
 my @crowds = map {
-	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200, histories => often(20, 2_500),
-		seconds => seconds(is_portable() ? 10 : 15, 1200))
+	start_crowd($node, connection => connection($node->connstr("crowd$_")), faults => 'force', pace => 200,
+		histories => often(20, 2_500), seconds => seconds(is_portable() ? 10 : 15, 1200))
 } 1 .. 4;
 my %saw;
 for my $crowd (@crowds)
@@ -22,15 +23,19 @@ for my $crowd (@crowds)
 cmp_ok($saw{granted} // 0, '>', 0, 'control: locks were granted');
 met($saw{"$_ acquire no"}, "control: $_ clients were refused") for qw(session token java library);
 met($saw{$_}, "seen: $_")
-  for 'session prepare yes', 'token undo yes', 'library guard yes', 'library complete yes', 'java extend yes', 'token extend no', 'state SL001',
-  'session run yes', 'session run no', 'state 22012', 'session complete yes', 'session complete error', 'token complete yes', 'token complete error', is_portable() ? 'state 40001' : 'session commit error';
+	for 'session prepare yes', 'token undo yes', 'library guard yes', 'library complete yes', 'java extend yes',
+	'token extend no', 'state SL001', 'session run yes', 'session run no', 'state 22012',
+	'session complete yes', 'session complete error', 'token complete yes', 'token complete error',
+	is_portable() ? 'state 40001' : 'session commit error';
 my $bound = sprintf '%.2g', 3 / $saw{histories};
 seen(1, $saw{histories}, "$saw{histories} histories of 2,000 operations, $saw{granted} grants, no promise broken: "
 	  . "the rate of histories with a violation is below $bound (95 %)");
 seen(43, $saw{'session run yes'}, 'runs done in these histories, and ' . $saw{'state 22012'}
 	  . ' that failed: no tick had two effects, and with retry no tick was refused because its run had failed');
-seen(64, $saw{'session complete yes'} + $saw{'token complete yes'}, 'completions in these histories, and ' . ($saw{'session complete error'} + $saw{'token complete error'})
-	  . ' that were refused: the work was there if and only if its transaction was committed, and no tick had two effects');
+my $refused = $saw{'session complete error'} + $saw{'token complete error'};
+seen(64, $saw{'session complete yes'} + $saw{'token complete yes'},
+	"completions in these histories, and $refused that were refused: "
+		. 'the work was there if and only if its transaction was committed, and no tick had two effects');
 seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java ShedLock's statements in these histories: no overlap");
 seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and completions '
 	  . 'rolled back to savepoints in these histories: as if they had never happened');
