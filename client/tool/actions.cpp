@@ -1,7 +1,7 @@
 #include "actions.hpp"
 
 #include "dsn_command.hpp"
-#include "request.hpp"
+#include "run.hpp"
 #include "text.hpp"
 #include "views.hpp"
 
@@ -31,7 +31,7 @@ client connect(const request &asked)
 int done_or_say(bool done, const request &asked, const std::string &otherwise)
 {
     if (!done)
-        say("lock \"" + asked.run.names.front() + "\" " + otherwise);
+        say("lock \"" + asked.names.front() + "\" " + otherwise);
     return done ? 0 : 1;
 }
 
@@ -64,15 +64,15 @@ void show_in_place(const std::string &text)
 std::vector<std::string> show(internal::session &session, const request &asked, std::ostream &out, bool on_terminal)
 {
     if (asked.json)
-        return list_as_json(session, asked.run.names, out);
-    return list_as_table(session, asked.run.names, out, on_terminal);
+        return list_as_json(session, asked.names, out);
+    return list_as_table(session, asked.names, out, on_terminal);
 }
 
 } // namespace
 
 int run(const request &asked)
 {
-    return run([&asked] { return connect(asked); }, asked.run);
+    return run([&asked] { return connect(asked); }, asked);
 }
 
 int list(const request &asked)
@@ -105,17 +105,11 @@ int list(const request &asked)
 int check(const request &asked)
 try {
     auto session = viewer(asked);
-    const auto found = check(session, asked.run.names, asked.allowed);
+    const auto found = check(session, asked.names, asked.check_limits);
     std::cout << found.line << '\n';
     return static_cast<int>(found.worst);
 } catch (const std::exception &failure) {
     std::cout << unchecked(failure.what()) << '\n';
-    return static_cast<int>(health::unknown);
-}
-
-int answer_unknown(const request &asked)
-{
-    std::cout << unchecked(asked.check_failed) << '\n';
     return static_cast<int>(health::unknown);
 }
 
@@ -125,7 +119,7 @@ int acquire(const request &asked)
     auto locks = connect(asked);
     int interrupted_by = 0;
     refusal why;
-    auto held = acquire(locks, asked.run, events, interrupted_by, &why);
+    auto held = acquire(locks, asked, events, interrupted_by, &why);
     if (interrupted_by != 0)
         return 128 + interrupted_by;
     if (!held) {
@@ -141,7 +135,7 @@ int acquire(const request &asked)
 
 int extend(const request &asked)
 try {
-    connect(asked).extend(asked.run.names, token{asked.token}, asked.at_most, asked.at_least);
+    connect(asked).extend(asked.names, token{asked.token}, asked.how.at_most, asked.at_least);
     return 0;
 } catch (const lock_lost &failure) {
     say(failure.what());
@@ -152,8 +146,8 @@ int release(const request &asked)
 try {
     auto locks = connect(asked);
     if (asked.force)
-        return done_or_say(locks.force_release(asked.run.names.front()), asked, "was free already");
-    locks.release(asked.run.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
+        return done_or_say(locks.force_release(asked.names.front()), asked, "was free already");
+    locks.release(asked.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
     return 0;
 } catch (const lock_lost &failure) {
     say(failure.what());
@@ -163,19 +157,19 @@ try {
 int pause(const request &asked)
 {
     const auto reason = asked.reason.empty() ? std::nullopt : std::optional{asked.reason};
-    return done_or_say(connect(asked).pause(asked.run.names.front(), reason, asked.run.wait), asked,
+    return done_or_say(connect(asked).pause(asked.names.front(), reason, asked.wait), asked,
                        "was not paused: it is held, kept, or already paused, or another transaction has its row");
 }
 
 int resume(const request &asked)
 {
-    return done_or_say(connect(asked).resume(asked.run.names.front()), asked, "was not resumed: it is not paused");
+    return done_or_say(connect(asked).resume(asked.names.front()), asked, "was not resumed: it is not paused");
 }
 
 int forget(const request &asked)
 {
     auto session = asker(asked, true);
-    const auto name = asked.run.names.front();
+    const auto name = asked.names.front();
     const auto answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
     for (const auto &warning : answer.notices)
         say(warning.text);
@@ -195,6 +189,12 @@ int metrics(const request &asked)
     auto session = viewer(asked);
     metrics(session, asked.max_names, std::cout);
     return 0;
+}
+
+int print_answer(const request &asked)
+{
+    std::cout << asked.answer;
+    return asked.status_of_answer;
 }
 
 int version(const request &asked)

@@ -1,14 +1,13 @@
 // The commands of the tool. Each function returns the exit status.
 #pragma once
 
-namespace shedlock::tool {
+#include "request.hpp"
 
-struct request;
+namespace shedlock::tool {
 
 int run(const request &);
 int list(const request &);
 int check(const request &);
-int answer_unknown(const request &); // what `check` does if its command line is wrong
 int acquire(const request &);
 int extend(const request &);
 int release(const request &);
@@ -18,5 +17,6 @@ int forget(const request &);
 int doctor(const request &);
 int metrics(const request &);
 int version(const request &);
+int print_answer(const request &); // there is nothing else to do
 
 } // namespace shedlock::tool

@@ -101,15 +101,15 @@ judgement judge_hold(const lock_row &lock, double max_held)
             "has been held for " + duration(std::max(*lock.held_for, 0.0))};
 }
 
-judgement judge(const lock_row *lock, const limits &allowed)
+judgement judge(const lock_row *lock, const thresholds &limits)
 {
     if (!lock)
         return {health::critical, "has no row: never acquired, or forgotten"};
     std::optional<judgement> by_age, by_hold;
-    if (allowed.max_age)
-        by_age = judge_age(*lock, seconds(*allowed.max_age));
-    if (allowed.max_held)
-        by_hold = judge_hold(*lock, seconds(*allowed.max_held));
+    if (limits.max_age)
+        by_age = judge_age(*lock, seconds(*limits.max_age));
+    if (limits.max_held)
+        by_hold = judge_hold(*lock, seconds(*limits.max_held));
     if (!by_age || !by_hold)
         return by_age ? *by_age : *by_hold;
     return is_worse(by_hold->is, by_age->is) ? *by_hold : *by_age;
@@ -135,13 +135,13 @@ std::string measure(const std::string &label, std::optional<double> value, doubl
     return " '" + quoted + "'=" + whole(*value) + "s;;" + whole(limit) + ";0";
 }
 
-std::string measures(const lock_row &lock, const limits &allowed)
+std::string measures(const lock_row &lock, const thresholds &limits)
 {
     std::string all;
-    if (allowed.max_age)
-        all += measure(lock.name + "_age", lock.done, seconds(*allowed.max_age));
-    if (allowed.max_held)
-        all += measure(lock.name + "_held", lock.held_for.value_or(0), seconds(*allowed.max_held));
+    if (limits.max_age)
+        all += measure(lock.name + "_age", lock.done, seconds(*limits.max_age));
+    if (limits.max_held)
+        all += measure(lock.name + "_held", lock.held_for.value_or(0), seconds(*limits.max_held));
     return all;
 }
 
@@ -158,7 +158,7 @@ std::string headline(health of, const std::string &text)
 
 } // namespace
 
-diagnosis check(internal::session &session, const std::vector<std::string> &names, const limits &allowed)
+diagnosis check(internal::session &session, const std::vector<std::string> &names, const thresholds &limits)
 {
     std::map<std::string, lock_row> seen;
     for (const auto &row : session.ask(check_query, {internal::array_literal(names)}).rows)
@@ -168,12 +168,12 @@ diagnosis check(internal::session &session, const std::vector<std::string> &name
     for (const auto &name : names) {
         const auto found = seen.find(name);
         const auto *const lock = found == seen.end() ? nullptr : &found->second;
-        const auto one = judge(lock, allowed);
+        const auto one = judge(lock, limits);
         if (is_worse(one.is, all.worst))
             all.worst = one.is;
         text += (text.empty() ? "" : "; ") + plain(name) + ' ' + one.says;
         if (lock)
-            data += measures(*lock, allowed);
+            data += measures(*lock, limits);
     }
     all.line = headline(all.worst, text) + (data.empty() ? "" : " |" + data);
     return all;

@@ -7,7 +7,7 @@
 
 namespace shedlock::tool {
 
-struct limits {
+struct thresholds {
     std::optional<std::chrono::microseconds> max_age;  // since a run was last done
     std::optional<std::chrono::microseconds> max_held; // by the present holder
 };
@@ -21,7 +21,7 @@ struct diagnosis {
 };
 
 // Needs only the privilege to read the view shedlock_locks. Throws what session::ask throws.
-diagnosis check(internal::session &, const std::vector<std::string> &names, const limits &);
+diagnosis check(internal::session &, const std::vector<std::string> &names, const thresholds &);
 
 // The line of a check that could not be made.
 std::string unchecked(const std::string &why);

@@ -1,6 +1,6 @@
 // shedlock: the command-line tool.
+#include "command_line.hpp"
 #include "exit.hpp"
-#include "request.hpp"
 #include "text.hpp"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ int main(std::vector<std::string> words)
     try {
         occupy_standard_files();
         internal::skip_preparation_for_exit();
-        read_request(std::move(words), asked);
+        asked = read_command_line(std::move(words));
         const int status = asked.action(asked);
         if (!(std::cout << std::flush))
             throw error{"cannot write to standard output"};

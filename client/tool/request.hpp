@@ -2,28 +2,41 @@
 #pragma once
 
 #include "check.hpp"
-#include "run.hpp"
+
+#include <cstdint>
 
 namespace shedlock::tool {
 
+constexpr int own_failure = 125; // the exit status when the tool itself fails
+
 struct request {
     int (*action)(const request &) = nullptr; // one of actions.hpp
-    std::string connection;
-    std::string dsn_command; // or "", instead of it
-    run_request run;
-    std::chrono::microseconds at_most{};
-    std::optional<std::chrono::microseconds> at_least;
-    std::int64_t token = 0;
-    bool no_keep_alive = false, force = false, failed = false, watch = false, json = false;
-    std::string reason;
-    std::int64_t max_names = 10000;      // metrics
-    int status_of_failure = own_failure; // of the command
-    limits allowed;                      // of a check
-    std::string check_failed;            // what is wrong with the command line of `check`
-};
+    int status_of_failure = own_failure;      // if the action throws; `check` has another one
 
-// Reads the request of these words, without the program's name, into an empty one. Throws usage_error, except for
-// `check`: then it sets check_failed. For --help and the like it prints the text, and the action does nothing.
-void read_request(std::vector<std::string> words, request &);
+    std::string connection;
+    std::string dsn_command; // its output is the connection string, unless this is empty
+
+    std::vector<std::string> names;                       // every command that concerns locks
+    options how;                                          // run, acquire; extend: only at_most
+    std::optional<std::chrono::microseconds> at_least;    // extend
+    std::chrono::microseconds wait{};                     // run, acquire, pause
+    std::optional<std::chrono::microseconds> wait_server; // run; instead of wait, for a server that cannot be reached
+    bool ends_with_session = false;                       // run
+    std::uint8_t status_if_refused = 0;                   // run
+    bool verbose = false;                                 // run
+    std::vector<std::string> command;                     // run
+    std::int64_t token = 0;                               // extend, release
+    bool force = false;                                   // release
+    bool failed = false;                                  // release
+    std::string reason;                                   // pause
+    bool watch = false;                                   // list
+    bool json = false;                                    // list
+    thresholds check_limits;                              // check
+    std::int64_t max_names = 10000;                       // metrics
+
+    // What print_answer prints, and the exit status that it returns.
+    std::string answer;
+    int status_of_answer = 0;
+};
 
 } // namespace shedlock::tool

@@ -65,8 +65,7 @@ std::future<std::invoke_result_t<Work, const std::stop_token &>> interruptibly(e
 
 // The command has succeeded, but that could not be recorded: tries again until the end, or until a signal comes.
 // Returns the tool's exit status.
-int record_late(client &locks, const run_request &request, token id, clock::time_point end, events &events,
-                const error &why)
+int record_late(client &locks, const request &asked, token id, clock::time_point end, events &events, const error &why)
 {
     const auto is_doubtful = [](const error &failure) { return dynamic_cast<const in_doubt *>(&failure) != nullptr; };
     bool may_be_recorded = is_doubtful(why); // a reply was lost
@@ -77,7 +76,7 @@ int record_late(client &locks, const run_request &request, token id, clock::time
     const auto record = [&](const std::stop_token &stop) {
         for (internal::backoff pauses; clock::now() < end && !stop.stop_requested(); pauses.rest(end, stop))
             try {
-                internal::tool_access::release_once(locks, request.names, id, outcome::done);
+                internal::tool_access::release_once(locks, asked.names, id, outcome::done);
                 return true;
             } catch (const lock_lost &) {
                 return false;
@@ -103,7 +102,7 @@ void say_unreleased(const error &why)
 }
 
 // Releases after the command has ended with this status. Returns the tool's exit status.
-int release(client &locks, lock &held, const run_request &request, events &events, int status)
+int release(client &locks, lock &held, const request &asked, events &events, int status)
 {
     const bool stopped = held.stop_token().stop_requested();
     if (stopped)
@@ -113,24 +112,24 @@ int release(client &locks, lock &held, const run_request &request, events &event
     const auto id = held.token();
     try {
         if (stopped) // the lease ends by itself very soon
-            internal::tool_access::release_once(locks, request.names, held.detach(), outcome::failed,
+            internal::tool_access::release_once(locks, asked.names, held.detach(), outcome::failed,
                                                 std::chrono::seconds{1});
         else
             held.release(is_done ? outcome::done : outcome::failed);
     } catch (const lock_lost &failure) {
         if (!stopped) // otherwise it was said
             say(failure.what());
-        if (request.ends_with_session && is_done) {
+        if (asked.ends_with_session && is_done) {
             say("done, but it is not known whether that was recorded");
-            return request.how.retry ? not_recorded : lease_was_lost;
+            return asked.how.retry ? not_recorded : lease_was_lost;
         }
         if (was_held) // the server may have forgotten that it was completed
             say("its lease had not ended by the clock of this host: either it was released by force, or the command "
                 "itself has completed or released it");
         return lease_was_lost;
     } catch (const error &failure) {
-        if (is_done && request.how.retry)
-            return record_late(locks, request, id, end, events, failure);
+        if (is_done && asked.how.retry)
+            return record_late(locks, asked, id, end, events, failure);
         say_unreleased(failure);
     }
     return stopped ? lease_was_lost : status;
@@ -147,7 +146,7 @@ std::string ancestors()
     return given ? given : "";
 }
 
-void require_no_ancestor_holds(client &locks, const run_request &request)
+void require_no_ancestor_holds(client &locks, const request &asked)
 {
     std::vector<std::int64_t> tokens;
     std::istringstream all{ancestors()};
@@ -155,25 +154,24 @@ void require_no_ancestor_holds(client &locks, const run_request &request)
         tokens.push_back(one);
     if (tokens.empty())
         return;
-    if (const auto name = internal::tool_access::held_with(locks, request.names, tokens))
+    if (const auto name = internal::tool_access::held_with(locks, asked.names, tokens))
         throw usage_error{shedlock::names{*name}.to_text() + " is held by the run that this command is part of"};
 }
 
 } // namespace
 
-std::optional<lock> acquire(client &locks, const run_request &request, events &events, int &interrupted_by,
-                            refusal *why)
+std::optional<lock> acquire(client &locks, const request &asked, events &events, int &interrupted_by, refusal *why)
 {
     auto acquired = interruptibly(events, interrupted_by, [&](const std::stop_token &stop) {
-        const auto end = internal::later(clock::now(), request.wait);
+        const auto end = internal::later(clock::now(), asked.wait);
         try {
-            require_no_ancestor_holds(locks, request);
+            require_no_ancestor_holds(locks, asked);
         } catch (const connection_error &) { // the acquire waits for the server
         }
-        auto granted = internal::tool_access::acquire(locks, request.names, request.how,
-                                                      {end, stop, request.wait_server, request.ends_with_session}, why);
+        auto granted = internal::tool_access::acquire(locks, asked.names, asked.how,
+                                                      {end, stop, asked.wait_server, asked.ends_with_session}, why);
         if (!granted)
-            require_no_ancestor_holds(locks, request);
+            require_no_ancestor_holds(locks, asked);
         return granted;
     });
     if (interrupted_by == 0)
@@ -186,35 +184,35 @@ std::optional<lock> acquire(client &locks, const run_request &request, events &e
     return std::nullopt;
 }
 
-int run(const std::function<client()> &connect, const run_request &request)
+int run(const std::function<client()> &connect, const request &asked)
 {
-    if (const int status = look_for(request.command.front()); status != 0)
+    if (const int status = look_for(asked.command.front()); status != 0)
         return status; // without asking the server: the tick is left to hosts that can run the command
     events events;
     auto locks = connect();
     int interrupted_by = 0;
     refusal why;
-    auto held = acquire(locks, request, events, interrupted_by, request.verbose ? &why : nullptr);
+    auto held = acquire(locks, asked, events, interrupted_by, asked.verbose ? &why : nullptr);
     if (interrupted_by != 0)
         return 128 + interrupted_by;
     if (!held) {
-        if (request.verbose)
+        if (asked.verbose)
             say("skipped: " + why.to_text());
-        return request.status_if_refused;
+        return asked.status_if_refused;
     }
 
     std::jthread watching;
-    if (request.ends_with_session)
+    if (asked.ends_with_session)
         watching = std::jthread{
             [&](const std::stop_token &stop) { internal::tool_access::watch_session(locks, *held, stop); }};
     command running{
         events,
-        request.command,
-        {"SHEDLOCK_NAME=" + joined(request.names),
+        asked.command,
+        {"SHEDLOCK_NAME=" + joined(asked.names),
          "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
          ancestors_variable + ('=' + ancestors()) + ' ' + std::to_string(static_cast<std::int64_t>(held->token())),
          "SHEDLOCK_UNTIL=" + until(*held), held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
-    return release(locks, *held, request, events, running.wait(held->stop_token()));
+    return release(locks, *held, asked, events, running.wait(held->stop_token()));
 }
 
 } // namespace shedlock::tool

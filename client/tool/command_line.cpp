@@ -1,4 +1,4 @@
-#include "request.hpp"
+#include "command_line.hpp"
 
 #include "actions.hpp"
 #include "instant.hpp"
@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <pwd.h>
+#include <sstream>
 #include <unistd.h>
 
 namespace shedlock::tool {
@@ -107,19 +108,17 @@ std::string default_holder()
 
 void check_and_fill_in(request &asked)
 {
-    auto &how = asked.run.how;
+    auto &how = asked.how;
     if (how.every && how.tick)
         throw usage_error{"--every or --tick, not both"};
     if (how.retry && !how.every && !how.tick)
         throw usage_error{"--retry needs --every or --tick"};
     if (!how.zone.empty() && !how.every)
         throw usage_error{"--zone needs --every"};
-    if (asked.force && asked.run.names.size() > 1)
+    if (asked.force && asked.names.size() > 1)
         throw usage_error{"--force takes one name"};
     if (asked.max_names < 1)
         throw usage_error{"--max-names must be at least 1"};
-    how.at_most = asked.at_most;
-    how.at_least = asked.at_least.value_or(microseconds{});
     if (how.holder.empty())
         how.holder = default_holder();
 }
@@ -184,13 +183,16 @@ private:
     {
         auto *const command = add("run", "Run a command under a lock, or skip it", run);
         add_acquisition(command);
-        add_duration(command, "--wait-server", asked_.run.wait_server,
+        add_duration(command, "--wait-server", asked_.wait_server,
                      "How long to wait for a server that cannot be reached (default: same as --wait)");
-        command->add_flag("--no-keep-alive", asked_.no_keep_alive, "Do not extend the lease while the command runs");
-        command->add_flag("--ends-with-session", asked_.run.ends_with_session,
+        command->preparse_callback([this](std::size_t) { asked_.how.keep_alive = true; });
+        command->add_flag_callback(
+            "--no-keep-alive", [this] { asked_.how.keep_alive = false; },
+            "Do not extend the lease while the command runs");
+        command->add_flag("--ends-with-session", asked_.ends_with_session,
                           "Free the lock, and stop the command, as soon as its connection is lost");
-        add_number(command, "-E", asked_.run.status_if_refused, "Exit status when skipped (default 0)");
-        command->add_flag("-v,--verbose", asked_.run.verbose, "When skipped, say why on standard error");
+        add_number(command, "-E", asked_.status_if_refused, "Exit status when skipped (default 0)");
+        command->add_flag("-v,--verbose", asked_.verbose, "When skipped, say why on standard error");
         command->formatter(std::make_shared<usage_of_run>());
         command->footer(
             "Exits with the command's exit status; 128+n if signal n killed it. 123, only with --retry: done,\n"
@@ -215,8 +217,8 @@ private:
             [this](std::size_t) { asked_.status_of_failure = static_cast<int>(health::unknown); });
         add_names(command, "The locks; the worst one decides")->required();
         auto *const limit = command->add_option_group("limits", "At least one");
-        add_duration(limit, "--max-age", asked_.allowed.max_age, "Critical: not done for longer than that");
-        add_duration(limit, "--max-held", asked_.allowed.max_held, "Critical: held for longer than that");
+        add_duration(limit, "--max-age", asked_.check_limits.max_age, "Critical: not done for longer than that");
+        add_duration(limit, "--max-held", asked_.check_limits.max_held, "Critical: held for longer than that");
         limit->require_option(1, 2);
         command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, or the job is paused;\n"
                         "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
@@ -234,7 +236,7 @@ private:
     void add_extend()
     {
         auto *const command = add("extend", "Extend a lease to --at-most from now; 1: lost", extend);
-        add_lease(command);
+        add_lease(command, asked_.at_least);
         add_token(command)->required();
     }
 
@@ -256,13 +258,13 @@ private:
             add("pause", "Keep a job from running until it is resumed; 1: not free, or its row is locked", pause);
         add_name(command);
         add_text(command, "--reason", asked_.reason, "The reason, to be shown in lists");
-        add_duration(command, "--wait", asked_.run.wait, "How long to wait while the lock is held");
+        add_duration(command, "--wait", asked_.wait, "How long to wait while the lock is held");
     }
 
     CLI::Option *add_names(CLI::App *to, const char *help = "The lock, or several: all or none, one token")
     {
         const auto read = [this](const CLI::results_t &words) {
-            std::transform(words.begin(), words.end(), std::back_inserter(asked_.run.names), undisguised);
+            std::transform(words.begin(), words.end(), std::back_inserter(asked_.names), undisguised);
             return true;
         };
         return to->add_option("NAME", CLI::callback_t{read}, help)->type_name("")->expected(1, -1)->allow_extra_args();
@@ -270,23 +272,23 @@ private:
 
     void add_name(CLI::App *to) { add_names(to, "The lock")->required()->expected(1)->allow_extra_args(false); }
 
-    void add_lease(CLI::App *to)
+    template <typename Duration> void add_lease(CLI::App *to, Duration &at_least)
     {
         add_names(to)->required();
-        add_duration(to, "--at-most", asked_.at_most, "How long the lease lasts if it is not released")->required();
-        add_duration(to, "--at-least", asked_.at_least, "How long the lock is kept, even if released earlier");
+        add_duration(to, "--at-most", asked_.how.at_most, "How long the lease lasts if it is not released")->required();
+        add_duration(to, "--at-least", at_least, "How long the lock is kept, even if released earlier");
     }
 
     void add_acquisition(CLI::App *to)
     {
-        add_lease(to);
-        add_duration(to, "--wait", asked_.run.wait, "How long to wait, instead of skipping at once");
-        add_duration(to, "--every", asked_.run.how.every, "Once per such period in the whole fleet, e.g. 1h");
-        add_text(to, "--zone", asked_.run.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
-        add_instant(to, "--tick", asked_.run.how.tick,
+        add_lease(to, asked_.how.at_least);
+        add_duration(to, "--wait", asked_.wait, "How long to wait, instead of skipping at once");
+        add_duration(to, "--every", asked_.how.every, "Once per such period in the whole fleet, e.g. 1h");
+        add_text(to, "--zone", asked_.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
+        add_instant(to, "--tick", asked_.how.tick,
                     "Instead of --every: the instant at which this run is due, e.g. 2026-11-22T10:00:00Z");
-        to->add_flag("--retry", asked_.run.how.retry, "Run again for the same period or tick until a run is done");
-        add_text(to, "--holder", asked_.run.how.holder, "The holder's name in lists (default user@host:pid)");
+        to->add_flag("--retry", asked_.how.retry, "Run again for the same period or tick until a run is done");
+        add_text(to, "--holder", asked_.how.holder, "The holder's name in lists (default user@host:pid)");
     }
 
     CLI::Option *add_token(CLI::App *to)
@@ -325,30 +327,34 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &failure)
 
 } // namespace
 
-void read_request(std::vector<std::string> words, request &asked)
+request read_command_line(std::vector<std::string> words)
 {
+    request asked;
     menu menu{asked};
     CLI::App &app = menu.app;
-    asked.run.command = cut_command(words);
+    asked.command = cut_command(words);
     std::transform(words.begin(), words.end(), words.begin(), disguised);
     std::reverse(words.begin(), words.end()); // CLI11 expects them in reverse order
     try {
         app.parse(words);
     } catch (const CLI::Success &help_or_version) {
-        app.exit(help_or_version);
-        asked.action = [](const request &) { return 0; };
-        return;
+        std::ostringstream text;
+        app.exit(help_or_version, text);
+        asked.action = print_answer;
+        asked.answer = text.str();
+        return asked;
     } catch (const CLI::ParseError &failure) {
         if (!app.got_subcommand("check"))
             throw usage_error{complaint(app, failure)};
-        asked.check_failed = complaint(app, failure);
-        asked.action = answer_unknown;
-        return;
+        asked.action = print_answer;
+        asked.answer = unchecked(complaint(app, failure)) + '\n';
+        asked.status_of_answer = static_cast<int>(health::unknown);
+        return asked;
     }
-    if (app.got_subcommand("run") && asked.run.command.empty())
+    if (app.got_subcommand("run") && asked.command.empty())
         throw usage_error{"no command to run; usage: shedlock run NAME... --at-most TIME -- COMMAND ARG..."};
-    asked.run.how.keep_alive = app.got_subcommand("run") && !asked.no_keep_alive;
     check_and_fill_in(asked);
+    return asked;
 }
 
 } // namespace shedlock::tool
