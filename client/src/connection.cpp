@@ -86,14 +86,6 @@ std::vector<fields> rows_of(const pg_result *said)
 
 } // namespace
 
-std::string reply::notice_text() const
-{
-    std::string all;
-    for (const auto &one : notices)
-        all += (all.empty() ? "" : "; ") + one.text;
-    return all;
-}
-
 connection::connection(const std::string &how, std::chrono::milliseconds patience, bool to_write, bool is_unproven,
                        bool is_quotable)
     : connection_{open(how, patience, to_write, is_unproven, is_quotable)}, is_encrypted_{PQsslInUse(connection_) ||

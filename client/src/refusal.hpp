@@ -1,7 +1,7 @@
 // Why an acquire was refused, according to shedlock_locks.
 #pragma once
 
-#include "connection.hpp"
+#include "reply.hpp"
 
 namespace shedlock::internal {
 
