@@ -32,8 +32,4 @@ struct limits {
 std::optional<grant> acquire(session &, waiting &, outage &, aftermath &, const names &, const options &,
                              const limits &, refusal *why);
 
-// The token in the reply to an acquire, or nullopt if it was refused.
-std::optional<token> granted_by(const std::vector<fields> &rows);
-token to_token(const std::optional<std::string> &field);
-
 } // namespace shedlock::internal

@@ -1,6 +1,6 @@
 #include "aftermath.hpp"
 
-#include "acquisition.hpp"
+#include "acquire_request.hpp"
 #include "literal.hpp"
 #include "protocol.hpp"
 #include "refusal.hpp"
