@@ -1,7 +1,7 @@
 // Keep-alive: one thread with one connection for all leases of a client.
 #pragma once
 
-#include "lease.hpp"
+#include "held_lease.hpp"
 #include "protocol.hpp"
 #include "reporter.hpp"
 

@@ -56,7 +56,7 @@ client_pooled: | client extension
 	$(part) 'C++ client through PgBouncer' $(server) test/run/with-pooler $(client_test)
 client_portable: | client extension
 	$(part) 'C++ client on the portable edition' $(server) test/run/with-portable $(client_test) \
-	  --gtest_filter=-edition_test.*:fork_test.*:lease_test.*:literal_test.*:thread_test.*:timer_test.*:exit_test.*:limit_test.*:limited_test.*:source_test.*:opening_test.*:backoff_test.*:text_test.*
+	  --gtest_filter=-edition_test.*:fork_test.*:held_lease_test.*:literal_test.*:thread_test.*:timer_test.*:exit_test.*:limit_test.*:limited_test.*:source_test.*:opening_test.*:backoff_test.*:text_test.*
 pqxx_test = build/test/client/pqxx_test
 pqxx: | client extension
 	$(part) 'pqxx.hpp' $(server) $(pqxx_test)

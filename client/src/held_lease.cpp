@@ -1,4 +1,4 @@
-#include "lease.hpp"
+#include "held_lease.hpp"
 
 #include <algorithm>
 
@@ -13,6 +13,12 @@ namespace {
 clock::time_point trusted_until(clock::time_point sent, clock::duration at_most)
 {
     return later(sent, at_most - std::min<clock::duration>(at_most / 10, 6s) - at_most / 1000);
+}
+
+// Whether the request that failed has certainly changed nothing on the server.
+bool is_without_effect(const std::exception &failure)
+{
+    return dynamic_cast<const usage_error *>(&failure) || dynamic_cast<const busy *>(&failure);
 }
 
 } // namespace
@@ -55,16 +61,10 @@ void lease::extend(clock::duration at_most, const request &ask)
     } catch (const lock_lost &failure) {
         lose(failure.sqlstate());
         throw;
-    } catch (const usage_error &) {
-        if (mine)
+    } catch (const std::exception &failure) {
+        if (mine && is_without_effect(failure))
             forget_extend(before);
-        throw;
-    } catch (const busy &) {
-        if (mine)
-            forget_extend(before);
-        throw;
-    } catch (...) {
-        if (mine)
+        else if (mine)
             doubt_extend(at_most);
         throw;
     }

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 
-using lease_test = with_server;
+using held_lease_test = with_server;
 
-TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
+TEST_F(held_lease_test, is_trusted_from_before_the_request_was_sent)
 {
     const frozen_clock clock;
     proxy network;
@@ -35,7 +35,7 @@ TEST_F(lease_test, is_trusted_from_before_the_request_was_sent)
 }
 
 // The server may carry out a request after its client has given up and disconnected.
-TEST_F(lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_late_would_last)
+TEST_F(held_lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_late_would_last)
 {
     proxy network;
     auto slow = client(network.connection(), 10min);
@@ -57,7 +57,7 @@ TEST_F(lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arrives_l
     EXPECT_TRUE(server::comes_true([&] { return server::remaining(name) < 31min; })) << "the lease was cut";
 }
 
-TEST_F(lease_test, ends_before_the_servers_lease_does)
+TEST_F(held_lease_test, ends_before_the_servers_lease_does)
 {
     for (const auto at_most :
          {std::chrono::microseconds{2s}, std::chrono::microseconds{1min}, std::chrono::microseconds{1h}}) {
@@ -71,7 +71,7 @@ TEST_F(lease_test, ends_before_the_servers_lease_does)
     }
 }
 
-TEST_F(lease_test, requests_stop_at_its_end_without_keep_alive)
+TEST_F(held_lease_test, requests_stop_at_its_end_without_keep_alive)
 {
     const frozen_clock clock;
     const auto mine = locks.try_acquire(name, {.at_most = 1h});
@@ -84,7 +84,7 @@ TEST_F(lease_test, requests_stop_at_its_end_without_keep_alive)
     EXPECT_TRUE(server::comes_true([&] { return stop.stop_requested(); }));
 }
 
-TEST_F(lease_test, requests_no_stop_when_it_is_released)
+TEST_F(held_lease_test, requests_no_stop_when_it_is_released)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h});
     const auto stop = mine->stop_token();
@@ -94,7 +94,7 @@ TEST_F(lease_test, requests_no_stop_when_it_is_released)
 }
 
 // Otherwise keep-alive and the destructor might both report it.
-TEST_F(lease_test, is_lost_or_released_but_not_both)
+TEST_F(held_lease_test, is_lost_or_released_but_not_both)
 {
     using namespace shedlock::internal;
     timer time;
@@ -112,7 +112,7 @@ TEST_F(lease_test, is_lost_or_released_but_not_both)
 }
 
 // A former bug: keep-alive became due while an extend was under way, and from then on used the old at_most.
-TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
+TEST_F(held_lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to_wait_for)
 {
     auto patient = client(server::connection() + " application_name=patient", 24h);
     auto mine = patient.try_acquire(name, {.at_most = 1h, .keep_alive = true});
@@ -135,7 +135,7 @@ TEST_F(lease_test, keep_alive_takes_over_the_at_most_of_an_extend_that_it_had_to
     EXPECT_FALSE(heard.include(event::kind::lost)) << heard.texts();
 }
 
-TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
+TEST_F(held_lease_test, is_as_before_when_an_extend_found_it_busy)
 {
     shedlock::internal::timer time;
     shedlock::internal::lease mine{time, name, {token{1}, shedlock::clock::now(), false, {}}, 1h};
@@ -154,7 +154,7 @@ TEST_F(lease_test, is_as_before_when_an_extend_found_it_busy)
     EXPECT_EQ(mine.deadline(), until);
 }
 
-TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)
+TEST_F(held_lease_test, is_not_trusted_again_once_its_deadline_has_passed)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h});
     advance_clock(mine->deadline() - shedlock::clock::now()); // the server's lease still runs
@@ -167,7 +167,7 @@ TEST_F(lease_test, is_not_trusted_again_once_its_deadline_has_passed)
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
-TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
+TEST_F(held_lease_test, keep_alive_holds_it_beyond_at_most)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     for (int i = 0; i < 6; ++i) {
@@ -184,7 +184,7 @@ TEST_F(lease_test, keep_alive_holds_it_beyond_at_most)
     EXPECT_EQ(heard.texts(), "");
 }
 
-TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
+TEST_F(held_lease_test, keep_alive_follows_an_explicit_extend)
 {
     auto mine = locks.try_acquire(name, {.at_most = 24h, .keep_alive = true});
     mine->extend(1h); // otherwise the keeper would sleep for eight hours
@@ -195,7 +195,7 @@ TEST_F(lease_test, keep_alive_follows_an_explicit_extend)
     EXPECT_TRUE(mine->held());
 }
 
-TEST_F(lease_test, keep_alive_survives_killed_connections)
+TEST_F(held_lease_test, keep_alive_survives_killed_connections)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     for (int i = 0; i < 8; ++i) {
@@ -209,7 +209,7 @@ TEST_F(lease_test, keep_alive_survives_killed_connections)
     EXPECT_EQ(server::token(name), number(mine->token()));
 }
 
-TEST_F(lease_test, keep_alive_survives_a_restart_of_the_server)
+TEST_F(held_lease_test, keep_alive_survives_a_restart_of_the_server)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     const auto deadline = mine->deadline();
@@ -222,7 +222,7 @@ TEST_F(lease_test, keep_alive_survives_a_restart_of_the_server)
     EXPECT_NO_THROW(mine->release());
 }
 
-TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extended)
+TEST_F(held_lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extended)
 {
     proxy network;
     auto through = client(network.connection());
@@ -246,7 +246,7 @@ TEST_F(lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_extende
     network.let_go();
 }
 
-TEST_F(lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
+TEST_F(held_lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     locks.force_release(name);
@@ -259,7 +259,7 @@ TEST_F(lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
     EXPECT_EQ(server::token(name), number(next->token())) << "and leaves the next holder alone";
 }
 
-TEST_F(lease_test, never_keeps_a_released_lock_alive)
+TEST_F(held_lease_test, never_keeps_a_released_lock_alive)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
     pqxx::connection other{server::connection()};
@@ -274,7 +274,7 @@ TEST_F(lease_test, never_keeps_a_released_lock_alive)
     EXPECT_EQ(server::state(name), "free");
 }
 
-TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
+TEST_F(held_lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
 {
     proxy network;
     auto through = client(network.connection(), 24h);
@@ -293,7 +293,7 @@ TEST_F(lease_test, keep_alive_ends_at_once_even_while_it_waits_for_the_network)
     ending.get();
 }
 
-TEST_F(lease_test, an_extend_that_the_server_refuses_changes_nothing)
+TEST_F(held_lease_test, an_extend_that_the_server_refuses_changes_nothing)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});
     const auto before = mine->deadline();
