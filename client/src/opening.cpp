@@ -76,9 +76,9 @@ bool is_ready(const pg_conn *one, short events, clock::time_point until)
     return false;
 }
 
-// Connects once more, only to learn the SQLSTATE. libpq gives it only in verbose errors, which can be requested only if
-// it connects step by step. The first attempt was not made that way, because connect_timeout does not apply there, so
-// libpq would never go on from a silent host to the next.
+// libpq reports the SQLSTATE of a failed connection only in verbose mode, which can be set only after PQconnectStart.
+// That ignores connect_timeout, so libpq would never go on from a silent host to the next. So the first attempt uses
+// PQconnectdb, and a second one, this, only asks for the SQLSTATE.
 std::string ask_for_sqlstate(const char *const *names, const char *const *values, clock::time_point until)
 {
     const attempt again{PQconnectStartParams(names, values, 1)};
