@@ -157,12 +157,12 @@ $$;
 -- function. A text uses the variables of the function.
 
 -- What a shedlock__row has.
-DO $$
+DO $do$
 BEGIN
-    PERFORM pg_catalog.set_config('shedlock_portable.columns',
-        's.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at', true);
+    PERFORM pg_catalog.set_config('shedlock_portable.columns', $text$s.name, s.lock_until, s.locked_at, s.locked_by,
+        s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at$text$, true);
 END
-$$;
+$do$;
 
 -- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every microsecond and
 -- every character: is_exact is true. It is false if they do not, and then this must be undone. It is NULL if nothing was
@@ -243,7 +243,7 @@ BEGIN
         SELECT * FROM (VALUES
             ('take', 'holder', short_holder),
             ('take', 'default', default_holder),
-            ('take', 'kept_until', 'now + at_least'),
+            ('take', 'kept_until', $text$now + at_least$text$),
             ('take', 'asked_tick', 'asked_tick'),
             ('take', 'done_tick', $text$,
            last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
