@@ -20,7 +20,7 @@ struct given_up {
 class aftermath {
 public:
     aftermath(session::source, std::chrono::milliseconds patience);
-    ~aftermath(); // goes on with what it has taken for the patience, but for five seconds at most
+    ~aftermath(); // first goes on with its work, for the patience or five seconds at most
 
     // Returns at once. A thread cancels the request and reads its reply. If the locks were granted, it releases them as
     // failed, so that the next caller gets them. If it cannot, the lease ends by itself.

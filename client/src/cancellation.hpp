@@ -1,13 +1,13 @@
-// pthread_cancel.
+// Keeps pthread_cancel away from calls of the library.
 #pragma once
 
 #include <pthread.h>
 
 namespace shedlock::internal {
 
-// While one of these lives, the calling thread cannot be cancelled: every call of the library has one. A call that is
-// cancelled halfway would leave requests without anybody who knows what has become of them, and many of its waits are
-// in functions through which no exception may pass.
+// While one of these lives, the calling thread cannot be cancelled. Every call of the library has one. If a call were
+// cancelled halfway, nobody would know what has become of its requests; and many of its waits are in functions through
+// which no exception may pass.
 class uncancelled {
 public:
     uncancelled() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

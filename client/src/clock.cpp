@@ -30,7 +30,7 @@ clock::time_point later(clock::time_point from, clock::duration by) noexcept
     return is_beyond ? clock::time_point::max() : clock::time_point{clock::duration{sum}};
 }
 
-clock::duration nap(clock::time_point until)
+clock::duration limited_wait(clock::time_point until)
 {
     const auto now = clock::now();
     return until <= now ? 0s : std::min<clock::duration>(until - now, 1s);
@@ -47,7 +47,7 @@ bool sleep_until(clock::time_point until, const std::stop_token &end)
     const std::stop_callback when_stopped{end, wake};
     std::unique_lock hold{mutex};
     while (!end.stop_requested() && clock::now() < until)
-        stopped.wait_for(hold, nap(until));
+        stopped.wait_for(hold, limited_wait(until));
     return !end.stop_requested();
 }
 
@@ -55,7 +55,7 @@ bool timed_mutex::try_lock_until(clock::time_point until)
 {
     std::unique_lock hold{mutex_};
     while (is_taken_ && clock::now() < until)
-        given_back_.wait_for(hold, nap(until));
+        given_back_.wait_for(hold, limited_wait(until));
     return !std::exchange(is_taken_, true);
 }
 

@@ -11,9 +11,9 @@ namespace shedlock::internal {
 // Saturates at time_point::max().
 clock::time_point later(clock::time_point, clock::duration) noexcept;
 
-// How long to wait on a system clock before looking at ours again. System clocks stop while the machine is suspended,
-// and ours does not, so no single wait is long.
-clock::duration nap(clock::time_point until);
+// How long to wait on a system clock: until the given time, but for at most a second, before looking at our clock
+// again. System clocks stop while the machine is suspended, and ours does not.
+clock::duration limited_wait(clock::time_point until);
 
 // Returns true when the time has come, and false if a stop was requested before.
 bool sleep_until(clock::time_point, const std::stop_token &);

@@ -122,7 +122,7 @@ void connection::remember(void *self, const pg_result *notice) noexcept
 bool connection::is_ready(short events, clock::time_point until, int stopped) const noexcept
 {
     pollfd all[]{{PQsocket(connection_), events, 0}, {stopped, POLLIN, 0}};
-    const auto pause = std::chrono::ceil<std::chrono::milliseconds>(nap(until));
+    const auto pause = std::chrono::ceil<std::chrono::milliseconds>(limited_wait(until));
     return ::poll(all, std::size(all), static_cast<int>(pause.count())) > 0;
 }
 
@@ -143,7 +143,7 @@ int connection::socket() const noexcept
     return PQsocket(connection_);
 }
 
-// On another socket than one of TCP this fails, and is not needed.
+// On a socket that is not TCP this fails, and is not needed.
 void connection::watch_closely() const noexcept
 {
     const auto set = [this](int level, int option, int value) {

@@ -14,7 +14,7 @@ std::chrono::milliseconds checked(std::chrono::milliseconds timeout)
 {
     if (timeout <= timeout.zero())
         throw usage_error{"timeout must be positive", "22023"};
-    return std::min<std::chrono::milliseconds>(timeout, std::chrono::years{100}); // as good as for ever
+    return std::min<std::chrono::milliseconds>(timeout, std::chrono::years{100}); // in practice, for ever
 }
 
 void dispose(core *one) noexcept

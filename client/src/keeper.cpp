@@ -108,7 +108,8 @@ std::vector<keeper::extending> keeper::wait_for_due(const std::stop_token &end)
         }
         if (!due.empty())
             return due;
-        const bool is_idle = !changed_.wait_for(hold, end, nap(next), [this] { return is_to_look_; }) && kept_.empty();
+        const bool is_idle =
+            !changed_.wait_for(hold, end, limited_wait(next), [this] { return is_to_look_; }) && kept_.empty();
         if (is_idle)
             own_.close();
     }

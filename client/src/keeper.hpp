@@ -30,7 +30,7 @@ private:
         bool is_stuck = false;   // it cannot be extended, while others can, and that was reported
         bool is_suspect = false; // a statement with it failed, and it may be the cause
         bool is_out = false;     // the outage was reported for it
-        clock::time_point not_before = clock::time_point::min(); // for the next try, because the last one has failed
+        clock::time_point not_before = clock::time_point::min(); // earliest time of the next try, after one that failed
         clock::time_point due{};                                 // as of the last look
 
         [[nodiscard]] bool is_last() const { return is_stuck || is_suspect; }
@@ -67,7 +67,7 @@ private:
     session own_;
     clock::time_point own_again_ = clock::time_point::min(); // until then own_ is tried only if shared_ is occupied
     bool is_outage_ = false;                                 // nothing can be extended, and that was reported
-    bool is_recovering_ = false;                             // but a lease was extended since
+    bool is_recovering_ = false;                             // a lease was extended during the outage
 
     std::mutex mutex_; // for what follows
     std::condition_variable_any changed_;

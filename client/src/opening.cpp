@@ -71,7 +71,8 @@ bool is_ready(const pg_conn *one, short events, clock::time_point until)
 {
     pollfd socket{PQsocket(one), events, 0};
     for (; clock::now() < until; socket.revents = 0)
-        if (::poll(&socket, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(nap(until)).count())) > 0)
+        if (::poll(&socket, 1,
+                   static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limited_wait(until)).count())) > 0)
             return true;
     return false;
 }

@@ -159,7 +159,7 @@ void session::open(clock::time_point until, const std::stop_token &stop)
                     return opened;
                 });
             });
-        while (opening_.wait_for(std::min<clock::duration>(nap(until), std::chrono::milliseconds{200})) !=
+        while (opening_.wait_for(std::min<clock::duration>(limited_wait(until), std::chrono::milliseconds{200})) !=
                std::future_status::ready)
             if (clock::now() >= until || stop.stop_requested())
                 give_up("PostgreSQL has not accepted a connection in time");

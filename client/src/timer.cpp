@@ -29,7 +29,7 @@ void timer::watch()
         if (first == alarms_.end()) {
             changed_.wait(hold);
         } else if (first->first.first > clock::now()) {
-            changed_.wait_for(hold, nap(first->first.first));
+            changed_.wait_for(hold, limited_wait(first->first.first));
         } else {
             auto source = first->second;
             alarms_.erase(first);

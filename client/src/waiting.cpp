@@ -21,13 +21,13 @@ constexpr clock::duration longest_slice = 5s;
 // After that a caller asks in any case: after a fail-over, the connection that waits may lead to an isolated server, on
 // which the lock never becomes free.
 constexpr clock::duration longest_wait = 10s;
-// How long the callers do without the server's wait after it has failed.
-constexpr clock::duration without = 1s;
+// How long the callers poll after the server's wait has failed.
+constexpr clock::duration polling_time = 1s;
 // A wait on the server that ends sooner is short. A caller whose waits are short and in vain pauses before the next,
 // for this long at most. A short slice that found nothing, and that no caller ended, makes all callers poll.
 constexpr clock::duration short_wait = 50ms;
 // A caller that was told that its locks may be free, and has not asked by then, no longer keeps the others waiting.
-constexpr clock::duration longest_claim = 1s;
+constexpr clock::duration longest_turn = 1s;
 
 std::string random_wait_id()
 {
@@ -96,7 +96,7 @@ void waiting::wait(caller &one, const std::stop_token &stop)
         if (!ends_it_ && is_missing_from_slice(one))
             end_slice_for(one, hold);
         else
-            one.changed_.wait_for(hold, nap(one.until_));
+            one.changed_.wait_for(hold, limited_wait(one.until_));
     const bool gives_up = one.state_ == caller::waits;
     hold.unlock();
     if (gives_up)
@@ -112,8 +112,8 @@ void waiting::leave(caller &one) noexcept
     one.state_ = caller::idle;
     remove(one);
     for (const auto &name : one.names_.list())
-        if (const auto found = claims_.find(name); found != claims_.end() && found->second.whose == &one)
-            claims_.erase(found);
+        if (const auto found = turns_.find(name); found != turns_.end() && found->second.whose == &one)
+            turns_.erase(found);
     if (ends_it_ == &one)
         ends_it_ = nullptr;
     changed_.notify_all();
@@ -158,8 +158,8 @@ void waiting::remove(const caller &one) noexcept
 bool waiting::may_be_told(const caller &one) const
 {
     return std::ranges::none_of(one.names_.list(), [this](const std::string &name) {
-        const auto found = claims_.find(name);
-        return found != claims_.end() && clock::now() < found->second.end;
+        const auto found = turns_.find(name);
+        return found != turns_.end() && clock::now() < found->second.end;
     });
 }
 
@@ -200,10 +200,10 @@ void waiting::work(const std::stop_token &end)
 bool waiting::wait_for_callers(const std::stop_token &end)
 {
     std::unique_lock hold{mutex_};
-    const bool are_there = changed_.wait_for(hold, end, nap(clock::time_point::max()), [this] {
+    const bool are_there = changed_.wait_for(hold, end, limited_wait(clock::time_point::max()), [this] {
         return std::ranges::any_of(callers_, [this](const auto &one) { return may_be_told(*one.second); });
     });
-    if (callers_.empty() && clock::now() >= later(poll_until_, without))
+    if (callers_.empty() && clock::now() >= later(poll_until_, polling_time))
         session_.close();
     return are_there;
 }
@@ -274,7 +274,7 @@ void waiting::tell(const slice &mine, const std::string &free)
             continue;
         auto &one = *found->second;
         for (const auto &name : list)
-            claims_.insert_or_assign(name, claim{&one, later(clock::now(), longest_claim)});
+            turns_.insert_or_assign(name, turn{&one, later(clock::now(), longest_turn)});
         one.state_ = caller::may_ask;
         one.changed_.notify_all();
         remove(one);
@@ -293,7 +293,7 @@ void waiting::send_away() noexcept
     lists_.clear();
     names_count_ = 0;
     running_.clear();
-    poll_until_ = later(clock::now(), without);
+    poll_until_ = later(clock::now(), polling_time);
 }
 
 } // namespace shedlock::internal

@@ -50,7 +50,7 @@ private:
         std::vector<std::string> which;
         clock::duration wait{};
     };
-    struct claim {
+    struct turn { // the caller that was told that a lock may be free; until its end no other is told
         const caller *whose;
         clock::time_point end;
     };
@@ -83,10 +83,10 @@ private:
     std::map<std::vector<std::string>, std::size_t> lists_; // lists of names, and how many callers wait for each
     std::size_t names_count_ = 0;                           // in these lists together
     std::uint64_t last_number_ = 0;
-    std::map<std::string, claim> claims_;        // by name: the caller that was told that this lock may be free
-    std::set<std::vector<std::string>> running_; // the lists that the server waits for in this slice
-    clock::time_point began_{};                  // when this slice began
-    const caller *ends_it_ = nullptr;            // the caller that is asking the server to end it
+    std::map<std::string, turn> turns_;                       // by name
+    std::set<std::vector<std::string>> running_;              // the lists that the server waits for in this slice
+    clock::time_point began_{};                               // when this slice began
+    const caller *ends_it_ = nullptr;                         // the caller that is asking the server to end it
     clock::time_point poll_until_ = clock::time_point::min(); // after a slice that failed
     std::jthread thread_;                                     // the last member, because it uses the others
 };

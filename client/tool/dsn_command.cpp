@@ -17,7 +17,7 @@ namespace shedlock::tool {
 
 namespace {
 
-std::mutex children_mutex;                    // nobody may reap a child before it is in the map
+std::mutex children_mutex;                    // keeps a new child from being reaped before it is in the map
 std::map<pid_t, std::optional<int>> children; // of ask_for_dsn, with the status of those that have ended
 
 // child: as for waitpid. Returns the one that it has reaped or found stopped, and its status.

@@ -12,9 +12,9 @@ namespace shedlock::tool {
 // it fails or prints no connection string; the message does not contain what it printed. Any thread may call it.
 std::string ask_for_dsn(const std::string &command, clock::duration patience);
 
-// For whoever reaps every child: as waitpid(child, …, WUNTRACED | WNOHANG), and ask_for_dsn learns how its own one
-// ended. Returns the status, or nullopt if there is nothing to learn about the child.
+// To be called instead of waitpid(child, …, WUNTRACED | WNOHANG), which would keep ask_for_dsn from learning how its
+// own child ended. Returns the status, or nullopt if waitpid has none to report.
 std::optional<int> reap(pid_t child);
-void reap_all();
+void reap_all(); // all children that have ended
 
 } // namespace shedlock::tool

@@ -17,7 +17,7 @@ namespace shedlock::tool {
 
 namespace {
 
-// Until when the lease is certain if it cannot be extended any more. By the clock of this host, which the command can
+// Until when the lease is certain even if it is never extended again, by the clock of this host, which the command can
 // read, too.
 std::string until(const lock &held)
 {
@@ -135,9 +135,9 @@ int release(client &locks, lock &held, const request &asked, events &events, int
     return stopped ? lease_was_lost : status;
 }
 
-// A command under a lock that asks for that lock would be skipped, or wait for itself, and its work would count as
-// done. So the tokens of all runs that a command is part of are in its environment. A token tells apart runs,
-// databases, and environments that are out of date.
+// A command that asks for the lock under which it runs would wait for itself, or skip its work, which would then count
+// as done. So its environment has the tokens of all runs that it is part of. Tokens distinguish runs and databases, and
+// one that is no longer held shows that the environment is out of date.
 constexpr const char *ancestors_variable = "SHEDLOCK_ANCESTORS";
 
 std::string ancestors()

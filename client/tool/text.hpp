@@ -8,7 +8,7 @@ namespace shedlock::tool {
 // With control characters, and those that change the direction of the text, as \xNN.
 std::string printable(const std::string &);
 
-// The same, except for line breaks, and reversible: a backslash before an x becomes \x5C.
+// The same, but line breaks are kept, and no two texts become the same: a backslash before an x becomes \x5C.
 std::string printable_uniquely(const std::string &);
 
 // The same characters as \uNNNN, in JSON.

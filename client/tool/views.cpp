@@ -68,7 +68,7 @@ std::vector<internal::fields> locks(internal::session &session, const std::vecto
         .rows;
 }
 
-// Those that come first in the order of their names. As its last column each has the number of all rows.
+// The first rows in the order of their names. The last column of each is the number of all rows.
 std::vector<internal::fields> first_rows(internal::session &session, const char *query, const internal::fields &values,
                                          std::int64_t most, const char *what)
 {
