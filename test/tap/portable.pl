@@ -558,8 +558,9 @@ for (
 		'a/free/done, b/held, t/free/done' ],
 	[ 'completes after ROLLBACK TO', '1 h', '', '', 'SAVEPOINT s; C; ROLLBACK TO s; C', '| |',
 		'a/free/done, b/held, t/free/done' ],
-	[ 'has not completed after ROLLBACK TO', '1 h', '', '', q[SAVEPOINT s; C; ROLLBACK TO s;
-		SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')], '| t|t', 'a/held, b/held, t/held' ],
+	[ 'has not completed after ROLLBACK TO', '1 h', '', '',
+		q[SAVEPOINT s; C; ROLLBACK TO s; SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')],
+		'| t|t', 'a/held, b/held, t/held' ],
 	[ 'completes in a savepoint, and again', '1 h', '', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C',
 		'| | |', 'a/free/done, b/held, t/free/done' ],
 	[ 'completes a lease that has ended', '1 ms', '', '', 'C', $over_twice,
